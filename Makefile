@@ -82,6 +82,7 @@ contract: ## 500 generated requests to each route, compared with the OpenAPI fil
 attack: ## attacks on a server of their own, at full length: one line for each that was held
 	@scripts/setup.sh
 	WEIR_ATTACK=full cargo test $(CHECKED) --test attack -- --nocapture --test-threads 1
+	WEIR_CRASH_ROUNDS=1000 cargo test $(CHECKED) --test crash -- --nocapture nothing_acknowledged
 
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name

@@ -113,6 +113,8 @@ error_codes! {
         "The message names the rule. Send the request without what it detects, or ask the operator of the gateway to change `[[guardrails]]`.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first.";
+    CollectionLimitReached "collection_limit_reached" 409 CLIENT "The gateway has its maximum of collections",
+        "Delete a collection that is not needed, or raise `limits.collections_max`.";
     CollectionNotReady "collection_not_ready" 503 BUSY "The collection's index is being rebuilt",
         "Retry after the time in `Retry-After`; `GET /v1/collections/{name}` shows the status.";
     Overloaded "overloaded" 503 BUSY "The gateway is at its capacity",

@@ -23,4 +23,8 @@ pub struct ReadyReply {
     pub ready: bool,
     /// The parts that are not ready, each as a short sentence; empty when ready.
     pub failing: Vec<String>,
+    /// Rows of the store that are damaged, the first 100. Each fails alone: lists skip it. `weir doctor` finds all of them; ingesting a
+    /// document again replaces its row.
+    #[serde(default)]
+    pub damaged: Vec<String>,
 }

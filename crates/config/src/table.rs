@@ -195,6 +195,9 @@ settings! {
         /// Maximum estimated wait of a search for a CPU core, applied when more than four searches wait per core; further searches are refused with `overloaded`
         /// before their body is read.
         search_wait_ms_max: u64 = 25, "milliseconds", ONE;
+        /// Maximum collections; creating another is refused with `collection_limit_reached`. Existing collections are served, however many
+        /// there are.
+        collections_max: usize = 1_024, "collections", ONE;
         /// Maximum acknowledged operations that are not searchable yet; above it, ingest is refused with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
     }
@@ -270,6 +273,12 @@ settings! {
     index: Index {
         /// Buffer of the lexical index writer, per collection that is being written.
         writer_memory_bytes: usize = 32 << 20, "bytes", 15e6..=4e9;
+        /// Time after which the text of deleted and replaced documents is no longer in the index files. They are written again without it, at most
+        /// once in this time for each collection, while searches go on; meanwhile they take twice the space.
+        compact_after_s: u64 = 86_400, "seconds", ANY;
+        /// Maximum collections whose index files are open, each with two or three descriptors; or an eighth of the process's limit of open files,
+        /// if that is less. Beyond it, the least recently used collection closes its files, and its next use opens and checks them again.
+        open_max: usize = 256, "collections", ONE;
     }
     /// How texts are split in a collection created without `chunking`.
     chunking: Chunking {

@@ -132,6 +132,18 @@ impl Model {
         &self.tokenizer
     }
 
+    /// Whether the file of the packed weights was truncated while the model used it. Every function that computes panics then; the next
+    /// start packs the weights again.
+    pub fn is_damaged(&self) -> bool {
+        self.weights.are_damaged()
+    }
+
+    /// # Panics
+    /// When what was computed is wrong: [`Model::is_damaged`].
+    pub(crate) fn assert_weights(&self) {
+        assert!(!self.is_damaged(), "the file of the packed weights was truncated: start weir again");
+    }
+
     /// Embeds sequences of token ids from [`Tokenizer::encode`]. Writes `dimension` floats for each to `out`.
     ///
     /// Time and working memory grow with the total number of tokens. A few hundred tokens saturate a core; split larger batches.
@@ -141,6 +153,7 @@ impl Model {
     /// per sequence long.
     pub fn embed(&self, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
         output::embed(self, sequences, scratch, out);
+        self.assert_weights();
     }
 
     /// As [`Model::embed`], and also writes an embedding of each token, special ones included, to `tokens`: `dimension` floats
@@ -156,6 +169,7 @@ impl Model {
         tokens: &mut [f32],
     ) {
         output::embed_tokens(self, sequences, scratch, out, tokens);
+        self.assert_weights();
     }
 
     /// An embedding truncated to its first `dimension` floats and normalised again; `None` when the model was not trained for that
@@ -182,6 +196,7 @@ impl Model {
     /// As [`Model::embed`], and when `tokens` is empty or not a multiple of `dimension` long.
     pub fn max_sim(&self, tokens: &[f32], sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
         output::max_sim(self, tokens, sequences, scratch, out);
+        self.assert_weights();
     }
 
     /// Classifies pairs of texts from [`Tokenizer::encode_pair`]: `pairs` are their ids, `second` the indices of their first tokens of
@@ -195,5 +210,6 @@ impl Model {
     /// logits per pair long.
     pub fn classify(&self, pairs: &[&[u32]], second: &[usize], scratch: &mut Scratch, out: &mut [f32]) {
         output::classify(self, pairs, second, scratch, out);
+        self.assert_weights();
     }
 }

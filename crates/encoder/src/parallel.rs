@@ -129,6 +129,7 @@ impl ParallelPass {
         worker.work(scratch, true);
         let mut out = vec![0.0; sequences.len() * worker.pass.width()];
         worker.pool(scratch, &mut out);
+        self.model.assert_weights();
         out
     }
 

@@ -1,6 +1,7 @@
 //! The asynchronous interface to an index, whatever implements it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use weir_policy::Caller;
@@ -9,7 +10,7 @@ use crate::limiter::catch_panic;
 use crate::relevance::{Calibration, HitFeatures, JudgedHit};
 use crate::{
     Change, ConsistencyReport, CpuLimiter, Embedded, EngineSettings, IndexCounts, IndexError, IndexQuery,
-    IndexResult, RebuildReason, Recall, Result,
+    IndexResult, OnDemand, OpenIndexes, RebuildReason, Recall, Result,
 };
 
 /// One generation of one collection, searchable. Clones share the engine.
@@ -21,7 +22,7 @@ pub enum Engine {
     /// In this process, files in one folder.
     Embedded {
         /// The index.
-        index: Embedded,
+        index: OnDemand,
         /// The limit on the CPU work of its searches.
         limiter: CpuLimiter,
     },
@@ -45,22 +46,39 @@ pub struct Capabilities {
 }
 
 impl Engine {
-    /// Opens the embedded engine in `folder`, which is created if it is missing.
-    ///
-    /// If the content is missing, damaged, of an older format or of other settings, it is removed and the engine starts empty.
-    /// `store_last_operation` is the collection's last operation in the store. `limiter` is shared by all engines of the process.
+    /// Opens the embedded engine in `folder`, which is created if it is missing, and keeps it open until it is closed.
     ///
     /// # Errors
-    /// [`IndexError::AheadOfStore`], [`IndexError::Locked`], and errors of the file system.
+    /// As [`Engine::open_on_demand`].
     pub async fn open_embedded(
         folder: impl Into<PathBuf>,
         settings: EngineSettings,
         limiter: CpuLimiter,
         store_last_operation: u64,
     ) -> Result<Opened> {
+        let open = OpenIndexes::new(usize::MAX);
+        Engine::open_on_demand(folder, settings, limiter, open, store_last_operation).await
+    }
+
+    /// Opens the embedded engine in `folder`, which is created if it is missing. Its files are open while it is used: see [`OpenIndexes`].
+    /// Every function that needs them can fail with [`IndexError::Lost`], after which the operations after [`Engine::applied_seq`] are to be
+    /// applied again.
+    ///
+    /// If the content is missing, damaged, of an older format or of other settings, it is removed and the engine starts empty.
+    /// `store_last_operation` is the collection's last operation in the store. `limiter` is shared by all engines of the process.
+    ///
+    /// # Errors
+    /// [`IndexError::AheadOfStore`], [`IndexError::Locked`], and errors of the file system.
+    pub async fn open_on_demand(
+        folder: impl Into<PathBuf>,
+        settings: EngineSettings,
+        limiter: CpuLimiter,
+        open: OpenIndexes,
+        store_last_operation: u64,
+    ) -> Result<Opened> {
         let folder = folder.into();
         let (index, rebuilt) =
-            blocking(move || Embedded::open(&folder, settings, store_last_operation)).await?;
+            blocking(move || OnDemand::start(folder, settings, open, store_last_operation)).await?;
         Ok(Opened { engine: Engine::Embedded { index, limiter }, rebuilt })
     }
 
@@ -74,7 +92,7 @@ impl Engine {
     /// collection; errors of the file system. After an error nothing of the batch is visible, and it can be applied again.
     pub async fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
-        blocking(move || index.apply(changes, applied_seq)).await
+        blocking(move || index.run(|index| index.apply(changes, applied_seq))).await
     }
 
     /// Hides a document from both retrievers at once; returns whether it was live.
@@ -82,8 +100,15 @@ impl Engine {
     /// `operation` is the number of the removal, which must be in the store already. Until a batch reaches it, earlier changes do
     /// not bring the document back; the batch that contains the removal makes it durable.
     pub async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool> {
-        let Engine::Embedded { index, .. } = self;
-        index.remove_now(document_id, operation)
+        let Engine::Embedded { index: on_demand, .. } = self;
+        loop {
+            let index = self.opened().await?;
+            let was_live = index.remove_now(document_id, operation)?;
+            // otherwise another was opened meanwhile, which may not have the removal
+            if on_demand.is_current(&index) {
+                return Ok(was_live);
+            }
+        }
     }
 
     /// Searches one snapshot, within the limit on CPU work.
@@ -91,10 +116,14 @@ impl Engine {
     /// # Errors
     /// A missing or unfit embedding, an invalid parameter, damaged files, [`IndexError::Panicked`].
     pub async fn search(&self, caller: &Caller, query: IndexQuery) -> Result<IndexResult> {
-        let Engine::Embedded { index, limiter } = self;
+        let index = self.opened().await?;
+        let Engine::Embedded { limiter, index: on_demand } = self;
         let query = index.restrict(caller, query)?;
         let searching = index.clone();
         let result = limiter.run(move || searching.search_restricted(&query)).await;
+        if result.is_err() {
+            return on_demand.checked_in_background(index, result).await;
+        }
         if index.claim_baseline_save() {
             let index = index.clone();
             // not awaited: a search must not wait for a file. A failure is repeated, and reported, by `close`
@@ -104,9 +133,10 @@ impl Engine {
     }
 
     /// Whether queries can name this field: some document has had it in its metadata, or it is `title`.
+    /// Known only while the index is open, and assumed otherwise.
     pub fn has_field(&self, name: &str) -> bool {
         let Engine::Embedded { index, .. } = self;
-        index.has_field(name)
+        index.if_open().ok().flatten().is_none_or(|index| index.has_field(name))
     }
 
     /// Calibrates relevance by users' judgments of earlier hits, and returns the calibration.
@@ -125,18 +155,22 @@ impl Engine {
         query: IndexQuery,
         document_id: &str,
     ) -> Result<Option<HitFeatures>> {
-        let Engine::Embedded { index, limiter } = self;
+        let index = self.opened().await?;
+        let Engine::Embedded { limiter, index: on_demand } = self;
         let query = index.restrict(caller, query)?;
-        let (index, document_id) = (index.clone(), document_id.to_owned());
-        limiter.run_background(move || index.features_restricted(&query, &document_id)).await
+        let document_id = document_id.to_owned();
+        let searching = index.clone();
+        let result =
+            limiter.run_background(move || searching.features_restricted(&query, &document_id)).await;
+        on_demand.checked_in_background(index, result).await
     }
 
     /// Compares the first `limit` chunks of the dense ranking with those of an exact comparison. `None` without an embedding.
     /// Reads every embedding: for samples, in the background.
     pub async fn recall(&self, caller: &Caller, query: IndexQuery) -> Result<Option<Recall>> {
-        let Engine::Embedded { index, limiter } = self;
+        let index = self.opened().await?;
+        let Engine::Embedded { limiter, .. } = self;
         let query = index.restrict(caller, query)?;
-        let index = index.clone();
         let probe = limiter.run_background(move || index.recall_probe(&query)).await?;
         let Some(mut probe) = probe else { return Ok(None) };
         loop {
@@ -159,7 +193,7 @@ impl Engine {
     /// The current sizes.
     pub fn counts(&self) -> IndexCounts {
         let Engine::Embedded { index, .. } = self;
-        index.counts()
+        index.summary().counts
     }
 
     /// The properties of this engine.
@@ -180,7 +214,53 @@ impl Engine {
     /// no changes are waiting. Batches may be applied meanwhile; none needs it to be durable.
     pub async fn flush(&self) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
-        blocking(move || index.flush()).await
+        // closing an index does the same
+        blocking(move || index.if_open()?.map_or(Ok(()), |index| index.flush())).await
+    }
+
+    /// Opens the index if it is not open.
+    pub async fn ensure_open(&self) -> Result<()> {
+        self.opened().await.map(drop)
+    }
+
+    async fn opened(&self) -> Result<Embedded> {
+        let Engine::Embedded { index, .. } = self;
+        match index.if_open()? {
+            Some(index) => Ok(index),
+            None => {
+                let index = index.clone();
+                blocking(move || index.open()).await
+            }
+        }
+    }
+
+    /// Checks that the files still exist with their lengths, without reading them. If one does not, the index is opened again: checked, and
+    /// emptied if it cannot be used.
+    ///
+    /// # Errors
+    /// [`IndexError::Lost`] if it was emptied; errors of the file system.
+    pub async fn check_files(&self) -> Result<()> {
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.check_files()).await
+    }
+
+    /// Empties the index, to be filled again from the store.
+    ///
+    /// # Errors
+    /// [`IndexError::Lost`] when that is done, if there was anything; errors of the file system.
+    pub async fn discard(&self) -> Result<()> {
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.discard()).await
+    }
+
+    /// Removes what was deleted from the files, by writing them again, if the last time was at least `interval` ago; whether it did. Searches
+    /// go on meanwhile. Not to be called while a batch is applied.
+    ///
+    /// # Errors
+    /// [`IndexError::Lost`]; errors of the file system.
+    pub async fn compact_if_due(&self, interval: Duration) -> Result<bool> {
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || if index.is_compaction_due(interval) { index.compact() } else { Ok(false) }).await
     }
 
     /// Ends background work and saves the score baseline. Searches are still answered; applying returns [`IndexError::Closed`].
@@ -195,7 +275,22 @@ impl Engine {
     /// Errors of reading; inconsistencies are listed in the report.
     pub async fn verify(&self) -> Result<ConsistencyReport> {
         let Engine::Embedded { index, .. } = self.clone();
-        blocking(move || index.verify()).await
+        blocking(move || index.run(Embedded::verify)).await
+    }
+}
+
+impl OnDemand {
+    /// [`OnDemand::checked`] for a result that is not an error in most cases.
+    async fn checked_in_background<T: Send + 'static>(
+        &self,
+        index: Embedded,
+        result: Result<T>,
+    ) -> Result<T> {
+        if result.is_ok() && index.check_reads().is_ok() {
+            return result;
+        }
+        let on_demand = self.clone();
+        blocking(move || on_demand.checked(&index, result)).await
     }
 }
 

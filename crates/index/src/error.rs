@@ -70,6 +70,14 @@ pub enum IndexError {
         /// The error of Tantivy.
         source: Box<TantivyError>,
     },
+    /// The files of an open index were removed or damaged. It is empty now, and the store's operations are to be applied again.
+    #[error("index folder `{}` was lost ({reason}); it is being rebuilt from the store", folder.display())]
+    Lost {
+        /// The folder.
+        folder: PathBuf,
+        /// What was found.
+        reason: String,
+    },
     /// The length of an embedding differs from the collection's dimension.
     #[error("embedding has {actual} values instead of {expected}: use the collection's model")]
     EmbeddingLength {
@@ -131,7 +139,9 @@ impl IndexError {
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             IndexError::Damaged { .. } => true,
-            IndexError::Mapped(MappedError::Length { .. } | MappedError::Checksum { .. }) => true,
+            IndexError::Mapped(
+                MappedError::Length { .. } | MappedError::Checksum { .. } | MappedError::Changed { .. },
+            ) => true,
             IndexError::Mapped(MappedError::Unreadable { source, .. }) | IndexError::File { source, .. } => {
                 is_sign_of_damage(source)
             }
@@ -140,6 +150,7 @@ impl IndexError {
             | IndexError::OutOfOrder { .. }
             | IndexError::Locked(_)
             | IndexError::Closed
+            | IndexError::Lost { .. }
             | IndexError::EmbeddingLength { .. }
             | IndexError::EmbeddingNotFinite
             | IndexError::EmbeddingMissing(_)

@@ -6,6 +6,7 @@
 //!
 //! - [`Engine`]: the asynchronous interface, one variant per implementation
 //! - [`Embedded`]: the engine in this process: Tantivy and quantised vectors, files in one folder
+//! - [`OnDemand`]: an index whose files are open only while it is used; [`OpenIndexes`] bounds how many are
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
 //! - [`fusion`]: pure functions that merge rankings; [`smoothing`] of their scores over similar documents
 //! - [`query`]: the parser of the search language; [`filter`]: conditions on metadata
@@ -21,6 +22,7 @@ pub mod fusion;
 mod generation;
 mod lexical_settings;
 mod limiter;
+mod on_demand;
 pub mod query;
 pub mod relevance;
 mod retrieval_mode;
@@ -36,6 +38,7 @@ pub use error::{IndexError, Result};
 pub use generation::{EngineSettings, IndexCounts};
 pub use lexical_settings::LexicalSettings;
 pub use limiter::CpuLimiter;
+pub use on_demand::{OnDemand, OpenIndexes};
 pub use retrieval_mode::RetrievalMode;
 pub use search::{
     DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,

@@ -130,6 +130,14 @@ enum Loaded {
 }
 
 impl Models {
+    /// The ids of the models whose packed weights were truncated while they were used: they fail until the next start.
+    pub fn damaged(&self) -> Vec<&str> {
+        let is_damaged = |model: &&Arc<LoadedModel>| matches!(&model.embedder, Embedder::Local(local) if local.is_damaged());
+        let embedders = self.embedders.iter().filter(is_damaged).map(|model| model.id.as_str());
+        let rerankers = self.cross_encoders.iter().filter(|model| model.is_damaged());
+        embedders.chain(rerankers.map(|model| model.id.as_str())).collect()
+    }
+
     /// Loads every configured model. Upstreams are not called.
     ///
     /// # Errors

@@ -63,6 +63,11 @@ impl RerankInput {
 }
 
 impl Reranker {
+    /// Whether its packed weights were truncated while it was used.
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(&self.cross_encoder, CrossEncoder::Local(model) if model.is_damaged())
+    }
+
     /// The model, if it runs in this process.
     pub(super) fn local_model(&self) -> Option<&Model> {
         match &self.cross_encoder {

@@ -1,15 +1,19 @@
 //! Read-only views of files that Weir itself writes, by memory mapping, and memory in large pages.
 //!
-//! Together with `kernels` this is the only crate that may contain `unsafe`; it contains one call. It never interprets bytes.
+//! Together with `kernels` this is the only crate that may contain `unsafe`. It never interprets bytes.
 //!
 //! A view is a `&[u8]`, which the compiler assumes never changes; an operating system can't guarantee that for a file. Mapping is therefore
 //! private to two types, whose rules keep mapped bytes unchanged: [`AppendOnlyFile`] and [`ImmutableFile`]. **The remaining risk** is another
-//! program, or code that opens the file directly. If the file is truncated, reading a page beyond its new end terminates the process
-//! (SIGBUS). If mapped bytes are overwritten, readers may see a mix of old and new ones; checksums are verified when a file is opened, not
-//! later. Readers check every offset and length that they read from a view, and read only numbers for which all bit patterns are valid. Data
+//! program, or code that opens the file directly. If the file is truncated, a page beyond its new end reads as zeros, and [`Mapped::check`]
+//! says so: call it after reading and before using the result. If mapped bytes are overwritten, readers may see a mix of old and new ones;
+//! checksums are verified when a file is opened, not later. Readers check every offset and length that they read from a view, and read only numbers for which all bit patterns are valid. Data
 //! and cache folders should be writable only by the user that Weir runs as.
-#![allow(unsafe_code, reason = "mapping a file is unsafe by nature; everything else builds on this one call")]
+#![allow(
+    unsafe_code,
+    reason = "mapping a file, and handling reads that the file no longer has, is unsafe by nature"
+)]
 
+mod guard;
 mod large_pages;
 
 use std::fs::File;
@@ -17,8 +21,10 @@ use std::io::{self, Write as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use guard::Guard;
 pub use large_pages::{LARGE_PAGE_BYTES, LargePages};
 use memmap2::{Mmap, MmapOptions};
+use stable_deref_trait::StableDeref;
 
 /// The first bytes of a file that only grows: one writer appends after them, and never overwrites or truncates bytes that were committed.
 /// An obsolete file is removed, not truncated; its views stay valid.
@@ -34,6 +40,8 @@ pub struct ImmutableFile(Mapped);
 #[derive(Debug)]
 pub struct Mapped {
     path: PathBuf,
+    /// Before `map`, so that it is dropped first.
+    guard: Option<Guard>,
     /// `None` for an empty view, since the operating system does not map 0 bytes.
     map: Option<Mmap>,
 }
@@ -60,6 +68,12 @@ pub enum MappedError {
         expected: u64,
         /// Bytes of the file.
         actual: u64,
+    },
+    /// A part of the file could not be read while it was mapped.
+    #[error("file `{path}` was truncated, or cannot be read, since it was opened: restore or rebuild it")]
+    Changed {
+        /// The file.
+        path: PathBuf,
     },
     /// The checksum of the bytes is not the recorded one.
     #[error("file `{path}` is damaged (crc32 {actual:08x} instead of {expected:08x}): restore or rebuild it")]
@@ -101,7 +115,7 @@ impl ImmutableFile {
         let mapped = unsafe { Mapped::map(path, &file, len) }?;
         // fails on a system or file system without large pages, which then uses small ones
         #[cfg(target_os = "linux")]
-        if let Some(map) = &mapped.map {
+        if let Some(map) = mapped.map.as_ref().filter(|map| map.len() >= LARGE_PAGE_BYTES) {
             map.advise(memmap2::Advice::HugePage).ok();
         }
         Ok(ImmutableFile(mapped))
@@ -138,7 +152,7 @@ impl Mapped {
     unsafe fn map(path: &Path, file: &File, len: u64) -> Result<Mapped, MappedError> {
         let path = path.to_owned();
         if len == 0 {
-            return Ok(Mapped { path, map: None });
+            return Ok(Mapped { path, guard: None, map: None });
         }
         let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "larger than the address space");
         let map = usize::try_from(len).map_err(|_| too_large()).and_then(|len| {
@@ -146,7 +160,7 @@ impl Mapped {
             unsafe { MmapOptions::new().len(len).map(file) }
         });
         match map {
-            Ok(map) => Ok(Mapped { path, map: Some(map) }),
+            Ok(map) => Ok(Mapped { path, guard: Some(Guard::new(&map)), map: Some(map) }),
             Err(source) => Err(MappedError::Unreadable { path, source }),
         }
     }
@@ -154,6 +168,17 @@ impl Mapped {
     /// The file that was mapped.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Checks that all bytes that were read so far were those of the file.
+    ///
+    /// # Errors
+    /// [`MappedError::Changed`] if the file was truncated below a byte that was read, or a disk failed to read it. Such bytes read as zeros.
+    pub fn check(&self) -> Result<(), MappedError> {
+        match self.guard.as_ref().is_some_and(Guard::is_damaged) {
+            true => Err(MappedError::Changed { path: self.path.clone() }),
+            false => Ok(()),
+        }
     }
 
     /// CRC-32 (the polynomial of gzip and PNG) of the mapped bytes. Reads all of them.
@@ -193,6 +218,27 @@ impl Deref for AppendOnlyFile {
         &self.0
     }
 }
+
+/// The bytes of a file that several own.
+#[derive(Debug, Clone)]
+pub struct SharedFile(std::sync::Arc<ImmutableFile>);
+
+impl From<std::sync::Arc<ImmutableFile>> for SharedFile {
+    fn from(file: std::sync::Arc<ImmutableFile>) -> SharedFile {
+        SharedFile(file)
+    }
+}
+
+impl Deref for SharedFile {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+// SAFETY: the mapping has one address until the last clone is dropped.
+unsafe impl StableDeref for SharedFile {}
 
 impl Deref for ImmutableFile {
     type Target = Mapped;

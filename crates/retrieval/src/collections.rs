@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice, LexicalSettings};
-use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, Opened};
+use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, OpenIndexes, Opened};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
@@ -73,6 +74,12 @@ pub enum CollectionError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// There are as many collections as the limit allows.
+    #[error("there are {limit} collections; that is the limit `limits.collections_max`")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
     /// Collections are not opened or changed while the gateway stops.
     #[error("the gateway is stopping")]
     Stopping,
@@ -88,6 +95,7 @@ pub struct Inner {
     pub(crate) models: Models,
     pub(crate) scheduler: Scheduler,
     limiter: CpuLimiter,
+    pub(crate) open_indexes: OpenIndexes,
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     /// The runtime of the workers, whose threads have background priority.
@@ -113,6 +121,7 @@ impl Collections {
             models,
             scheduler,
             limiter,
+            open_indexes: OpenIndexes::new(config.index.open_max),
             config,
             metrics,
             background,
@@ -134,14 +143,26 @@ impl Collections {
         self.0.open.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// The number of collections whose index files are open.
+    pub fn open_indexes(&self) -> usize {
+        self.0.open_indexes.count()
+    }
+
     /// The limit on the CPU work of searches, which all collections share.
     pub fn search_limiter(&self) -> &CpuLimiter {
         &self.0.limiter
     }
 
-    /// Opens the default collection; creates it if it is missing.
+    /// Opens the default collection; creates it if it is missing and the limit allows it.
     pub async fn create_default(&self) -> Result<(), CollectionError> {
-        self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await.map(drop)
+        match self.create(weir_api::DEFAULT_COLLECTION, &CollectionSettings::default()).await {
+            Ok(_) => Ok(()),
+            Err(error @ CollectionError::TooMany { .. }) => {
+                tracing::warn!(%error, "the default collection is not made");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs work in the background, at background priority.
@@ -178,8 +199,19 @@ impl Collections {
         }
     }
 
-    /// Opens the collection called `name`; creates it with `settings` if it is missing, and returns `true` then.
+    /// Opens the collection called `name`; creates it with `settings` if it is missing, and returns `true` then. After an error nothing is
+    /// stored. Runs to its end, also if the caller stops waiting for it.
     pub async fn create(
+        &self,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<(Arc<OpenCollection>, bool), CollectionError> {
+        let (collections, name, settings) = (self.clone(), name.to_owned(), settings.clone());
+        let create = async move { collections.create_to_the_end(&name, &settings).await };
+        tokio::spawn(create).await.unwrap_or(Err(CollectionError::Stopping))
+    }
+
+    async fn create_to_the_end(
         &self,
         name: &str,
         settings: &CollectionSettings,
@@ -188,13 +220,40 @@ impl Collections {
         if let Some(open) = self.get(&Caller::system(), name) {
             return Ok((open, false));
         }
+        let limit = self.0.config.limits.collections_max;
+        if self.count() >= limit {
+            return Err(CollectionError::TooMany { limit });
+        }
         let settings = self.pinned(settings);
         let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
         learn_dimension(name, model.as_deref()).await?;
         let fingerprint = fingerprint_of(model.as_deref());
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
         let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
-        Ok((self.open_stored(collection).await?, created))
+        match self.open_stored(collection.clone()).await {
+            Ok(open) => Ok((open, created)),
+            Err(error) => {
+                if created {
+                    self.undo_creation(&collection).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes a collection that was created but could not be opened. Nobody else has seen it.
+    async fn undo_creation(&self, collection: &Collection) {
+        let view = self.0.store.view(&Caller::system(), collection);
+        let deleted = match view {
+            Ok(view) => view.delete_collection(now()).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = deleted {
+            tracing::error!(collection = collection.name, %error, "a collection that could not be opened stays in the store, empty");
+        }
+        if let Err(error) = remove_folder(&self.folder(collection.id)) {
+            tracing::warn!(collection = collection.name, %error, "the index folder of no collection stays");
+        }
     }
 
     /// Deletes a collection from the store and then its index; `false` if it is missing.
@@ -311,7 +370,18 @@ impl Collections {
         }
         let engine = opened.engine;
         let documents = self.0.store.view(&Caller::system(), &stored)?;
-        hide_deleted(&documents, &engine, index_error).await?;
+        if engine.applied_seq() < stored.last_operation {
+            match hide_deleted(&documents, &engine, index_error).await {
+                Err(CollectionError::Store(error @ weir_store::Error::Damaged { .. })) => {
+                    tracing::warn!(collection = name, %error, "an operation cannot be read: the index is rebuilt");
+                    match engine.discard().await {
+                        Ok(()) | Err(IndexError::Lost { .. }) => {}
+                        Err(error) => return Err(index_error(error)),
+                    }
+                }
+                hidden => hidden?,
+            }
+        }
         let lexical = LexicalInForce::new(settings.lexical.take().unwrap_or_default(), language);
         settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
         let open = Arc::new(OpenCollection {
@@ -335,12 +405,14 @@ impl Collections {
                 },
             },
             ingest: self.0.config.ingest.clone(),
+            compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
             metrics: self.0.metrics.clone(),
             operations_added: Notify::new(),
             feedback_added: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
+            empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),
             applied_seq: watch::Sender::new(engine.applied_seq()),
             failure: Mutex::default(),
             workers: Mutex::default(),
@@ -366,10 +438,11 @@ impl Collections {
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
         // the threads of an index inherit the priority of the thread that opens it
-        let opening = Engine::open_embedded(
+        let opening = Engine::open_on_demand(
             folder.to_owned(),
             settings.clone(),
             self.0.limiter.clone(),
+            self.0.open_indexes.clone(),
             last_operation,
         );
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))

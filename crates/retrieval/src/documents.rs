@@ -79,7 +79,7 @@ impl Retrieval {
         if wanted.filter.is_none() && wanted.sort.is_empty() {
             return self.stored_documents(caller, collection, wanted).await;
         }
-        let view = self.searchable_view(caller, collection)?;
+        let view = self.searchable_view(caller, collection).await?;
         let binding =
             Binding { collection: view.id, generation: view.preparer.generation, request: wanted.hash() };
         let page = wanted.cursor.as_ref().map(|text| self.cursors.verify(&binding, text)).transpose()?;
@@ -169,7 +169,7 @@ impl Retrieval {
                 "the filter has no condition and would delete every document; send \"all\": true to confirm";
             return Err(Invalid::at(ErrorCode::InvalidFilter, &["filter"], message).into());
         }
-        let view = self.searchable_view(caller, collection)?;
+        let view = self.searchable_view(caller, collection).await?;
         let limit = self.config.limits.delete_documents_max;
         let query = IndexQuery { filter, ..IndexQuery::new(RetrievalMode::Lexical, None, None, limit) };
         let filter_text = request.filter.as_ref().map_or("", RawJson::text);
@@ -308,7 +308,12 @@ async fn delete(view: &CollectionView, id: &str) -> Result<Option<u64>> {
     let Some(deleted) = view.store.delete_document(id).await? else { return Ok(None) };
     let hidden = view.engine.remove_now(id, deleted.operation).await;
     view.wake(deleted.operation);
-    hidden.map_err(|error| RequestError::internal(&error))?;
+    view.note_lost(&hidden);
+    match hidden {
+        // an empty index does not have the document either
+        Ok(_) | Err(IndexError::Lost { .. }) => {}
+        Err(error) => return Err(RequestError::internal(&error)),
+    }
     Ok(Some(deleted.chunks))
 }
 

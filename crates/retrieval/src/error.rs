@@ -133,6 +133,7 @@ impl From<weir_store::Error> for RequestError {
             Error::Locked(_)
             | Error::ReadOnly(_)
             | Error::Io { .. }
+            | Error::Replaced(_)
             | Error::Sqlite { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,
             Error::Damaged { .. } | Error::NewerFormat { .. } => ErrorCode::Internal,
@@ -198,6 +199,9 @@ impl From<CollectionError> for RequestError {
         match error {
             CollectionError::Store(error) => error.into(),
             CollectionError::Stopping => RequestError::new(ErrorCode::Overloaded, error.to_string()),
+            CollectionError::TooMany { .. } => {
+                RequestError::new(ErrorCode::CollectionLimitReached, error.to_string())
+            }
             CollectionError::NoModel { model, .. } => no_model(&model),
             CollectionError::Inference { source, .. } => source.into(),
             CollectionError::Index { .. }

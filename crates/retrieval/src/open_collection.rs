@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
-use weir_index::Engine;
 use weir_index::query::{self, Query};
+use weir_index::{Engine, IndexError};
 use weir_store::{Collection, CollectionId, Retention};
 use weir_text::Language;
 
@@ -38,6 +39,8 @@ pub struct OpenCollection {
     pub(crate) preparer: Preparer,
     /// Limits of a batch.
     pub(crate) ingest: weir_config::table::Ingest,
+    /// The setting `index.compact_after_s`.
+    pub(crate) compact_after: Duration,
     /// Metrics of the workers.
     pub(crate) metrics: Metrics,
     /// Wakes the ingest worker.
@@ -50,7 +53,9 @@ pub struct OpenCollection {
     pub(crate) accepted: AtomicU64,
     /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
     pub(crate) rebuild_until: u64,
-    /// Published by the worker.
+    /// The last operation when the index was last empty: of operations up to this, it has nothing that could be out of date.
+    pub(crate) empty_at: AtomicU64,
+    /// The highest operation that has been searchable, published by the worker.
     pub(crate) applied_seq: watch::Sender<u64>,
     pub(crate) failure: Mutex<Option<String>>,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
@@ -138,7 +143,18 @@ impl OpenCollection {
 
     /// Whether searches would miss what they found before the index was lost.
     pub(crate) fn is_rebuilding(&self) -> bool {
-        self.engine.applied_seq() < self.rebuild_until
+        let shown = *self.applied_seq.borrow();
+        self.engine.applied_seq() < self.rebuild_until.max(shown)
+    }
+
+    /// If the index was lost, wakes the worker, which rebuilds it.
+    pub(crate) fn note_lost<T>(&self, result: &Result<T, IndexError>) {
+        if let Err(error @ IndexError::Lost { .. }) = result {
+            tracing::warn!(collection = self.name, %error, "the index is rebuilt from the store");
+            self.metrics.index_lost();
+            self.empty_at.store(self.accepted(), Ordering::Relaxed);
+            self.operations_added.notify_one();
+        }
     }
 
     /// What the store keeps of finished jobs and applied operations.
@@ -155,8 +171,9 @@ impl OpenCollection {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
+    /// The highest number counts: while an index is rebuilt, lower ones are applied again.
     pub(crate) fn notify_applied(&self, number: u64) {
-        self.applied_seq.send_replace(number);
+        self.applied_seq.send_modify(|applied| *applied = number.max(*applied));
     }
 
     pub(crate) async fn close(&self) {

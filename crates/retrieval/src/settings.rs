@@ -58,21 +58,14 @@ impl Retrieval {
         if let Some(lexical) = settings.lexical.as_ref().filter(|_| !created) {
             self.collections.change_lexical(&collection, lexical).await?;
         }
-        Ok((self.describe(&collection).await?, created))
+        // a new collection is empty, and must not be answered with an error
+        let counts = if created { (0, 0) } else { collection.counts().await? };
+        Ok((describe_with(&collection, counts), created))
     }
 
     /// A collection as the API shows it, with the counts of what the caller may see.
     async fn describe(&self, view: &CollectionView) -> Result<CollectionReply> {
-        let (document_count, chunk_count) = view.counts().await?;
-        Ok(CollectionReply {
-            name: view.name.clone(),
-            document_count,
-            chunk_count,
-            model: view.model().map(|model| model.id.clone()),
-            settings: view.shown_settings(),
-            status: if view.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
-            created_at: view.created_at,
-        })
+        Ok(describe_with(view, view.counts().await?))
     }
 
     /// Deletes a collection and everything in it.
@@ -88,7 +81,12 @@ impl Retrieval {
 
     /// What of the gateway does not work, in words; empty when it is ready.
     pub fn failing_parts(&self) -> Vec<String> {
-        let mut failing = Vec::new();
+        let mut failing: Vec<String> =
+            self.store.check_files().err().iter().map(ToString::to_string).collect();
+        let damaged = self.models.damaged().into_iter();
+        failing.extend(damaged.map(|model| {
+            format!("the packed weights of model `{model}` were truncated; start weir again, which packs them again")
+        }));
         for collection in self.collections.all(&Caller::system()) {
             if collection.is_rebuilding() {
                 failing.push(format!("the index of collection `{}` is being rebuilt", collection.name));
@@ -100,6 +98,11 @@ impl Retrieval {
         failing
     }
 
+    /// The rows of the store that were found damaged and skipped, each by its kind and name.
+    pub fn damaged_rows(&self) -> Vec<String> {
+        self.store.damaged_rows()
+    }
+
     /// The number of searchable documents in all collections.
     pub fn document_count(&self) -> u64 {
         let all = self.collections.all(&Caller::system());
@@ -108,6 +111,8 @@ impl Retrieval {
 
     /// The gauges of every collection that the caller may see.
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
+        self.metrics.damaged_rows(self.damaged_rows().len());
+        self.metrics.indexes_open(self.collections.open_indexes());
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             let (documents, chunks) = view.counts().await?;
@@ -139,5 +144,17 @@ impl Retrieval {
             }
             Some(_) | None => Ok(()),
         }
+    }
+}
+
+fn describe_with(view: &CollectionView, (document_count, chunk_count): (u64, u64)) -> CollectionReply {
+    CollectionReply {
+        name: view.name.clone(),
+        document_count,
+        chunk_count,
+        model: view.model().map(|model| model.id.clone()),
+        settings: view.shown_settings(),
+        status: if view.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+        created_at: view.created_at,
     }
 }

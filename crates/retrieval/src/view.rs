@@ -48,8 +48,15 @@ impl Parts {
     ///
     /// # Errors
     /// `collection_not_found`, `collection_not_ready`.
-    pub(crate) fn searchable_view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
+    pub(crate) async fn searchable_view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         let view = self.view(caller, name)?;
+        let opened = view.collection.engine.ensure_open().await;
+        view.collection.note_lost(&opened);
+        match opened {
+            Ok(()) | Err(IndexError::Lost { .. }) => {}
+            Err(IndexError::Closed) => return Err(RequestError::no_collection(name)),
+            Err(error) => return Err(RequestError::internal(&error)),
+        }
         if view.collection.is_rebuilding() {
             let message = format!("the index of collection `{name}` is being rebuilt");
             return Err(RequestError::new(ErrorCode::CollectionNotReady, message));
@@ -73,7 +80,9 @@ impl CollectionView {
 
     /// Runs a search on the index.
     pub(crate) async fn search(&self, query: IndexQuery) -> Result<IndexResult, IndexError> {
-        self.collection.engine.search(&self.caller, query).await
+        let found = self.collection.engine.search(&self.caller, query).await;
+        self.collection.note_lost(&found);
+        found
     }
 
     /// Repeats a dense search exactly and compares.

@@ -9,6 +9,9 @@ use super::Gateway;
 use super::body::{Call, Json};
 use crate::Result;
 
+/// Damaged rows that readiness names.
+const DAMAGED_ROWS_MAX: usize = 100;
+
 /// Alive, and how much there is to search.
 pub(super) async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
     Json(HealthReply {
@@ -28,7 +31,9 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
     let failing = gateway.retrieval.failing_parts();
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(ReadyReply { ready, failing })).into_response()
+    let mut damaged = gateway.retrieval.damaged_rows();
+    damaged.truncate(DAMAGED_ROWS_MAX);
+    (status, Json(ReadyReply { ready, failing, damaged })).into_response()
 }
 
 /// Everything that is counted, for Prometheus.

@@ -77,3 +77,14 @@ impl NewDocument {
         hasher.finalize().into()
     }
 }
+
+/// A document as the ingest worker reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentState {
+    /// It exists.
+    Present(StoredDocument),
+    /// It was deleted.
+    Absent,
+    /// Its row is damaged; ingesting the document again replaces it.
+    Damaged,
+}

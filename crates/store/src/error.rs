@@ -24,6 +24,13 @@ pub enum Error {
     /// The disk is full, or the user's quota is used up.
     #[error("the disk is full, nothing of this request was stored; free space and try again")]
     Full,
+    /// A file of the store was removed, replaced or truncated while it was open.
+    #[error(
+        "the file `{}` was removed, replaced or truncated while weir was running, and nothing is stored any more; put it back, or \
+         restore the data directory from a backup and start weir again",
+        .0.display()
+    )]
+    Replaced(PathBuf),
     /// A row, or the database file, is not what was written.
     #[error("{what} {row} is damaged; restore the data directory from a backup")]
     Damaged {
@@ -71,6 +78,9 @@ pub enum Error {
 }
 
 impl Error {
+    /// `what` of a damaged database file, other than a row.
+    pub(crate) const WHOLE_FILE: &str = "the store's file";
+
     /// Maps an IO error about `path` to `Full`, `ReadOnly` or `Io`.
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Error {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};

@@ -8,7 +8,7 @@
 //!   the document's *current* state in the store: present at some version, or absent. Replaying an operation twice, or replaying one
 //!   whose document has changed since, is therefore harmless.
 //! - **Every row that a replay reads has a checksum**, verified on each read. A row whose checksum does not match is
-//!   [`Error::Damaged`] and never returned as content.
+//!   [`Error::Damaged`] and never returned as content. Lists skip it, and [`Store::damaged_rows`] names it.
 //!
 //! Content is read through a [`StoreView`] only, which a [`Caller`](weir_policy::Caller) opens: its allow list and its mandatory filter
 //! apply to every read, and to every write that names a document.
@@ -21,6 +21,7 @@
 mod access;
 mod checksum;
 mod collection;
+mod damage;
 mod document;
 mod error;
 mod feedback;
@@ -34,7 +35,9 @@ mod verify;
 mod view;
 
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
-pub use document::{ChunkSpan, DeletedDocument, NewDocument, PreparedDocument, StoredDocument, TextHash};
+pub use document::{
+    ChunkSpan, DeletedDocument, DocumentState, NewDocument, PreparedDocument, StoredDocument, TextHash,
+};
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, NewFeedback};
 pub use job::{DocumentError, Job, JobStatus, Submission};

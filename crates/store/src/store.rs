@@ -43,10 +43,34 @@ impl Store {
         sqlite.close().await
     }
 
-    /// The collections in the caller's allow list, by name.
+    /// The damaged rows that lists and the ingest worker have skipped since the store was opened, each by its kind and name. Bounded.
+    pub fn damaged_rows(&self) -> Vec<String> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.damage.list()
+    }
+
+    /// Checks that the store's files are those that were opened. After an error nothing is acknowledged until they are back.
+    ///
+    /// # Errors
+    /// `Replaced`.
+    pub fn check_files(&self) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.check_files()
+    }
+
+    /// The full check of the store in `folder`, as [`Store::verify`], also while another process uses it. Blocks.
+    ///
+    /// # Errors
+    /// As [`Store::open_sqlite`], except `Locked`.
+    pub fn verify_folder(folder: &Path) -> Result<VerifyReport> {
+        Sqlite::verify_folder(folder)
+    }
+
+    /// The collections in the caller's allow list, by name. Skips damaged rows.
     pub async fn collections(&self, caller: &Caller) -> Result<Vec<Collection>> {
         let Store::Sqlite(sqlite) = self;
-        let mut found = sqlite.read(collections::list).await?;
+        let damage = sqlite.damage.clone();
+        let mut found = sqlite.read(move |c| collections::list(c, &damage)).await?;
         found.retain(|collection| caller.sees(&collection.name));
         Ok(found)
     }
@@ -209,6 +233,13 @@ impl Store {
         sqlite.write(move |c| collections::prune(c, id, retention)).await
     }
 
+    /// Empties the write-ahead log, which keeps what was deleted: rows themselves are overwritten when they are deleted. `false` if other
+    /// transactions were running: try again later.
+    pub async fn erase_deleted(&self) -> Result<bool> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.empty_log().await
+    }
+
     /// The job with this id. See [`Store::jobs`] for the jobs that exist for a caller.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<Option<Job>> {
         let (access, id) = (JobAccess::new(caller), id.to_owned());
@@ -232,7 +263,8 @@ impl Store {
     ) -> Result<(Vec<Job>, Option<String>)> {
         let (access, cursor) = (JobAccess::new(caller), cursor.map(str::to_owned));
         let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref())).await
+        let damage = sqlite.damage.clone();
+        sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref(), &damage)).await
     }
 
     /// Stores the features of judgments by their numbers, computed with embeddings of the model `fingerprint`. `None` if the document is

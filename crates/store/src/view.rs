@@ -3,8 +3,8 @@
 use crate::access::Access;
 use crate::sqlite::{accept, collections, documents, embeddings, feedback, operations, query_log};
 use crate::{
-    DeletedDocument, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount, QueryReport, Result,
-    Store, StoredDocument, Submission, TextHash, Timestamp,
+    DeletedDocument, DocumentState, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount,
+    QueryReport, Result, Store, StoredDocument, Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -54,10 +54,18 @@ impl StoreView {
         sqlite.read(move |c| documents::read_all(c, &access, &ids)).await
     }
 
+    /// The same for the ingest worker: a damaged document does not fail the others, and damaged chunks count as not prepared.
+    pub async fn document_states(&self, ids: Vec<String>) -> Result<Vec<DocumentState>> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        let damage = sqlite.damage.clone();
+        sqlite.read(move |c| documents::states(c, &access, &ids, &damage)).await
+    }
+
     /// The documents whose ids are greater than `after` in byte order, and whether there are more. The page ends after `limit` documents,
     /// or once their texts and metadata have `bytes_max` bytes.
     ///
-    /// Reads over hidden documents: with a filter that few documents pass, a page can read the metadata of the whole collection.
+    /// Skips damaged documents. Reads over hidden documents: with a filter that few documents pass, a page can read the metadata of the whole collection.
     pub async fn documents_after(
         &self,
         after: &str,
@@ -66,7 +74,8 @@ impl StoreView {
     ) -> Result<(Vec<StoredDocument>, bool)> {
         let (access, after) = (self.access.clone(), after.to_owned());
         let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| documents::after(c, &access, &after, limit, bytes_max)).await
+        let damage = sqlite.damage.clone();
+        sqlite.read(move |c| documents::after(c, &access, &after, limit, bytes_max, &damage)).await
     }
 
     /// Stores documents, in one commit with their operations and the job. `None` if the collection is deleted.
@@ -82,7 +91,8 @@ impl StoreView {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;
         let submission = accept::HashedSubmission::new(submission, &access);
-        sqlite.write(move |c| accept::accept(c, &access, &submission, now)).await
+        let damage = sqlite.damage.clone();
+        sqlite.write(move |c| accept::accept(c, &access, &submission, now, &damage)).await
     }
 
     /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not
@@ -90,7 +100,8 @@ impl StoreView {
     pub async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
         let (access, id) = (self.access.clone(), id.to_owned());
         let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| documents::delete(c, &access, &id)).await
+        let damage = sqlite.damage.clone();
+        sqlite.write(move |c| documents::delete(c, &access, &id, &damage)).await
     }
 
     /// Deletes the collection with its content; `false` if it is deleted already. Its unfinished jobs are cancelled. All its jobs can
@@ -129,7 +140,8 @@ impl StoreView {
     ) -> Result<(Vec<Feedback>, Option<String>)> {
         let (access, cursor) = (self.access.clone(), cursor.map(str::to_owned));
         let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| feedback::list(c, &access, limit, cursor.as_deref())).await
+        let damage = sqlite.damage.clone();
+        sqlite.read(move |c| feedback::list(c, &access, limit, cursor.as_deref(), &damage)).await
     }
 
     /// The last judgment of each query and document among the newest `entries_max` judgments, with at most `pending_max` pending ones.
@@ -143,7 +155,10 @@ impl StoreView {
     ) -> Result<FeedbackBatch> {
         let (access, fingerprint) = (self.access.clone(), fingerprint.to_owned());
         let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| feedback::batch(c, &access, &fingerprint, entries_max, pending_max)).await
+        let damage = sqlite.damage.clone();
+        sqlite
+            .read(move |c| feedback::batch(c, &access, &fingerprint, entries_max, pending_max, &damage))
+            .await
     }
 
     /// A report of the query log, at most `limit` queries. Reads every entry. Empty for a caller with a filter: a query has no document
@@ -162,8 +177,26 @@ impl StoreView {
         sqlite.read(move |c| operations::after(c, &access, after, limit)).await
     }
 
+    /// The same for the ingest worker: an operation whose row is damaged is taken from the document that it stored. Where there is none, it
+    /// may have been a deletion: up to `skip_to`, which the worker gives for an index that was empty when that operation was stored, it
+    /// is replaced by one of a document with an empty id, which does not exist.
+    ///
+    /// # Errors
+    /// `Damaged` for such an operation above `skip_to`.
+    pub async fn operations_to_index(
+        &self,
+        after: u64,
+        limit: usize,
+        skip_to: u64,
+    ) -> Result<Vec<Operation>> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        let damage = sqlite.damage.clone();
+        sqlite.read(move |c| operations::to_index(c, &access, after, limit, skip_to, &damage)).await
+    }
+
     /// The stored embeddings of `hashes` by the model `fingerprint`, in order; `None` where there is none. Embeddings are shared by all
-    /// collections. An embedding can be deleted while its chunk is prepared, before [`Store::save_prepared`]: compute it again. All `None`
+    /// collections. A damaged one counts as missing. An embedding can be deleted while its chunk is prepared, before [`Store::save_prepared`]: compute it again. All `None`
     /// for a caller with a filter: the text of an embedding can be that of a hidden document.
     pub async fn embeddings(
         &self,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use contract::{Caller, accept, close_sound, collection, document, hash, span, view};
 use rusqlite::Connection;
-use weir_store::{Collection, Error, NewFeedback, PreparedDocument, Store};
+use weir_store::{Collection, DocumentState, Error, NewFeedback, PreparedDocument, Store};
 
 contract!(Store::open_sqlite);
 
@@ -178,35 +178,106 @@ async fn a_damaged_chunk_is_reported() {
     }
 }
 
-#[tokio::test]
-async fn a_damaged_embedding_is_reported() {
-    let name = format!("embedding of text hash {} for model 1", "01".repeat(32));
-    for change in ["vector = zeroblob(8)", "vector = x'0102'", "checksum = 0"] {
-        check_damage(
-            &format!("UPDATE embeddings SET {change}"),
-            async |store, made| view(store, made).embeddings("m", vec![hash(1)]).await,
-            &name,
-        )
-        .await;
+/// Changes the file by `sql`; the full check must report the row, and a list that skips it must name it.
+async fn check_skipped(sql: &str, list: impl AsyncFn(&Store, &Collection) -> usize, expected: (usize, &str)) {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, made) = altered(folder.path(), sql).await;
+    assert_eq!(
+        (list(&store, &made).await, store.damaged_rows()),
+        (expected.0, vec![expected.1.to_owned()]),
+        "{sql}"
+    );
+    let message = format!("{} is damaged; restore the data directory from a backup", expected.1);
+    for report in [store.verify().await.unwrap(), Store::verify_folder(folder.path()).unwrap()] {
+        let found: Vec<String> = report.problems.iter().map(Error::to_string).collect();
+        assert!(found.contains(&message), "{sql}: {found:?}");
     }
 }
 
 #[tokio::test]
-async fn a_damaged_collection_is_reported() {
-    for change in ["settings = '{ }'", "name = 'd'", "next_operation = 2", "created_at = 7.0"] {
-        check_damage(
-            &format!("UPDATE collections SET {change}"),
-            async |store, _| store.collections(&Caller::system()).await,
-            "collection 1",
-        )
-        .await;
+async fn a_damaged_embedding_counts_as_missing() {
+    let name = format!("embedding of text hash {} for model 1", "01".repeat(32));
+    for change in ["vector = zeroblob(8)", "vector = x'0102'", "checksum = 0"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, made) = altered(folder.path(), &format!("UPDATE embeddings SET {change}")).await;
+        assert_eq!(view(&store, &made).embeddings("m", vec![hash(1)]).await.unwrap(), [None], "{change}");
+        let report = store.verify().await.unwrap();
+        assert!(report.problems[0].to_string().starts_with(&name), "{:?}", report.problems);
+        let again =
+            PreparedDocument { document_id: "a".to_owned(), version: 1, chunks: vec![span(0, 14, 1)] };
+        store.save_prepared(made.generation.id, vec![again], vec![(hash(1), vec![0.25, 0.5])]).await.unwrap();
+        close_sound(store).await;
     }
-    check_damage(
-        "UPDATE fingerprints SET fingerprint = 'n'",
-        async |store, _| store.collections(&Caller::system()).await,
-        "generation of collection 1",
-    )
-    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_collection_is_skipped_and_named() {
+    let list =
+        async |store: &Store, _: &Collection| store.collections(&Caller::system()).await.unwrap().len();
+    for change in ["settings = '{ }'", "name = 'd'", "next_operation = 2", "created_at = 7.0"] {
+        check_skipped(&format!("UPDATE collections SET {change}"), list, (0, "collection 1")).await;
+    }
+    let generation = "UPDATE fingerprints SET fingerprint = 'n'";
+    check_skipped(generation, list, (0, "generation of collection 1")).await;
+}
+
+#[tokio::test]
+async fn a_damaged_document_is_skipped_by_lists_until_it_is_stored_again() {
+    let damage = "UPDATE documents SET text = 'the first tent' WHERE id = 'a'";
+    let list = async |store: &Store, made: &Collection| {
+        view(store, made).documents_after("", 9, 9_999).await.unwrap().0.len()
+    };
+    check_skipped(damage, list, (1, "document \"a\" of collection 1 (row 1)")).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (store, made) = altered(folder.path(), damage).await;
+    assert_eq!(list(&store, &made).await, 1);
+    let states =
+        view(&store, &made).document_states(["a", "b", "c"].map(str::to_owned).to_vec()).await.unwrap();
+    assert!(matches!(
+        &states[..],
+        [DocumentState::Damaged, DocumentState::Present(_), DocumentState::Absent]
+    ));
+    // the same content, which would be unchanged
+    let job =
+        accept(&store, &made, "k", &[document("a", "the first text"), document("b", "the second text")])
+            .await;
+    assert_eq!((job.changed, job.unchanged), (1, 1));
+    assert_eq!((list(&store, &made).await, store.damaged_rows()), (2, vec![]));
+    close_sound(store).await;
+}
+
+#[tokio::test]
+async fn a_damaged_operation_is_taken_from_its_document_or_skipped_for_an_empty_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, made) = altered(folder.path(), "UPDATE operations SET checksum = 0").await;
+    let view = view(&store, &made);
+    let read = async |skip_to| {
+        let operations = view.operations_to_index(0, 9, skip_to).await;
+        operations.map(|all| all.into_iter().map(|one| one.document_id).collect::<Vec<_>>())
+    };
+    assert_eq!(read(0).await.unwrap(), ["a", "b"]);
+    assert!(view.delete_document("a").await.unwrap().is_some());
+    assert!(matches!(read(0).await, Err(Error::Damaged { what: "operation", .. })), "it may be a deletion");
+    assert_eq!(read(3).await.unwrap(), ["", "b", "a"]);
+}
+
+#[tokio::test]
+async fn a_store_whose_file_was_removed_acknowledges_nothing_until_it_is_back() {
+    for name in ["store.sqlite3", "store.sqlite3-wal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, made) = filled(folder.path()).await;
+        let (file, aside) = (folder.path().join(name), folder.path().join("aside"));
+        std::fs::rename(&file, &aside).unwrap();
+        let refused = view(&store, &made).delete_document("a").await;
+        assert!(matches!(refused, Err(Error::Replaced(path)) if path == file));
+        std::fs::copy(&aside, &file).unwrap();
+        assert!(store.check_files().is_err(), "a copy is another file");
+        std::fs::rename(&aside, &file).unwrap();
+        assert!(view(&store, &made).document("a").await.unwrap().is_some(), "it was rolled back");
+        assert!(view(&store, &made).delete_document("a").await.unwrap().is_some());
+        close_sound(store).await;
+    }
 }
 
 #[tokio::test]

@@ -209,6 +209,12 @@ table! {
     index_bytes: Family<CollectionLabel, Gauge> = Family::default(), "weir_index_bytes", Gauge, ["collection"];
     /// Segments of the lexical index. Small ones are merged after two seconds without writes.
     index_segments: Family<CollectionLabel, Gauge> = Family::default(), "weir_index_segments", Gauge, ["collection"];
+    /// Rows of the store that were found damaged and skipped since the start, and not replaced since; `/readyz` and `weir doctor` name them.
+    damaged_rows: Gauge = Gauge::default(), "weir_store_damaged_rows", Gauge, [];
+    /// Collections whose index files are open; the others open them when they are used.
+    indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
+    /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
+    indexes_lost: Counter = Counter::default(), "weir_indexes_lost_total", Counter, [];
     /// Queries for the query log: written, failed (store error) or dropped (queue full).
     logged: Family<ResultLabel, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
     /// Feedback judgments processed for relevance: hit, or no_hit if a search for the query does not find the document.
@@ -490,6 +496,21 @@ impl Metrics {
 
     fn count_documents(&self, result: &str, count: u64) {
         self.ingested.get_or_create(&ResultLabel { result: result.into() }).inc_by(count);
+    }
+
+    /// Counts an index that was lost.
+    pub fn index_lost(&self) {
+        self.indexes_lost.inc();
+    }
+
+    /// Sets the number of damaged rows of the store.
+    pub fn damaged_rows(&self, count: usize) {
+        self.damaged_rows.set(to_i64(count as u64));
+    }
+
+    /// Sets the number of open indexes.
+    pub fn indexes_open(&self, count: usize) {
+        self.indexes_open.set(to_i64(count as u64));
     }
 
     /// Counts queries for the query log by result.

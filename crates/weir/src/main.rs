@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use weir::cli::{
-    Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, eval, health,
+    Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval, health,
     ingest, jobs, keys, model, search, selftest, serve, shell, sync, usage,
 };
 use weir_config::Environment;
@@ -45,6 +45,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Usage(usage) => block_on(usage::run(&usage, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
+        Command::Doctor(doctor) => doctor::run(&doctor, context),
         Command::Config(config) => config::run(&config, context),
         Command::Model(model) => block_on(model::run(&model, context)),
         Command::Demo(demo) => demo::run(&demo, context),

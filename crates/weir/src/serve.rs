@@ -12,7 +12,8 @@ use weir_index::CpuLimiter;
 use weir_store::Store;
 
 use http::HeaderMap;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys};
 use weir_config::Config;
 use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
@@ -77,7 +78,9 @@ pub enum ServeError {
 /// Serves until SIGTERM or SIGINT, then drains, flushes and returns.
 pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
     weir_telemetry::start_log(&config.log);
-    raise_file_limit();
+    // data is for the user that weir runs as: folders 0700, files 0600
+    umask(Mode::RWXG | Mode::RWXO);
+    let config = with_open_indexes(config, raise_file_limit());
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     let background = Builder::new_multi_thread()
         .enable_all()
@@ -92,12 +95,28 @@ pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
 }
 
 /// Raises the soft limit of open files to the hard one: often it is 1,024, and every connection and every collection takes some.
-fn raise_file_limit() {
+/// Returns the limit in force; `None` without one.
+fn raise_file_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+            limit.current
+        }
     }
+}
+
+/// The share of the limit of open files that indexes may take: most of it is for connections.
+const INDEX_FILES_SHARE: u64 = 8;
+
+/// Lowers `index.open_max` to what the limit of open files allows.
+fn with_open_indexes(mut config: Config, files_max: Option<u64>) -> Config {
+    let share = files_max
+        .map_or(usize::MAX, |files| usize::try_from(files / INDEX_FILES_SHARE).unwrap_or(usize::MAX));
+    config.index.open_max = config.index.open_max.min(share).max(1);
+    config
 }
 
 async fn serve(

@@ -493,3 +493,4 @@ class Readiness:
 
     ready: bool
     failing: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)

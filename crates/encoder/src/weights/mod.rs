@@ -39,6 +39,14 @@ pub(crate) enum Matrix<'a> {
 }
 
 impl Weights {
+    /// Whether the cache file was truncated while it was mapped: it reads as zeros then.
+    pub(crate) fn are_damaged(&self) -> bool {
+        match &self.block {
+            Block::Mapped { file, .. } => file.check().is_err(),
+            Block::Owned(_) => false,
+        }
+    }
+
     fn bytes(&self, at: &Range<usize>) -> &[u8] {
         match &self.block {
             Block::Mapped { file, start } => &file[start + at.start..start + at.end],

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::{CpuLimiter, Embedded, Engine, IndexQuery, IndexResult, RetrievalMode};
+use weir_index::{CpuLimiter, Embedded, Engine, IndexQuery, IndexResult, OnDemand, RetrievalMode};
 use weir_policy::Caller;
 
 use crate::{Outcome, open};
@@ -99,7 +99,7 @@ fn legs_alone(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
 /// The same search as the gateway makes it.
 fn through_the_engine(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     let limiter = CpuLimiter::start(1, || ())?;
-    let engine = Engine::Embedded { index: engine.clone(), limiter };
+    let engine = Engine::Embedded { index: OnDemand::of(engine.clone()), limiter };
     let caller = Caller::system();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut times = Vec::new();

@@ -82,6 +82,15 @@ impl MappedFiles {
 }
 
 impl MappedFiles {
+    /// Checks that all bytes that were read so far were those of the files: see [`Mapped::check`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let vectors = self.vectors.iter().flat_map(|vectors| {
+            [Some(&*vectors.i8), Some(&*vectors.scales), vectors.f16.as_mapped()].into_iter().flatten()
+        });
+        let others = [Some(&*self.documents), Some(&*self.chunks), self.texts.as_mapped()];
+        Ok(others.into_iter().flatten().chain(vectors).try_for_each(Mapped::check)?)
+    }
+
     /// Checks the checksums of all files; `states` are those they were opened with. Parallel.
     ///
     /// The check also faults in the pages that every search reads, so that the first searches do not wait for them. Files that are
@@ -125,44 +134,59 @@ fn verify(file: &Mapped, state: FileState) -> Result<()> {
 }
 
 /// A file of which a search reads a few places. A large one is read, not mapped: mapped pages, also those around the ones needed,
-/// count as memory of the process, and in the end the whole file would.
+/// count as memory of the process, and in the end the whole file would. A small one is mapped: a system call takes longer than copying
+/// what it would read, and a mapping needs no descriptor.
 #[derive(Debug)]
-pub(crate) struct ReadFile {
-    file: File,
-    len: u64,
-    /// Mapping of a small file: a system call takes longer than copying what it would read.
-    map: Option<AppendOnlyFile>,
+pub(crate) enum ReadFile {
+    Mapped(AppendOnlyFile),
+    Read { file: File, len: u64 },
 }
 
 impl ReadFile {
     /// Opens a file of at least `len` bytes and ignores the rest; maps it if `len` is at most `mapped_max`.
     fn open(path: PathBuf, len: u64, mapped_max: u64) -> Result<ReadFile> {
+        if len <= mapped_max {
+            return Ok(ReadFile::Mapped(AppendOnlyFile::open(&path, len)?));
+        }
         let file = File::open(&path).map_err(IndexError::file("open", &path))?;
         let actual = file.metadata().map_err(IndexError::file("read", &path))?.len();
         if actual < len {
             return Err(MappedError::Length { path, expected: len, actual }.into());
         }
-        let map = (len <= mapped_max).then(|| AppendOnlyFile::open(&path, len)).transpose()?;
-        Ok(ReadFile { file, len, map })
+        Ok(ReadFile::Read { file, len })
     }
 
     /// Bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        match self {
+            ReadFile::Mapped(map) => map.len() as u64,
+            ReadFile::Read { len, .. } => *len,
+        }
     }
 
     /// The whole content; `None` if the file is not mapped.
     pub(crate) fn mapped(&self) -> Option<&[u8]> {
-        self.map.as_ref().map(|map| &map[..])
+        self.as_mapped().map(|map| &map[..])
+    }
+
+    fn as_mapped(&self) -> Option<&Mapped> {
+        match self {
+            ReadFile::Mapped(map) => Some(map),
+            ReadFile::Read { .. } => None,
+        }
     }
 
     /// Fills `bytes` from offset `start`; `None` beyond the end.
     pub(crate) fn read_into(&self, start: u64, bytes: &mut [u8]) -> Option<()> {
         let end = start.checked_add(bytes.len() as u64)?;
-        if end > self.len {
-            return None;
+        match self {
+            ReadFile::Mapped(map) => {
+                bytes.copy_from_slice(map.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?);
+                Some(())
+            }
+            ReadFile::Read { len, .. } if end > *len => None,
+            ReadFile::Read { file, .. } => file.read_exact_at(bytes, start).ok(),
         }
-        self.file.read_exact_at(bytes, start).ok()
     }
 }
 
@@ -226,6 +250,12 @@ impl AppendFiles {
         self.all().into_iter().zip(states).try_for_each(|(file, state)| file.cut(*state))
     }
 
+    /// Whether all files exist with their lengths.
+    pub(crate) fn exist(&self) -> bool {
+        let vectors = self.vectors.iter().flat_map(|vectors| [&vectors.i8, &vectors.scales, &vectors.f16]);
+        [&self.documents, &self.texts, &self.chunks].into_iter().chain(vectors).all(AppendFile::exists)
+    }
+
     fn all(&mut self) -> Vec<&mut AppendFile> {
         let mut all = vec![&mut self.documents, &mut self.texts, &mut self.chunks];
         if let Some(vectors) = &mut self.vectors {
@@ -235,11 +265,11 @@ impl AppendFiles {
     }
 }
 
-/// An append-only file, with the running checksum of all its bytes.
+/// An append-only file, with the running checksum of all its bytes. It is open between the first write of a batch and its sync.
 #[derive(Debug)]
 pub(crate) struct AppendFile {
     path: PathBuf,
-    file: File,
+    file: Option<File>,
     /// Not yet written.
     buffer: Vec<u8>,
     /// Length including the buffer.
@@ -253,9 +283,14 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 impl AppendFile {
     fn open(path: PathBuf, state: FileState) -> Result<AppendFile> {
-        let file = OpenOptions::new().append(true).open(&path).map_err(IndexError::file("open", &path))?;
-        let mut opened =
-            AppendFile { path, file, buffer: Vec::new(), len: 0, hasher: Hasher::new(), unsynced: false };
+        let mut opened = AppendFile {
+            path,
+            file: None,
+            buffer: Vec::new(),
+            len: 0,
+            hasher: Hasher::new(),
+            unsynced: false,
+        };
         opened.cut(state)?;
         Ok(opened)
     }
@@ -274,27 +309,69 @@ impl AppendFile {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        self.file.write_all(&self.buffer).map_err(IndexError::file("write to", &self.path))?;
-        self.buffer.clear();
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let written = self.len - self.buffer.len() as u64;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.open_of_len(written)?,
+        };
+        let file = self.file.insert(file);
+        file.write_all(&self.buffer).map_err(IndexError::file("write to", &self.path))?;
+        self.buffer = Vec::new();
         Ok(())
     }
 
     fn sync(&mut self) -> Result<FileState> {
         self.write_out()?;
         if self.unsynced {
-            self.file.sync_data().map_err(IndexError::file("sync", &self.path))?;
+            let file = match self.file.take() {
+                Some(file) => file,
+                None => self.open_of_len(self.len)?,
+            };
+            file.sync_data().map_err(IndexError::file("sync", &self.path))?;
             self.unsynced = false;
         }
         Ok(FileState { len: self.len, crc: self.hasher.clone().finalize() })
     }
 
+    /// Opens the file, which must have the length that was written.
+    fn open_of_len(&self, len: u64) -> Result<File> {
+        let (file, actual) = self.open_file()?;
+        match actual == len {
+            true => Ok(file),
+            false => Err(MappedError::Length { path: self.path.clone(), expected: len, actual }.into()),
+        }
+    }
+
+    fn open_file(&self) -> Result<(File, u64)> {
+        let path = &self.path;
+        let file = OpenOptions::new().append(true).open(path).map_err(IndexError::file("open", path))?;
+        let actual = file.metadata().map_err(IndexError::file("read", path))?.len();
+        Ok((file, actual))
+    }
+
     fn cut(&mut self, state: FileState) -> Result<()> {
-        self.file.set_len(state.len).map_err(IndexError::file("cut", &self.path))?;
-        self.buffer.clear();
+        let (file, actual) = self.open_file()?;
+        if actual < state.len {
+            return Err(MappedError::Length { path: self.path.clone(), expected: state.len, actual }.into());
+        }
+        if actual > state.len {
+            file.set_len(state.len).map_err(IndexError::file("cut", &self.path))?;
+            self.unsynced = true;
+        }
+        self.file = None;
+        self.buffer = Vec::new();
         self.len = state.len;
         self.hasher = Hasher::new_with_initial_len(state.crc, state.len);
-        self.unsynced = true;
         Ok(())
+    }
+
+    /// Whether the file exists, and is at least as long as what was written.
+    fn exists(&self) -> bool {
+        let written = self.len - self.buffer.len() as u64;
+        std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() >= written)
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::head::{FORMAT_VERSION, replace_file};
 use crate::{EngineSettings, IndexError, Result};
 
-const NAME: &str = "FORMAT";
+pub(crate) const NAME: &str = "FORMAT";
 
 /// Why the content of a folder could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -54,6 +54,12 @@ impl Head {
         }
     }
 
+    /// Removes the head: nothing in the folder is committed any more.
+    pub(crate) fn remove(folder: &Path) -> Result<()> {
+        let path = folder.join(NAME);
+        std::fs::remove_file(&path).map_err(IndexError::file("remove", &path))
+    }
+
     /// Replaces the head atomically: new file, sync, rename, sync of the folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         replace_file(folder, NAME, TEMPORARY_NAME, &self.encode())
@@ -95,6 +101,11 @@ fn decode(bytes: &[u8]) -> Option<Head> {
     let tombstones =
         Tombstones::from_bytes(reader.bytes(chunk_count.div_ceil(64) as usize * 8)?, chunk_count)?;
     reader.is_at_end().then_some(Head { applied_seq, documents, tombstones, files })
+}
+
+/// Whether a folder has a head.
+pub(crate) fn head_exists(folder: &Path) -> bool {
+    folder.join(NAME).exists()
 }
 
 /// Writes `bytes` to `temporary`, syncs, renames to `name` and syncs the folder.

@@ -10,6 +10,7 @@
 mod batch;
 mod codebook;
 mod codes;
+mod compact;
 mod dense;
 mod fields;
 mod files;
@@ -42,8 +43,10 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use format::RebuildReason;
+pub(crate) use head::{Head, sync_folder};
 pub(crate) use ranking::fibonacci_hash;
 
+use crate::on_demand::Summary;
 use crate::relevance::{Calibration, JudgedHit};
 use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument, Result};
 use batch::Batch;
@@ -53,7 +56,7 @@ use files::MappedFiles;
 use lexical::{LexicalView, Merge};
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
-use relevance::{BaselineFile, FittedStatistics};
+use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics};
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
@@ -160,8 +163,57 @@ impl Embedded {
     /// See [`crate::Engine::refine_relevance`].
     pub fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
         let refined = Calibration::refined(feedback);
-        self.inner.calibration.store(Arc::new(refined));
+        self.set_calibration(refined);
         refined
+    }
+
+    pub(crate) fn set_calibration(&self, calibration: Calibration) {
+        self.inner.calibration.store(Arc::new(calibration));
+    }
+
+    /// What the folder holds, by its head alone; `None` if opening would not find it usable.
+    pub(crate) fn peek(folder: &Path, settings: &EngineSettings) -> Result<Option<Summary>> {
+        if format::check(folder, settings)?.is_some() {
+            return Ok(None);
+        }
+        match Head::read(folder) {
+            Ok(head) => Ok(head.map(|head| Summary::of(&head))),
+            Err(error) if error.is_damage() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Applied sequence and sizes.
+    pub(crate) fn summary(&self) -> Summary {
+        Summary { applied_seq: self.applied_seq(), counts: self.counts() }
+    }
+
+    /// Whether both are handles to one opened index.
+    pub(crate) fn is_same(&self, other: &Embedded) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Whether this is the only handle, and no removal waits for its batch: closing and opening again changes nothing.
+    pub(crate) fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1 && lock(&self.inner.live).hidden.is_empty()
+    }
+
+    /// Whether the files that were opened still exist, with at least their committed lengths. `true` during a commit.
+    pub(crate) fn has_its_files(&self) -> bool {
+        let Ok(writer) = self.inner.writer.try_lock() else { return true };
+        writer.as_ref().is_none_or(Writer::has_its_files)
+    }
+
+    /// Checks that all bytes that were read so far were those of the files: call it before a result is used.
+    pub(crate) fn check_reads(&self) -> Result<()> {
+        self.snapshot().check()
+    }
+
+    /// Ends writing without closing anything in order: the files were removed, damaged or copied. Searches are still answered. Returns the
+    /// removals of [`Embedded::remove_now`] that wait for their batch.
+    pub(crate) fn abandon(&self) -> HashMap<String, u64> {
+        drop(lock(&self.inner.writer).take());
+        lock(&self.inner.live).hidden.clone()
     }
 
     /// See [`crate::Engine::applied_seq`].
@@ -182,7 +234,12 @@ impl Embedded {
 
     /// See [`crate::Engine::disk_bytes`].
     pub fn disk_bytes(&self) -> Result<u64> {
-        folder_bytes(&self.inner.folder).map_err(IndexError::file("list folder", &self.inner.folder))
+        Embedded::disk_bytes_of(self.folder())
+    }
+
+    /// Bytes of the files in a folder.
+    pub(crate) fn disk_bytes_of(folder: &Path) -> Result<u64> {
+        folder_bytes(folder).map_err(IndexError::file("list folder", folder))
     }
 
     /// Heap bytes of the document table.
@@ -202,6 +259,8 @@ impl Embedded {
         // not locked meanwhile, so that batches can be applied
         merge.map_or(Ok(()), Merge::wait)?;
         if let Some(writer) = lock(&self.inner.writer).as_mut() {
+            // ends the threads of the lexical writer, which the next batch starts again
+            writer.lexical.finish_merges()?;
             self.publish_merged(writer)?;
         }
         self.save_codes_if_due();
@@ -237,11 +296,11 @@ impl Embedded {
         self.inner.snapshot.load_full()
     }
 
-    fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.inner.folder
     }
 
-    fn settings(&self) -> &EngineSettings {
+    pub(crate) fn settings(&self) -> &EngineSettings {
         &self.inner.settings
     }
 

@@ -24,7 +24,7 @@ use super::writer::Writer;
 use crate::{EngineSettings, IndexError, Result};
 
 const LEXICAL_FOLDER: &str = "lexical";
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// Files that a folder may contain beside the append-only files. They may all be removed.
 const OTHER_FILES: [&str; 10] = [
     "FORMAT",
@@ -39,6 +39,9 @@ const OTHER_FILES: [&str; 10] = [
     "usual",
     "usual.new",
 ];
+
+/// Smaller indexes are read by one thread: starting others takes longer.
+const PARALLEL_BYTES_MIN: u64 = 1 << 20;
 
 /// The parts of an opened folder.
 pub(crate) struct Loaded {
@@ -94,7 +97,10 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     }
     check_lengths(folder, settings.dimension, &head)?;
     let mapped = MappedFiles::open(folder, &head.files)?;
-    let parts = threads::on_temporary_pool(|| Parts::read(folder, settings, &head, &mapped))?;
+    let parts = match head.files.iter().map(|state| state.len).sum::<u64>() {
+        0..PARALLEL_BYTES_MIN => Parts::read(folder, settings, &head, &mapped),
+        _ => threads::on_temporary_pool(|| Parts::read(folder, settings, &head, &mapped)),
+    }?;
     let mut pq4 = parts.pq4;
     let saved_codes = SavedCodes::of(&pq4);
     if let Some(vectors) = &mapped.vectors {
@@ -102,6 +108,8 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
         pq4.extend(vectors, settings.dimension);
     }
     let (lexical, view, stale) = parts.lexical;
+    mapped.check()?;
+    view.check()?;
     let fields = LazyFields::read_in_background(MappedFiles::open(folder, &head.files)?.documents);
     let snapshot = Snapshot {
         applied_seq: head.applied_seq,

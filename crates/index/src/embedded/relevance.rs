@@ -12,7 +12,7 @@ use crate::relevance::{
 };
 use crate::{IndexError, IndexQuery, Result, RetrievalMode};
 
-const FILE: &str = "score-baseline";
+pub(crate) const FILE: &str = "score-baseline";
 const FILE_NEW: &str = "score-baseline.new";
 
 /// The statistics, and the size of the index when they were fitted.

@@ -10,6 +10,7 @@ use super::lexical::LexicalView;
 use super::pq4::Pq4Codes;
 use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
+use crate::{IndexError, Result};
 
 /// The state of an index at one moment. It never changes, whatever is applied later.
 #[derive(Clone)]
@@ -33,6 +34,16 @@ pub(crate) struct Chunk<'a> {
 }
 
 impl Snapshot {
+    /// Checks that all bytes that were read so far were those of the files. A truncated file reads as zeros: call it before a result is used.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.files.check()?;
+        self.lexical.check()?;
+        match self.fields.is_damaged() {
+            true => Err(IndexError::damaged(self.files.documents.path(), "it changed while it was read")),
+            false => Ok(()),
+        }
+    }
+
     /// Prefetches the record of a chunk.
     pub(crate) fn prefetch(&self, chunk_id: u32) {
         let start = chunk_id as usize * ChunkRecord::LEN;

@@ -1,13 +1,15 @@
 //! Commits a batch to disk so that a crash at any instant leaves the state before or after it.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use super::batch::Batch;
 use super::dense;
 use super::files::AppendFiles;
-use super::head::Head;
+use super::head::{Head, head_exists};
 use super::lexical::{Commit, Lexical};
+use super::open::LOCK;
 use super::record::{ChunkRecord, DocumentRecord};
 use super::tombstones::Tombstones;
 use crate::{IndexError, IndexedChunk, IndexedDocument, Result};
@@ -65,6 +67,14 @@ impl Writer {
         self.needs_recovery = false;
         self.unpublished = true;
         Ok(offsets)
+    }
+
+    /// Whether the folder is the one that was locked, and its files have at least their committed lengths.
+    pub(crate) fn has_its_files(&self) -> bool {
+        let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        let locked = self._lock.as_ref().and_then(|lock| lock.metadata().ok()).map(identity);
+        let found = std::fs::metadata(self.folder.join(LOCK)).ok().map(identity);
+        locked == found && head_exists(&self.folder) && self.lexical.has_its_files() && self.files.exist()
     }
 
     /// Undoes an interrupted commit.

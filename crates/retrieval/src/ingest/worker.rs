@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_api::ErrorCode;
-use weir_index::{Change, IndexedDocument};
-use weir_store::{DocumentError, Operation, StoredDocument};
+use weir_index::{Change, IndexError, IndexedDocument};
+use weir_store::{DocumentError, DocumentState, Operation, StoredDocument};
 
 use super::IngestError;
 use crate::clock::now;
@@ -28,6 +29,9 @@ const WHOLE_ATTEMPTS_MAX: u32 = 3;
 /// Interval at which finished jobs and applied operations beyond their limits are removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
+/// Interval at which an idle collection checks that its index files still exist.
+const CHECK_FILES_EVERY: Duration = Duration::from_secs(5);
+
 /// Idle time after which small segments are merged.
 const FLUSH_AFTER: Duration = Duration::from_secs(2);
 
@@ -35,13 +39,13 @@ const FLUSH_AFTER: Duration = Duration::from_secs(2);
 pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
-    let mut prune_at = Instant::now();
+    let mut chores = Chores { prune_at: Instant::now(), emptied_at: collection.engine.applied_seq() };
     let mut is_flushed = false;
     loop {
         let idle = collection.operations_added.notified();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
-            step = step(&collection, failures >= WHOLE_ATTEMPTS_MAX, &mut prune_at) => step,
+            step = step(&collection, failures >= WHOLE_ATTEMPTS_MAX, &mut chores) => step,
         };
         match step {
             Ok(true) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
@@ -49,7 +53,23 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
                 () = flush_when_idle(&collection), if !is_flushed => is_flushed = true,
+                () = tokio::time::sleep(CHECK_FILES_EVERY) => check_files(&collection).await,
             },
+            Err(IngestError::Store(error @ weir_store::Error::Damaged { what: "operation", .. })) => {
+                // it may have been a deletion: an index that is built from the documents that exist does not need it
+                tracing::warn!(collection = collection.name, %error, "an operation cannot be read: the index is rebuilt");
+                let discarded = collection.engine.discard().await;
+                collection.note_lost(&discarded);
+                if let Err(error) = discarded
+                    && !matches!(error, IndexError::Lost { .. })
+                {
+                    collection.note_failure(Some(error.to_string()));
+                    tokio::time::sleep(wait).await;
+                }
+            }
+            Err(IngestError::Index(error @ IndexError::Lost { .. })) => {
+                collection.note_lost(&Err::<(), _>(error))
+            }
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 collection.note_failure(Some(error.to_string()));
@@ -60,6 +80,59 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                 }
                 wait = (wait * 2).min(RETRY_AFTER.1);
             }
+        }
+    }
+}
+
+/// What is done from time to time, and when it was last done.
+struct Chores {
+    prune_at: Instant,
+    /// The applied sequence when the store's log was last emptied.
+    emptied_at: u64,
+}
+
+impl Chores {
+    /// Prunes the store, removes what was deleted from index and store; `false` if there is more to prune.
+    async fn prune(&mut self, collection: &OpenCollection) -> Result<bool, IngestError> {
+        if Instant::now() < self.prune_at {
+            return Ok(true);
+        }
+        let store = &collection.preparer.store;
+        let is_done = store.prune(collection.id, collection.retention()).await?;
+        compact_if_due(collection).await;
+        let applied_seq = collection.engine.applied_seq();
+        if applied_seq != self.emptied_at && store.erase_deleted().await? {
+            self.emptied_at = applied_seq;
+        }
+        if is_done {
+            self.prune_at = Instant::now() + PRUNE_EVERY.min(collection.compact_after.max(CHECK_FILES_EVERY));
+        }
+        Ok(is_done)
+    }
+}
+
+/// Checks that the files of the index exist.
+async fn check_files(collection: &OpenCollection) {
+    match collection.engine.check_files().await {
+        Ok(()) => {}
+        Err(error @ IndexError::Lost { .. }) => collection.note_lost(&Err::<(), _>(error)),
+        Err(error) => {
+            tracing::warn!(collection = collection.name, %error, "the files of the index were not checked")
+        }
+    }
+}
+
+/// Removes what was deleted from the index files, if it is time.
+async fn compact_if_due(collection: &OpenCollection) {
+    let started = Instant::now();
+    match collection.engine.compact_if_due(collection.compact_after).await {
+        Ok(false) => {}
+        Ok(true) => {
+            tracing::info!(collection = collection.name, took = ?started.elapsed(), "the index was compacted")
+        }
+        Err(error @ IndexError::Lost { .. }) => collection.note_lost(&Err::<(), _>(error)),
+        Err(error) => {
+            tracing::warn!(collection = collection.name, %error, "the index was not compacted; it is tried again")
         }
     }
 }
@@ -78,15 +151,9 @@ async fn flush_when_idle(collection: &OpenCollection) {
 }
 
 /// Applies one batch, and prunes the store when that is due; `false` if there was nothing to do.
-async fn step(collection: &OpenCollection, apart: bool, prune_at: &mut Instant) -> Result<bool, IngestError> {
+async fn step(collection: &OpenCollection, apart: bool, chores: &mut Chores) -> Result<bool, IngestError> {
     let has_applied = apply_next(collection, apart).await?;
-    if Instant::now() < *prune_at {
-        return Ok(has_applied);
-    }
-    let is_done = collection.preparer.store.prune(collection.id, collection.retention()).await?;
-    if is_done {
-        *prune_at = Instant::now() + PRUNE_EVERY;
-    }
+    let is_done = chores.prune(collection).await?;
     Ok(has_applied || !is_done)
 }
 
@@ -95,7 +162,8 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     let store = &collection.preparer.store;
     let after = collection.engine.applied_seq();
     let limit = collection.ingest.batch_documents_max;
-    let operations = collection.preparer.documents.operations_after(after, limit).await?;
+    let skip_to = collection.empty_at.load(Ordering::Relaxed);
+    let operations = collection.preparer.documents.operations_to_index(after, limit, skip_to).await?;
     let Some(batch) = read_batch(collection, operations).await? else { return Ok(false) };
 
     let started = Instant::now();
@@ -108,7 +176,8 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
     let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
     let changes = removed.chain(documents.into_iter().map(Change::Put)).collect();
-    let (refused, indexed) = (failed.len() as u64, (count - failed.len()) as u64);
+    let (refused, indexed) =
+        ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);
     if !failed.is_empty() {
         store.fail_documents(collection.id, failed).await?;
     }
@@ -156,7 +225,10 @@ fn refused(document_id: String, error: &InferenceError) -> DocumentError {
 /// Documents to apply, and the applied sequence after them.
 struct Batch {
     present: Vec<StoredDocument>,
+    /// Deleted documents, and damaged ones.
     absent: Vec<String>,
+    /// How many of them are damaged.
+    damaged: usize,
     applied_seq: u64,
 }
 
@@ -167,19 +239,28 @@ async fn read_batch(
 ) -> Result<Option<Batch>, IngestError> {
     let bytes_max = collection.ingest.batch_tokens_max.saturating_mul(BYTES_PER_TOKEN);
     let mut seen = HashSet::new();
-    let mut batch = Batch { present: Vec::new(), absent: Vec::new(), applied_seq: 0 };
+    let mut batch = Batch { present: Vec::new(), absent: Vec::new(), damaged: 0, applied_seq: 0 };
     let mut bytes = 0;
     for part in operations.chunks(READ_DOCUMENTS_MAX) {
         let fresh = part.iter().map(|op| op.document_id.clone()).filter(|id| seen.insert(id.clone()));
         let ids: Vec<String> = fresh.collect();
-        let documents = collection.preparer.documents.documents(ids.clone()).await?;
-        for (id, document) in ids.into_iter().zip(documents) {
-            match document {
-                Some(document) => {
+        let states = collection.preparer.documents.document_states(ids.clone()).await?;
+        for (id, state) in ids.into_iter().zip(states) {
+            match state {
+                DocumentState::Present(document) => {
                     bytes += document.text.len();
                     batch.present.push(document);
                 }
-                None => batch.absent.push(id),
+                DocumentState::Absent => batch.absent.push(id),
+                DocumentState::Damaged => {
+                    tracing::error!(
+                        collection = collection.name,
+                        document = id,
+                        "a document is damaged and not searchable; ingest it again"
+                    );
+                    batch.damaged += 1;
+                    batch.absent.push(id);
+                }
             }
         }
         batch.applied_seq = part.last().map_or(batch.applied_seq, |op| op.number);

@@ -148,7 +148,7 @@ impl Retrieval {
 
     async fn plan(&self, request: SearchRequest, caller: &Arc<Caller>) -> Result<Plan> {
         request.check(&self.config.request_limits())?;
-        let view = self.searchable_view(caller, request.collection())?;
+        let view = self.searchable_view(caller, request.collection()).await?;
         let bytes = request.query.as_ref().map_or(0, String::len)
             + request.filter.as_ref().map_or(0, |filter| filter.text().len());
         let retrieval = self.clone();

@@ -6,12 +6,16 @@ use weir_index::filter::Filter;
 
 use crate::error::RequestError;
 
+/// The message while an index is rebuilt.
+pub(crate) const REBUILT: &str = "the index of the collection was lost and is being rebuilt";
+
 /// The reply to what the index said about a search.
 pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestError {
     let message = error.to_string();
     let refuse = |code, path| Invalid::at(code, &[path], message.as_str()).into();
     match &error {
         IndexError::Closed => RequestError::new(ErrorCode::Overloaded, "the collection is closing"),
+        IndexError::Lost { .. } => RequestError::new(ErrorCode::CollectionNotReady, REBUILT),
         IndexError::SnapshotExpired(_) => refuse(ErrorCode::CursorExpired, "cursor"),
         IndexError::UnknownField { field, .. } => match place_of(field, request) {
             Place::InFilter(pointer) => unknown_in_filter(&pointer, &message).into(),

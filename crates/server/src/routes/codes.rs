@@ -23,6 +23,7 @@ pub(super) const SEARCH_CODES: &[ErrorCode] = &[
     ErrorCode::CursorExpired,
     ErrorCode::BatchTooLarge,
     ErrorCode::CollectionNotFound,
+    ErrorCode::CollectionLimitReached,
     ErrorCode::ModelNotFound,
     ErrorCode::CollectionNotReady,
     ErrorCode::UpstreamError,
@@ -68,8 +69,12 @@ pub(super) const INGEST_CODES: &[ErrorCode] = &[
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
-pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] =
-    &[ErrorCode::ModelNotFound, ErrorCode::CollectionConflict, ErrorCode::InsufficientStorage];
+pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] = &[
+    ErrorCode::ModelNotFound,
+    ErrorCode::CollectionConflict,
+    ErrorCode::CollectionLimitReached,
+    ErrorCode::InsufficientStorage,
+];
 pub(super) const DOCUMENT_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound];
 pub(super) const DELETE_DOCUMENT_CODES: &[ErrorCode] =
     &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound, ErrorCode::InsufficientStorage];

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use super::collections::CollectionRow;
 use super::{documents, jobs, operations};
 use crate::access::Access;
+use crate::damage::Damage;
 use crate::{DocumentError, Job, NewDocument, OperationKind, Result, Submission, Timestamp};
 
 /// A submission with the content hashes of its documents. Hashes and the check of new metadata are computed outside the writing thread.
@@ -45,6 +46,7 @@ pub(crate) fn accept(
     access: &Access,
     submission: &HashedSubmission,
     now: Timestamp,
+    damage: &Damage,
 ) -> Result<Option<Job>> {
     let collection = access.collection;
     let Some(mut row) = CollectionRow::by_id(connection, collection)? else {
@@ -53,21 +55,22 @@ pub(crate) fn accept(
     let first_operation = row.next_operation;
     let (mut changed, mut unchanged, mut refused) = (0, 0, Vec::new());
     for (document, hash) in submission.last_of_each_id() {
-        let stored = documents::hash_and_version(connection, collection, &document.id)?;
+        let stored = documents::version_and_equality(connection, collection, &document.id, hash)?;
         if stored.is_some() && documents::is_hidden(connection, access, &document.id)? {
             refused.push(DocumentError::not_allowed(document.id.clone()));
             continue;
         }
-        if stored.as_ref().is_some_and(|(stored, _)| stored == hash) {
+        if let Some((_, true)) = stored {
             unchanged += 1;
             continue;
         }
-        if let Some((_, version)) = stored {
+        if let Some((version, _)) = stored {
             changed += 1;
             operations::prune_superseded(connection, collection, version)?;
         }
         let (number, job) = (row.next_operation, Some(submission.submission.job_id.as_str()));
         documents::put(connection, collection, document, hash, number)?;
+        damage.forget(collection, &document.id);
         operations::insert(connection, collection, number, OperationKind::Put, &document.id, job)?;
         row.next_operation += 1;
     }

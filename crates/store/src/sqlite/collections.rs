@@ -7,6 +7,7 @@ use super::statements::Statements as _;
 use super::{generations, jobs, operations};
 use crate::access::Access;
 use crate::checksum::Checksum;
+use crate::damage::Damage;
 use crate::{Collection, CollectionId, Error, Result, Retention, Timestamp};
 
 /// A collection's row, with the counter of its operations.
@@ -33,8 +34,9 @@ impl CollectionRow {
         connection.first(CollectionRow::BY_NAME, [name], CollectionRow::read)
     }
 
-    pub(super) fn all(connection: &Connection) -> Result<Vec<CollectionRow>> {
-        connection.all(CollectionRow::ALL, [], CollectionRow::read)
+    /// Every row, each with its own error.
+    pub(super) fn all(connection: &Connection) -> Result<Vec<Result<CollectionRow>>> {
+        connection.all(CollectionRow::ALL, [], |row| Ok(CollectionRow::read(row)))
     }
 
     fn read(row: &Row<'_>) -> Result<CollectionRow> {
@@ -92,8 +94,10 @@ impl CollectionRow {
     }
 }
 
-pub(crate) fn list(connection: &Connection) -> Result<Vec<Collection>> {
-    CollectionRow::all(connection)?.into_iter().map(|row| row.with_generation(connection)).collect()
+pub(crate) fn list(connection: &Connection, damage: &Damage) -> Result<Vec<Collection>> {
+    let rows = CollectionRow::all(connection)?.into_iter();
+    let read = rows.map(|row| damage.skip(row.and_then(|row| row.with_generation(connection))));
+    Ok(read.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 pub(crate) fn by_name(connection: &Connection, name: &str) -> Result<Option<Collection>> {

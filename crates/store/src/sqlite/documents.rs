@@ -10,8 +10,10 @@ use super::operations;
 use super::statements::Statements as _;
 use crate::access::Access;
 use crate::checksum::Checksum;
+use crate::damage::Damage;
 use crate::{
-    CollectionId, DeletedDocument, GenerationId, NewDocument, OperationKind, Result, StoredDocument,
+    ChunkSpan, CollectionId, DeletedDocument, DocumentState, Error, GenerationId, NewDocument, OperationKind,
+    Result, StoredDocument,
 };
 
 /// A document's row whose checksum was verified.
@@ -43,15 +45,14 @@ impl DocumentRow {
     }
 
     fn with_chunks(self, connection: &Connection, generation: GenerationId) -> Result<StoredDocument> {
-        let DocumentRow { key, version, content, .. } = self;
-        Ok(StoredDocument {
-            id: content.id,
-            title: content.title,
-            text: content.text,
-            metadata: content.metadata,
-            version,
-            chunks: chunks::of_document(connection, generation, key, version)?,
-        })
+        let chunks = chunks::of_document(connection, generation, self.key, self.version)?;
+        Ok(self.with(chunks))
+    }
+
+    fn with(self, chunks: Vec<ChunkSpan>) -> StoredDocument {
+        let DocumentRow { version, content, .. } = self;
+        let NewDocument { id, title, text, metadata } = content;
+        StoredDocument { id, title, text, metadata, version, chunks }
     }
 
     fn decode(row: &Row<'_>) -> rusqlite::Result<(DocumentRow, [u8; 32], u32)> {
@@ -109,6 +110,29 @@ pub(crate) fn read_all(
     }
 }
 
+/// The documents for the index: a damaged one does not fail the others, and damaged chunks count as not prepared.
+pub(crate) fn states(
+    connection: &Connection,
+    access: &Access,
+    ids: &[String],
+    damage: &Damage,
+) -> Result<Vec<DocumentState>> {
+    let Some((generation, _)) = generations::current_id(connection, access.collection)? else {
+        return Ok(vec![DocumentState::Absent; ids.len()]);
+    };
+    let state = |id: &String| {
+        let document = || Some((access.collection, id.clone()));
+        let read = connection.first(DocumentRow::BY_ID, params![access.collection.0, id], DocumentRow::read);
+        let Some(read) = damage.skip_document(read, document)? else { return Ok(DocumentState::Damaged) };
+        let Some(row) = read else { return Ok(DocumentState::Absent) };
+        let chunks = chunks::of_document(connection, generation, row.key, row.version);
+        // they are prepared and stored again
+        let chunks = if let Err(Error::Damaged { .. }) = chunks { Vec::new() } else { chunks? };
+        Ok(DocumentState::Present(row.with(chunks)))
+    };
+    ids.iter().map(state).collect()
+}
+
 /// The documents whose ids are greater than `after` in byte order, and whether there are more. The page ends after `limit` documents, or
 /// once their texts and metadata have `bytes_max` bytes.
 pub(crate) fn after(
@@ -117,6 +141,7 @@ pub(crate) fn after(
     after: &str,
     limit: usize,
     bytes_max: usize,
+    damage: &Damage,
 ) -> Result<(Vec<StoredDocument>, bool)> {
     let Some((generation, _)) = generations::current_id(connection, access.collection)? else {
         return Ok((Vec::new(), false));
@@ -128,13 +153,15 @@ pub(crate) fn after(
     let mut rows = statement.query(params![access.collection.0, after])?;
     let (mut page, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
-        if !is_visible_row(access, row)? {
+        let document = || row.get(2).ok().map(|id| (access.collection, id));
+        if damage.skip_document(is_visible_row(access, row), document)? != Some(true) {
             continue;
         }
         if page.len() >= limit || bytes >= bytes_max {
             return Ok((page, true));
         }
-        let document = DocumentRow::read(row)?.with_chunks(connection, generation)?;
+        let read = DocumentRow::read(row).and_then(|row| row.with_chunks(connection, generation));
+        let Some(document) = damage.skip_document(read, document)? else { continue };
         bytes += document.text.len() + document.metadata.len();
         page.push(document);
     }
@@ -173,14 +200,26 @@ pub(super) fn is_hidden(connection: &Connection, access: &Access, id: &str) -> R
     Ok(metadata.is_none_or(|metadata| !access.is_visible(&metadata)))
 }
 
-/// Content hash and version of the document with this id.
-pub(super) fn hash_and_version(
+/// Version of the document with this id, and whether its content has this hash. A damaged document has no content.
+pub(super) fn version_and_equality(
     connection: &Connection,
     collection: CollectionId,
     id: &str,
-) -> Result<Option<([u8; 32], u64)>> {
+    content_hash: &[u8; 32],
+) -> Result<Option<(u64, bool)>> {
     let columns = "SELECT content_hash, version FROM documents WHERE collection_id = ?1 AND id = ?2";
-    by_id(connection, columns, collection, id, |row| Ok((row.get(0)?, row.get(1)?)))
+    let found = by_id(connection, columns, collection, id, |row| {
+        Ok((row.get::<_, [u8; 32]>(0).ok(), row.get::<_, u64>(1).unwrap_or(0)))
+    })?;
+    let Some((stored, version)) = found else { return Ok(None) };
+    if stored.as_ref() != Some(content_hash) {
+        return Ok(Some((version, false)));
+    }
+    // only now is the text read: submitting a damaged document again replaces it
+    match connection.first(DocumentRow::BY_ID, params![collection.0, id], DocumentRow::read) {
+        Err(Error::Damaged { .. }) => Ok(Some((version, false))),
+        found => Ok(found?.map(|_| (version, true))),
+    }
 }
 
 /// Row key and version of the document with this id.
@@ -227,7 +266,12 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(crate) fn delete(connection: &Connection, access: &Access, id: &str) -> Result<Option<DeletedDocument>> {
+pub(crate) fn delete(
+    connection: &Connection,
+    access: &Access,
+    id: &str,
+    damage: &Damage,
+) -> Result<Option<DeletedDocument>> {
     let collection = access.collection;
     if is_hidden(connection, access, id)? {
         return Ok(None);
@@ -245,6 +289,7 @@ pub(crate) fn delete(connection: &Connection, access: &Access, id: &str) -> Resu
     operations::insert(connection, collection, operation, OperationKind::Delete, id, None)?;
     let chunks = chunks::delete_of_document(connection, generation, fingerprint_id, key)?;
     connection.run("DELETE FROM documents WHERE key = ?1", [key])?;
+    damage.forget(collection, id);
     Ok(Some(DeletedDocument { operation, chunks }))
 }
 
@@ -255,7 +300,11 @@ pub(super) fn clear_content_hash(
     id: &str,
     version: u64,
 ) -> Result<()> {
-    let found = connection.first(DocumentRow::BY_ID, params![collection.0, id], DocumentRow::read)?;
+    let found = match connection.first(DocumentRow::BY_ID, params![collection.0, id], DocumentRow::read) {
+        // submitting it again replaces it
+        Err(Error::Damaged { .. }) => return Ok(()),
+        found => found?,
+    };
     if let Some(found) = found.filter(|found| found.version == version) {
         let checksum = checksum_of(collection, &found.content, version, &NO_CONTENT);
         connection.run(

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
 use crate::checksum::Checksum;
-use crate::{GenerationId, Result, TextHash};
+use crate::{Error, GenerationId, Result, TextHash};
 
 /// Every embedding, in the column order of [`read_row`]; for [`super::verify`].
 pub(super) const ALL: &str = "SELECT vector, checksum, fingerprint_id, text_hash FROM embeddings ORDER BY id";
@@ -23,8 +23,12 @@ pub(crate) fn read(
     };
     let embedding = "SELECT vector, checksum FROM embeddings WHERE fingerprint_id = ?1 AND text_hash = ?2";
     let read = |hash: &TextHash| {
-        let read_row = |row: &Row<'_>| read_row(fingerprint_id, hash, row);
-        connection.first(embedding, params![fingerprint_id, hash], read_row)
+        let read_row = |row: &Row<'_>| match read_row(fingerprint_id, hash, row) {
+            // it is computed and stored again
+            Err(Error::Damaged { .. }) => Ok(None),
+            read => read.map(Some),
+        };
+        Ok(connection.first(embedding, params![fingerprint_id, hash], read_row)?.flatten())
     };
     hashes.iter().map(read).collect()
 }

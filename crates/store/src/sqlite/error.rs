@@ -16,7 +16,7 @@ impl From<rusqlite::Error> for Error {
         match (error.sqlite_error_code(), error.sqlite_error().map(|e| e.extended_code)) {
             (Some(ErrorCode::DiskFull), _) | (_, Some(SHARED_MEMORY_SIZE)) => Error::Full,
             (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => {
-                Error::Damaged { what: "the store's file", row: format!("({error})") }
+                Error::Damaged { what: Error::WHOLE_FILE, row: format!("({error})") }
             }
             _ => Error::Sqlite { source: Arc::new(error) },
         }

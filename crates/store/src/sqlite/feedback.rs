@@ -8,6 +8,7 @@ use super::documents;
 use super::error::OrDamaged;
 use super::statements::Statements as _;
 use crate::access::Access;
+use crate::damage::Damage;
 use crate::{CollectionId, Error, Feedback, FeedbackBatch, NewFeedback, Result, Timestamp};
 
 /// Stores a judgment; `None` when there is no such document.
@@ -45,6 +46,7 @@ pub(crate) fn list(
     access: &Access,
     limit: usize,
     cursor: Option<&str>,
+    damage: &Damage,
 ) -> Result<(Vec<Feedback>, Option<String>)> {
     let before = match cursor {
         Some(cursor) => cursor.parse::<i64>().map_err(|_| Error::UnknownCursor(cursor.to_owned()))?,
@@ -57,8 +59,8 @@ pub(crate) fn list(
     let mut rows = statement.query(params![access.collection.0, before])?;
     let mut page = Vec::new();
     while let Some(row) = rows.next()? {
-        let feedback =
-            decode(row).or_damaged("feedback", || format!("of collection {}", access.collection))?;
+        let read = decode(row).or_damaged("feedback", || format!("of collection {}", access.collection));
+        let Some(feedback) = damage.skip(read)? else { continue };
         if documents::is_hidden(connection, access, &feedback.document_id)? {
             continue;
         }
@@ -78,6 +80,7 @@ pub(crate) fn batch(
     fingerprint: &str,
     entries_max: usize,
     pending_max: usize,
+    damage: &Damage,
 ) -> Result<FeedbackBatch> {
     let mut statement = connection.prepare_cached(
         "SELECT number, query, document_id, chunk, grade, created_at, features,
@@ -90,8 +93,11 @@ pub(crate) fn batch(
     let mut batch = FeedbackBatch::default();
     while let Some(row) = rows.next()? {
         let decoded = decode(row).and_then(|feedback| Ok((feedback, row.get(6)?, row.get(7)?)));
-        let (feedback, features, is_processed): (_, Option<String>, _) =
-            decoded.or_damaged("feedback", || format!("of collection {}", access.collection))?;
+        let read = decoded.or_damaged("feedback", || format!("of collection {}", access.collection));
+        let Some((feedback, features, is_processed)): Option<(_, Option<String>, _)> = damage.skip(read)?
+        else {
+            continue;
+        };
         // hashes, because queries can be long
         let key = [feedback.query.trim(), &feedback.document_id].map(|text| blake3::hash(text.as_bytes()));
         if !seen.insert(key) || documents::is_hidden(connection, access, &feedback.document_id)? {

@@ -7,6 +7,7 @@ use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
 use super::{documents, generations};
 use crate::access::{FilterHash, JobAccess};
+use crate::damage::Damage;
 use crate::{
     CollectionId, DocumentError, Error, GenerationId, Job, JobStatus, Result, Submission, Timestamp,
 };
@@ -104,8 +105,8 @@ pub(crate) fn fail_documents(
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
         let Some((id, errors)) = job else { continue };
-        let mut errors: Vec<DocumentError> =
-            serde_json::from_str(&errors).map_err(|_| damaged("job", id.clone()))?;
+        // a damaged job is not made worse
+        let Ok(mut errors) = serde_json::from_str::<Vec<DocumentError>>(&errors) else { continue };
         if errors.iter().any(|listed| listed.document_id == error.document_id) {
             continue;
         }
@@ -177,6 +178,7 @@ pub(crate) fn list(
     access: &JobAccess,
     limit: usize,
     cursor: Option<&str>,
+    damage: &Damage,
 ) -> Result<(Vec<Job>, Option<String>)> {
     let before = match cursor {
         Some(cursor) => sequence_of(connection, access, cursor)?,
@@ -186,14 +188,14 @@ pub(crate) fn list(
     let mut rows = statement.query([before])?;
     let mut page: Vec<Job> = Vec::new();
     while let Some(row) = rows.next()? {
-        if !is_visible_row(access, row)? {
+        if damage.skip(is_visible_row(access, row))? != Some(true) {
             continue;
         }
         if page.len() == limit {
             let next = page.last().map(|job| job.id.clone());
             return Ok((page, next));
         }
-        page.push(read(row)?);
+        page.extend(damage.skip(read(row))?);
     }
     Ok((page, None))
 }

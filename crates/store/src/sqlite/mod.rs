@@ -24,19 +24,24 @@ mod statements;
 mod tests;
 mod thread;
 pub(crate) mod verify;
+mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::Result;
+use crate::damage::Damage;
+use crate::{Error, Result, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
+use watch::FileWatch;
 
 /// An open SQLite store: the content of [`Store::Sqlite`](crate::Store::Sqlite).
 #[derive(Debug, Clone)]
 pub struct Sqlite {
     threads: Arc<Threads>,
+    pub(crate) damage: Damage,
+    folder: Arc<Path>,
 }
 
 /// The reader is declared first, so that it is dropped first: the writer then closes the last connection, which writes the write-ahead
@@ -45,6 +50,7 @@ pub struct Sqlite {
 struct Threads {
     reader: DatabaseThread,
     writer: DatabaseThread,
+    watch: Arc<FileWatch>,
 }
 
 impl Sqlite {
@@ -52,11 +58,50 @@ impl Sqlite {
         let lock = open::lock(folder)?;
         let writer = open::writer(folder)?;
         let reader = open::reader(folder)?;
-        let threads = Threads {
-            writer: DatabaseThread::start("store-write", TransactionKind::Write, writer, Some(lock))?,
-            reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, None)?,
+        let watch = Arc::new(FileWatch::new(folder));
+        let is_sound = |watch: &Arc<FileWatch>| {
+            let watch = watch.clone();
+            move || watch.check()
         };
-        Ok(Sqlite { threads: Arc::new(threads) })
+        let threads = Threads {
+            writer: DatabaseThread::start(
+                "store-write",
+                TransactionKind::Write,
+                writer,
+                is_sound(&watch),
+                Some(lock),
+            )?,
+            reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, || Ok(()), None)?,
+            watch,
+        };
+        Ok(Sqlite { threads: Arc::new(threads), damage: Damage::default(), folder: folder.into() })
+    }
+
+    /// See [`Store::erase_deleted`](crate::Store::erase_deleted).
+    pub(crate) async fn empty_log(&self) -> Result<bool> {
+        // a removed store is not made again
+        self.check_files()?;
+        let folder = self.folder.clone();
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let empty = move || {
+            // the receiver is gone if the caller's future was dropped
+            let _ = reply.send(open::empty_log(&folder));
+        };
+        let thread = std::thread::Builder::new().name("store-log".to_owned()).spawn(empty);
+        thread.map_err(|source| Error::from_io(&self.folder, source))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// See [`Store::check_files`](crate::Store::check_files).
+    pub(crate) fn check_files(&self) -> Result<()> {
+        self.threads.watch.check()
+    }
+
+    /// The full check of the store in `folder`, also while another process uses it.
+    pub(crate) fn verify_folder(folder: &Path) -> Result<VerifyReport> {
+        let connection = open::reader(folder)?;
+        connection.execute_batch("BEGIN")?;
+        verify::verify(&connection)
     }
 
     /// Runs `work` on a consistent snapshot that includes every write acknowledged before this call.

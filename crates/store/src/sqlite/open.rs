@@ -1,6 +1,7 @@
 //! Opens the store in a folder: lock, connections, SQLite settings.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use rusqlite::{Connection, OpenFlags};
 use super::schema;
 use crate::{Error, Result};
 
-/// Locked while a store in the folder is open. The empty file stays when the store is closed.
+/// Locked while a store in the folder is open; has the id of the process. The file stays when the store is closed.
 const LOCK_FILE: &str = "weir.lock";
 
 /// The database. SQLite keeps the write-ahead log beside it in files named `…-wal` and `…-shm`.
-const DATABASE_FILE: &str = "store.sqlite3";
+pub(super) const DATABASE_FILE: &str = "store.sqlite3";
 
 /// Capacity of each connection's cache of prepared statements: more than the store has.
 const STATEMENTS_MAX: usize = 96;
@@ -27,6 +28,7 @@ const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA foreign_keys = ON;
+    PRAGMA secure_delete = ON;
     PRAGMA cache_size = -16384;
     PRAGMA temp_store = MEMORY;
     PRAGMA wal_autocheckpoint = 4096;
@@ -43,7 +45,11 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
         .open(folder.join(LOCK_FILE))
         .map_err(|source| Error::from_io(folder, source))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // for whoever finds the file; the lock alone counts
+            let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
+            Ok(file)
+        }
         Err(TryLockError::WouldBlock) => Err(Error::Locked(folder.to_owned())),
         Err(TryLockError::Error(source)) => Err(Error::from_io(folder, source)),
     }
@@ -80,6 +86,18 @@ fn connect(folder: &Path, flags: OpenFlags) -> Result<Connection> {
         .map_err(|error| Error::from_opening(folder, error))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
+}
+
+/// How long emptying the log waits for transactions, and these for it.
+const EMPTYING_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Writes the write-ahead log back and empties it: it keeps what was deleted since it was last emptied. `false` if transactions were
+/// running all the time.
+pub(super) fn empty_log(folder: &Path) -> Result<bool> {
+    let connection = connect(folder, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(EMPTYING_TIMEOUT)?;
+    let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(!is_busy)
 }
 
 /// Syncs the folder and its parent, so that the directory entries of new files and of the folder survive a power failure.

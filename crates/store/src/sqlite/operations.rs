@@ -7,6 +7,7 @@ use super::generations;
 use super::statements::Statements as _;
 use crate::access::Access;
 use crate::checksum::Checksum;
+use crate::damage::Damage;
 use crate::{CollectionId, Operation, OperationKind, Result};
 
 /// Operations after a number, in the column order of [`read`]; also for [`super::verify`].
@@ -48,6 +49,46 @@ pub(crate) fn after(
         let operation = read(collection, before + 1, pruned_to, row)?;
         before = operation.number;
         Ok(operation)
+    })
+}
+
+/// See [`StoreView::operations_to_index`](crate::StoreView::operations_to_index).
+pub(crate) fn to_index(
+    connection: &Connection,
+    access: &Access,
+    after: u64,
+    limit: usize,
+    skip_to: u64,
+    damage: &Damage,
+) -> Result<Vec<Operation>> {
+    if access.is_filtered() {
+        return Ok(Vec::new());
+    }
+    let collection = access.collection;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let pruned_to = pruned_to(connection, collection)?;
+    let mut before = after;
+    connection.all(ALL, params![collection.0, after, limit], |row| {
+        let number: u64 = row.get(0)?;
+        let expected = if number - 1 <= skip_to { number } else { before + 1 };
+        before = number;
+        let operation = read(collection, expected, pruned_to, row);
+        if let Ok(operation) = operation {
+            return Ok(operation);
+        }
+        let stored = "SELECT id FROM documents WHERE collection_id = ?1 AND version = ?2";
+        let stored = connection.first(stored, params![collection.0, number], |row| Ok(row.get(0).ok()))?;
+        match stored.flatten() {
+            Some(document_id) if expected == number => {
+                damage.skip(operation)?;
+                Ok(Operation { number, kind: OperationKind::Put, document_id })
+            }
+            None if number <= skip_to => {
+                damage.skip(operation)?;
+                Ok(Operation { number, kind: OperationKind::Delete, document_id: String::new() })
+            }
+            Some(_) | None => operation,
+        }
     })
 }
 

@@ -8,6 +8,7 @@ use weir_policy::Caller;
 
 use super::{Sqlite, accept, collections};
 use crate::access::Access;
+use crate::damage::Damage;
 use crate::{Collection, Error, NewDocument, Result, Store, StoreView, Submission};
 
 async fn with_collection(folder: &Path) -> (Sqlite, Store, Collection) {
@@ -65,7 +66,13 @@ async fn queued_requests_share_a_commit() {
     let (go, wait) = mpsc::sync_channel::<()>(1);
     let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
     let put = sqlite.write(move |connection| {
-        accept::accept(connection, &access, &accept::HashedSubmission::new(submission("j", 1), &access), 2.0)
+        accept::accept(
+            connection,
+            &access,
+            &accept::HashedSubmission::new(submission("j", 1), &access),
+            2.0,
+            &Damage::default(),
+        )
     });
     let failing = sqlite.write(move |connection| {
         collections::delete(connection, &Access::new(&Caller::system(), made.id), 3.0)?;
@@ -93,7 +100,13 @@ async fn a_rolled_back_transaction_fails_all_its_requests() {
     let (go, wait) = mpsc::sync_channel::<()>(1);
     let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
     let put = sqlite.write(move |connection| {
-        accept::accept(connection, &access, &accept::HashedSubmission::new(submission("j", 1), &access), 2.0)
+        accept::accept(
+            connection,
+            &access,
+            &accept::HashedSubmission::new(submission("j", 1), &access),
+            2.0,
+            &Damage::default(),
+        )
     });
     let ending = sqlite.write(|connection| {
         connection.execute_batch("ROLLBACK")?;

@@ -57,17 +57,18 @@ struct Running {
 }
 
 impl DatabaseThread {
-    /// Starts the thread. It releases `lock` after its connection is closed.
+    /// Starts the thread. Each transaction is committed, and its requests are answered, only if `check` succeeds. It releases `lock` after its connection is closed.
     pub(super) fn start(
         name: &str,
         kind: TransactionKind,
         connection: Connection,
+        check: impl Fn() -> Result<()> + Send + 'static,
         lock: Option<File>,
     ) -> Result<Self> {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let (end, ended) = oneshot::channel();
         let body = move || {
-            serve(&connection, queue, kind);
+            serve(&connection, queue, kind, &check);
             drop(connection);
             drop(lock);
             // The receiver is gone if the store was dropped without being closed.
@@ -153,10 +154,17 @@ impl<T: Send, F: FnOnce(&Connection) -> Result<T> + Send> Request for Call<T, F>
     }
 }
 
-fn serve(connection: &Connection, mut queue: mpsc::Receiver<Box<dyn Request>>, kind: TransactionKind) {
+type Check<'a> = &'a dyn Fn() -> Result<()>;
+
+fn serve(
+    connection: &Connection,
+    mut queue: mpsc::Receiver<Box<dyn Request>>,
+    kind: TransactionKind,
+    check: Check<'_>,
+) {
     while let Some(first) = queue.blocking_recv() {
         let mut group = vec![first];
-        let commit = run_group(connection, &mut group, &mut queue, kind);
+        let commit = run_group(connection, &mut group, &mut queue, kind, check);
         for request in group {
             request.answer(&commit);
         }
@@ -169,10 +177,13 @@ fn run_group(
     group: &mut Vec<Box<dyn Request>>,
     queue: &mut mpsc::Receiver<Box<dyn Request>>,
     kind: TransactionKind,
+    check: Check<'_>,
 ) -> Result<()> {
     connection.execute_batch(kind.begin())?;
     let done = run_requests(connection, group, queue, kind)
-        .and_then(|()| connection.execute_batch("COMMIT").map_err(Error::from));
+        .and_then(|()| check())
+        .and_then(|()| connection.execute_batch("COMMIT").map_err(Error::from))
+        .and_then(|()| check());
     if done.is_err() && !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }

@@ -72,7 +72,7 @@ fn check_file(connection: &Connection, report: &mut VerifyReport) -> Result<()> 
     while let Some(row) = rows.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
-            add_problem(report, damaged("the store's file", format!("({line})")));
+            add_problem(report, damaged(Error::WHOLE_FILE, format!("({line})")));
         }
     }
     Ok(())
@@ -81,8 +81,11 @@ fn check_file(connection: &Connection, report: &mut VerifyReport) -> Result<()> 
 fn check_collections(connection: &Connection, report: &mut VerifyReport) -> Result<()> {
     for row in CollectionRow::all(connection)? {
         report.collections += 1;
-        let collection = row.with_generation(connection)?;
-        check_operations(connection, &collection, report)?;
+        match row.and_then(|row| row.with_generation(connection)) {
+            Ok(collection) => check_operations(connection, &collection, report)?,
+            Err(problem @ Error::Damaged { .. }) => add_problem(report, problem),
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

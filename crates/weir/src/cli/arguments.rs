@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::chat::ChatArguments;
+use super::doctor::DoctorArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
@@ -79,6 +80,11 @@ pub enum Command {
     Jobs(JobsArguments),
     /// Tell whether a gateway takes requests: exit code 0, or 1.
     Health(HealthArguments),
+    /// Check every row of a data directory, and name those that are damaged.
+    ///
+    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document again replaces its
+    /// row, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
+    Doctor(DoctorArguments),
     /// Create, list, revoke and rotate the API keys of a gateway.
     ///
     /// With --url or WEIR_URL, a running gateway is asked, with the key of WEIR_API_KEY. Otherwise the keys in the data directory are

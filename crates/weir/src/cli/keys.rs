@@ -159,6 +159,8 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
     let is_local = arguments.url.is_none()
         && (arguments.data_dir.is_some() || config.client.url.is_empty() && (creates || folder.is_dir()));
     if is_local {
+        // as `weir serve` makes them
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         match Store::open_sqlite(folder) {
             Ok(store) => return Ok(Place::Folder(Keys::load(store, now()).await?)),
             Err(weir_store::Error::Locked(_)) => {}

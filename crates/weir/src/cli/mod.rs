@@ -17,6 +17,7 @@ pub mod collections;
 pub mod config;
 pub mod delete;
 pub mod demo;
+pub mod doctor;
 pub mod eval;
 pub mod health;
 pub mod ingest;

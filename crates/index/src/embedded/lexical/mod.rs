@@ -6,6 +6,7 @@ mod bag;
 mod by_segment;
 mod chunk_ids;
 mod compile;
+mod directory;
 mod explain;
 mod max_score;
 mod merge_policy;
@@ -20,14 +21,14 @@ use std::ops::Bound;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tantivy::directory::MmapDirectory;
 use tantivy::index::SegmentMeta;
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::query::RangeQuery;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::store::Compressor;
 use tantivy::{
-    FutureResult, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term,
+    Directory as _, FutureResult, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy,
+    TantivyDocument, Term,
 };
 use weir_text::Language;
 
@@ -40,6 +41,7 @@ pub(crate) use view::LexicalView;
 
 use by_segment::BySegment;
 use chunk_ids::ChunkIds;
+use directory::GuardedDirectory;
 use merge_policy::SizeTieredPolicy;
 use spelling_index::SpellingIndex;
 
@@ -51,6 +53,7 @@ const THREADS_MAX: usize = 4;
 /// The writer, and the source of views.
 pub(crate) struct Lexical {
     index: Index,
+    directory: GuardedDirectory,
     reader: IndexReader,
     fields: Fields,
     language: Language,
@@ -101,27 +104,38 @@ impl Lexical {
     /// Creates an empty index in an existing, empty folder.
     pub(crate) fn create(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
         let settings = IndexSettings { docstore_compression: Compressor::None, ..IndexSettings::default() };
-        let create = || Index::create(MmapDirectory::open(folder)?, schema().0, settings);
-        let index = create().map_err(IndexError::lexical("be created"))?;
-        let mut lexical = Lexical::over(index, language, writer_memory_bytes)?;
+        let create = || {
+            let directory = GuardedDirectory::open(folder)?;
+            Ok((Index::create(directory.clone(), schema().0, settings)?, directory))
+        };
+        let (index, directory) = create().map_err(IndexError::lexical("be created"))?;
+        let mut lexical = Lexical::over(index, directory, language, writer_memory_bytes)?;
         lexical.commit(Commit { applied_seq: 0, chunk_count: 0 })?;
         Ok(lexical)
     }
 
     /// Opens the index in a folder and verifies the checksums of its files.
     pub(crate) fn open(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
-        let open = || Index::open(MmapDirectory::open(folder)?);
-        let index = open().map_err(IndexError::lexical("be opened"))?;
+        let open = || {
+            let directory = GuardedDirectory::open(folder)?;
+            Ok((Index::open(directory.clone())?, directory))
+        };
+        let (index, directory) = open().map_err(IndexError::lexical("be opened"))?;
         if index.schema() != schema().0 {
             return Err(IndexError::damaged(folder, "the lexical index has another schema"));
         }
         if !index.validate_checksum().map_err(IndexError::lexical("be verified"))?.is_empty() {
             return Err(IndexError::damaged(folder, "a file of the lexical index fails its checksum"));
         }
-        Lexical::over(index, language, writer_memory_bytes)
+        Lexical::over(index, directory, language, writer_memory_bytes)
     }
 
-    fn over(index: Index, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
+    fn over(
+        index: Index,
+        directory: GuardedDirectory,
+        language: Language,
+        writer_memory_bytes: usize,
+    ) -> Result<Lexical> {
         index.tokenizers().register(TOKENIZER, tokens::tokenizer(language));
         let reader = index
             .reader_builder()
@@ -132,6 +146,7 @@ impl Lexical {
         let writer_memory_bytes = writer_memory_bytes.max(WRITER_MEMORY_MIN_BYTES);
         Ok(Lexical {
             index,
+            directory,
             reader,
             fields: schema().1,
             language,
@@ -147,6 +162,11 @@ impl Lexical {
     pub(crate) fn last_commit(&self) -> Result<Option<Commit>> {
         let metas = self.index.load_metas().map_err(IndexError::lexical("be read"))?;
         Ok(metas.payload.and_then(|payload| serde_json::from_str(&payload).ok()))
+    }
+
+    /// Whether the files of its last commit exist, with their lengths.
+    pub(crate) fn has_its_files(&self) -> bool {
+        self.directory.exists(Path::new("meta.json")).unwrap_or(false) && self.directory.has_its_files()
     }
 
     /// Announces the number of entries until the next commit. Large batches are analysed by several threads, each of which writes
@@ -248,7 +268,15 @@ impl Lexical {
         let (searcher, text) = (self.reader.searcher(), self.fields.text);
         self.chunk_ids = BySegment::of(&searcher, &self.chunk_ids, chunk_ids::read)?;
         self.words = BySegment::of(&searcher, &self.words, |segment| SpellingIndex::read(segment, text))?;
-        LexicalView::new(searcher, self.fields, self.language, self.chunk_ids.clone(), self.words.clone())
+        let directory = self.directory.clone();
+        LexicalView::new(
+            searcher,
+            directory,
+            self.fields,
+            self.language,
+            self.chunk_ids.clone(),
+            self.words.clone(),
+        )
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter> {

@@ -13,6 +13,7 @@ use weir_text::{Language, QueryTerm};
 use super::by_segment::BySegment;
 use super::chunk_ids::{ChunkIds, ChunkIdsQuery};
 use super::compile::{Condition, ScoringQuery, TermPostings};
+use super::directory::GuardedDirectory;
 use super::max_score::{MaxScore, ScoredTerm};
 use super::spelling_index::SpellingIndex;
 use super::statistics::{Bm25Statistics, CollectionTotals, DocumentFrequencies};
@@ -30,6 +31,7 @@ const SELECTED_SHARE: u32 = 16;
 
 pub(crate) struct LexicalView {
     pub(super) searcher: Searcher,
+    directory: GuardedDirectory,
     pub(super) fields: Fields,
     pub(super) language: Language,
     pub(super) chunk_ids: ChunkIds,
@@ -63,6 +65,7 @@ impl Scoring<'_> {
 impl LexicalView {
     pub(super) fn new(
         searcher: Searcher,
+        directory: GuardedDirectory,
         fields: Fields,
         language: Language,
         chunk_ids: ChunkIds,
@@ -70,7 +73,12 @@ impl LexicalView {
     ) -> tantivy::Result<LexicalView> {
         let entries = searcher.segment_readers().iter().map(|segment| segment.num_docs()).sum();
         let totals = CollectionTotals::of(&searcher, &[fields.text, fields.title])?;
-        Ok(LexicalView { searcher, fields, language, chunk_ids, words, totals, entries })
+        Ok(LexicalView { searcher, directory, fields, language, chunk_ids, words, totals, entries })
+    }
+
+    /// Checks that all bytes that were read so far were those of the files.
+    pub(crate) fn check(&self) -> Result<()> {
+        Ok(self.directory.check()?)
     }
 
     /// The visible chunks that match, best first, at most `depth`.

@@ -51,7 +51,10 @@ impl Embedded {
         let snapshot = self.snapshot_of(&restricted.query, &current)?;
         let damaged = || IndexError::damaged(self.folder(), "a chunk does not lead to its document");
         let search = Search::new(&snapshot, &current, restricted, traced, self)?;
-        search.run().and_then(|found| found.ok_or_else(damaged))
+        let found = search.run().and_then(|found| found.ok_or_else(damaged));
+        snapshot.check()?;
+        current.check()?;
+        found
     }
 
     /// See [`crate::Engine::features`]. Blocking, and not limited.

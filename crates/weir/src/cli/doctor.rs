@@ -1,0 +1,45 @@
+//! `weir doctor`: the full check of a data directory.
+
+use clap::Args;
+use serde_json::json;
+use weir_config::Flags;
+use weir_store::{Store, VerifyReport};
+
+use super::context::Context;
+use super::failure::{Failure, Result};
+
+/// The arguments of `weir doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// The folder of the database and the indexes; also WEIR_DATA_DIR [default: ./weir-data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads and checks every row of the store, and names those that are damaged.
+///
+/// # Errors
+/// When the store cannot be read, and when something in it is damaged.
+pub fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()> {
+    let flags = Flags { data_dir: arguments.data_dir.clone(), ..Flags::default() };
+    let folder = context.load(flags)?.server.data_dir;
+    let report = Store::verify_folder(&folder)?;
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let VerifyReport { collections, documents, operations, chunks, embeddings, .. } = report;
+    if arguments.json {
+        let rows = json!({"collections": collections, "documents": documents, "operations": operations,
+            "chunks": chunks, "embeddings": embeddings});
+        writeln!(context.out, "{}", json!({"rows": rows, "problems": problems}))?;
+    } else {
+        writeln!(
+            context.out,
+            "{}: {collections} collections, {documents} documents, {operations} operations, {chunks} chunks, {embeddings} embeddings",
+            folder.display()
+        )?;
+        problems.iter().try_for_each(|problem| writeln!(context.out, "  {problem}"))?;
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::Damaged(problems.len())) }
+}
