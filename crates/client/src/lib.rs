@@ -48,6 +48,7 @@ mod ingest;
 mod json_lines;
 mod seen_ids;
 mod transport;
+mod trust;
 
 pub use call::{Reply, RetryPolicy};
 pub use client::{Client, DocumentsQuery, Pages, QueryLogOptions, SearchPages};
@@ -60,3 +61,4 @@ pub use ingest::{
 };
 pub use json_lines::JsonLines;
 pub use transport::{Transport, TransportError};
+pub use trust::{Trust, TrustError};

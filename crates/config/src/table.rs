@@ -44,6 +44,7 @@ impl Setting {
             "server.data_dir" => Some("WEIR_DATA_DIR"),
             "server.role" => Some("WEIR_ROLE"),
             "client.url" => Some("WEIR_URL"),
+            "client.ca_file" => Some("WEIR_CA_FILE"),
             _ => None,
         }
     }
@@ -134,6 +135,13 @@ settings! {
         compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
+        /// PEM file with the certificate of the gateway, followed by those of the authorities between it and the root. With `server.tls_key`, all
+        /// connections are TLS. Both files are read again when they change and at SIGHUP.
+        tls_certificate: String = String::new(), "file", ANY;
+        /// PEM file with the private key of the certificate, without a passphrase.
+        tls_key: String = String::new(), "file", ANY;
+        /// Time limit of a TLS handshake; the connection is closed after it.
+        tls_handshake_timeout_ms: u64 = 10_000, "milliseconds", ONE;
         /// Time that running requests have to finish after SIGTERM.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
     }
@@ -287,6 +295,9 @@ settings! {
     client: Client {
         /// Base URL of the gateway; empty uses the address of `server.listen`.
         url: String = String::new(), "URL", ANY;
+        /// PEM file with certificates of authorities that are trusted for `https`, in addition to those of Mozilla's list. Without it and without
+        /// `client.url`, the certificate of `server.tls_certificate` is trusted, and no other.
+        ca_file: String = String::new(), "file", ANY;
     }
     /// Limits of API keys that have none of their own; 0 for none. Read again while the gateway runs.
     keys: Keys {
@@ -305,7 +316,8 @@ settings! {
     telemetry: Telemetry {
         /// Where a row per request is stored: the file `telemetry.sqlite` in `server.data_dir`, PostgreSQL, or nowhere.
         requests: RequestStore = RequestStore::Sqlite, "sqlite, postgres or none", ANY;
-        /// Where the URL of PostgreSQL is, because it contains a password: `env:NAME` or `file:PATH`. The connection is not encrypted.
+        /// Where the URL of PostgreSQL is, because it contains a password: `env:NAME` or `file:PATH`. Its `sslmode` is `prefer` by default, `disable`,
+        /// `require`, `verify-ca` or `verify-full`; `sslrootcert` names a PEM file with authorities in place of those of Mozilla's list.
         postgres_url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
         /// Days for which rows are kept. Sums by day, API key and model are kept for 400 days.
         days_kept: u64 = 30, "days", 1.0..=36_500.0;
@@ -328,6 +340,11 @@ settings! {
 }
 
 impl Server {
+    /// Whether connections are TLS.
+    pub fn has_tls(&self) -> bool {
+        !self.tls_certificate.is_empty()
+    }
+
     /// The origins of `cors_origins`.
     pub fn cors_origins(&self) -> impl Iterator<Item = &str> {
         self.cors_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
@@ -386,7 +403,8 @@ impl Config {
                 if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
             address.set_ip(loopback);
         }
-        format!("http://{address}")
+        let scheme = if self.server.has_tls() { "https" } else { "http" };
+        format!("{scheme}://{address}")
     }
 }
 
@@ -426,6 +444,8 @@ mod tests {
         assert_eq!(config.client_url(), "http://127.0.0.1:9000");
         config.server.listen = "[::]:9000".parse().unwrap();
         assert_eq!(config.client_url(), "http://[::1]:9000");
+        config.server.tls_certificate = "certificate.pem".to_owned();
+        assert_eq!(config.client_url(), "https://[::1]:9000");
         config.client.url = "https://weir.example/".to_owned();
         assert_eq!(config.client_url(), "https://weir.example");
     }

@@ -7,23 +7,26 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 use super::Gateway;
+use super::tls::Tls;
 
 /// Longest time from the first byte of a request's head to its last.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Accepts connections until a signal comes, then gives requests on their way `grace` to finish.
-pub async fn serve(
-    listener: TcpListener,
-    gateway: &Gateway,
-    connections_max: usize,
-    grace: Duration,
-) -> io::Result<()> {
+/// Accepts connections until a signal comes, then gives requests on their way time to finish.
+pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -> io::Result<()> {
+    let server = &gateway.config.server;
+    let grace = Duration::from_millis(server.shutdown_grace_ms);
+    let handshake_limit = Duration::from_millis(server.tls_handshake_timeout_ms);
+    let connections_max = gateway.config.limits.connections_max;
     let mut signals = Signals::new()?;
     let routes = super::router(gateway.clone());
     let connections = Arc::new(Semaphore::new(connections_max));
@@ -49,7 +52,19 @@ pub async fn serve(
             tracing::debug!(%error, "no TCP_NODELAY");
         }
         let held = (connection, gateway.metrics.connection());
-        serve_connection(stream, routes.clone(), &draining, held);
+        let acceptor = tls.as_ref().map(Tls::acceptor);
+        let (routes, watcher) = (routes.clone(), draining.watcher());
+        tokio::spawn(async move {
+            match acceptor {
+                None => serve_connection(Either::Left(stream), routes, watcher).await,
+                Some(acceptor) => {
+                    if let Some(stream) = handshake(acceptor, stream, handshake_limit).await {
+                        serve_connection(Either::Right(stream), routes, watcher).await;
+                    }
+                }
+            }
+            drop(held);
+        });
     }
     drop(listener);
     tokio::select! {
@@ -60,25 +75,36 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves one connection; `held` is dropped at its end.
-fn serve_connection(
+/// The TLS connection; `None` when the client does not complete the handshake in time.
+async fn handshake(
+    acceptor: TlsAcceptor,
     stream: TcpStream,
+    limit: Duration,
+) -> Option<Box<TlsStream<TcpStream>>> {
+    let accepted = tokio::time::timeout(limit, acceptor.accept(stream)).await;
+    match accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(stream) => Some(Box::new(stream)),
+        Err(error) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            None
+        }
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve_connection(
+    stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     routes: Router,
-    draining: &GracefulShutdown,
-    held: impl Send + 'static,
+    watcher: Watcher,
 ) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new());
     let service = TowerToHyperService::new(routes);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let connection = draining.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection ended early");
-        }
-        drop(held);
-    });
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended early");
+    }
 }
 
 struct Signals {
