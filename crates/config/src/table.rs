@@ -142,6 +142,19 @@ settings! {
         tls_key: String = String::new(), "file", ANY;
         /// Time limit of a TLS handshake; the connection is closed after it.
         tls_handshake_timeout_ms: u64 = 10_000, "milliseconds", ONE;
+        /// Time from the opening of a connection, or from the first byte of a later request over HTTP/1.1, to the end of the request's head; the
+        /// connection is closed after it.
+        head_timeout_ms: u64 = 30_000, "milliseconds", ONE;
+        /// Time without a request after which a connection is closed.
+        idle_timeout_ms: u64 = 120_000, "milliseconds", ONE;
+        /// Time after which a connection is closed if the client has sent nothing of a request's body, or received nothing of a reply that is ready. A
+        /// stream of events may pause for longer.
+        progress_timeout_ms: u64 = 60_000, "milliseconds", ONE;
+        /// Interval of HTTP/2 pings; a connection is closed if a ping is not answered within this time.
+        http2_ping_ms: u64 = 30_000, "milliseconds", ONE;
+        /// Time in which a request is still answered after its client has closed its sending half. After it the client is taken to have left, and the
+        /// work is cancelled; requests to language models are cancelled at once.
+        half_close_grace_ms: u64 = 500, "milliseconds", ANY;
         /// Time that running requests have to finish after SIGTERM.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
     }
@@ -196,8 +209,15 @@ settings! {
         embedding_input_bytes_max: usize = 1 << 20, "bytes", ONE;
         /// Maximum tokens of all texts in one embedding request, after each is truncated to the length of the model.
         embedding_tokens_max: usize = 1 << 20, "tokens", ONE;
-        /// Maximum open connections; further connections wait to be accepted.
+        /// Maximum open connections. A further one replaces the connection that has waited longest for its client; when the gateway works for all of
+        /// them, `limits.connections_reserved` applies.
         connections_max: usize = 1_024, "connections", ONE;
+        /// Maximum open connections of one IP address, or of one IPv6 network of 64 bits; a further one replaces the one of them that has waited longest for
+        /// its client, or is closed. 0 is seven eighths of `limits.connections_max`.
+        connections_per_peer_max: usize = 0, "connections", ANY;
+        /// Connections beyond `limits.connections_max` that answer health checks alone (`/livez`, `/readyz`, `/healthz`, `/health`, `/ping`); other requests
+        /// on them are refused with `overloaded`. Further connections wait to be accepted.
+        connections_reserved: usize = 16, "connections", ANY;
         /// Maximum searches at the same time; further searches are refused with `overloaded`.
         search_concurrency_max: usize = 256, "searches", ONE;
         /// Maximum estimated wait of a search for a CPU core, applied when more than four searches wait per core; further searches are refused with `overloaded`

@@ -7,6 +7,8 @@ mod clients;
 mod files;
 mod models;
 mod requests;
+#[path = "../support/mod.rs"]
+mod support;
 
 /// How often an attack repeats: `small` in `make test`, `full` by `make attack`.
 #[allow(dead_code, reason = "the modules that use it are added one by one")]
