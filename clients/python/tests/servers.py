@@ -24,7 +24,7 @@ from weir import AsyncWeir, Weir
 ROOT = Path(__file__).resolve().parents[3]
 START_SECONDS_MAX = 60
 # The client of the tests takes its settings from arguments only.
-for variable in ("WEIR_URL", "WEIR_API_KEY"):
+for variable in ("WEIR_URL", "WEIR_API_KEY", "WEIR_CA_FILE"):
     os.environ.pop(variable, None)
 
 

@@ -2,7 +2,7 @@
 
 use weir_api::ErrorCode;
 
-use crate::TransportError;
+use crate::{TransportError, TrustError};
 
 /// The result of a call.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -51,6 +51,9 @@ pub enum ClientError {
     /// The API key can't be sent.
     #[error("the API key is empty, or has white space or characters beyond ASCII")]
     ApiKey,
+    /// The trusted certificates can't be used.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// No model embeds texts.
     #[error("the gateway has no embedding model")]
     NoModel,
@@ -66,6 +69,14 @@ impl ClientError {
     /// How to solve the problem, where the message does not say it.
     pub fn hint(&self) -> Option<String> {
         match self {
+            ClientError::Unreachable { source, .. } if source.is_refused_by_tls() => Some(
+                "name the authority of the gateway's certificate (a PEM file) by WEIR_CA_FILE or `client.ca_file`, and use a host name of the \
+                 certificate; a gateway without TLS has an http:// address"
+                    .to_owned(),
+            ),
+            ClientError::Trust(_) => {
+                Some("name a PEM file with certificates in WEIR_CA_FILE or `client.ca_file`".to_owned())
+            }
             ClientError::Unreachable { .. } => Some(
                 "start the gateway with `weir serve`, or say where it is with --url or WEIR_URL".to_owned(),
             ),

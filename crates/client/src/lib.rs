@@ -50,6 +50,7 @@ mod ingest;
 mod json_lines;
 mod seen_ids;
 mod transport;
+mod trust;
 
 pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
@@ -63,3 +64,4 @@ pub use ingest::{
 };
 pub use json_lines::JsonLines;
 pub use transport::{Transport, TransportError};
+pub use trust::{Trust, TrustError};

@@ -11,6 +11,7 @@ use http::uri::Scheme;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -20,6 +21,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service as _, service_fn};
+
+use crate::trust::{Trust, TrustError};
 
 /// How many redirects [`Transport::get`] follows.
 const REDIRECTS_MAX: usize = 10;
@@ -57,6 +60,11 @@ impl TransportError {
 }
 
 impl TransportError {
+    /// Whether the server's certificate is not trusted, or it does not speak TLS.
+    pub fn is_refused_by_tls(&self) -> bool {
+        matches!(self, TransportError::Connection(error) if is_refused_by_tls(error))
+    }
+
     /// Whether no byte of the request reached the server.
     pub(crate) fn is_unsent(&self) -> bool {
         match self {
@@ -91,13 +99,19 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// A transport without open connections. `connect_timeout` limits opening a TCP connection.
+    /// A transport without open connections, which trusts public authorities. `connect_timeout` limits opening a TCP connection.
     pub fn new(connect_timeout: Duration) -> Transport {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(connect_timeout));
-        Transport { pool: pool(connector(http, Matcher::from_env())) }
+        let https = HttpsConnectorBuilder::new().with_webpki_roots();
+        Transport { pool: pool(https, tcp(connect_timeout)) }
+    }
+
+    /// The same with other certificates that are trusted.
+    ///
+    /// # Errors
+    /// When the file of certificates can't be used.
+    pub fn with_trust(connect_timeout: Duration, trust: &Trust) -> Result<Transport, TrustError> {
+        let https = HttpsConnectorBuilder::new().with_tls_config(trust.client_config()?);
+        Ok(Transport { pool: pool(https, tcp(connect_timeout)) })
     }
 
     /// Sends a request; the reply's body is still to be read.
@@ -130,12 +144,19 @@ impl Transport {
     }
 }
 
-fn pool(connector: Connector) -> legacy::Client<HttpsConnector<Connector>, Full<Bytes>> {
-    let connector = HttpsConnectorBuilder::new()
-        .with_webpki_roots()
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(connector);
+fn tcp(connect_timeout: Duration) -> Connector {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(connect_timeout));
+    connector(http, Matcher::from_env())
+}
+
+fn pool(
+    https: HttpsConnectorBuilder<WantsSchemes>,
+    connector: Connector,
+) -> legacy::Client<HttpsConnector<Connector>, Full<Bytes>> {
+    let connector = https.https_or_http().enable_http1().wrap_connector(connector);
     legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
 }
 
@@ -214,7 +235,8 @@ mod tests {
         });
         let proxies = Matcher::builder().all(proxy).no("direct.example").build();
         let mut connector = connector(HttpConnector::new(), proxies);
-        let transport = Transport { pool: pool(connector.clone()) };
+        let transport =
+            Transport { pool: pool(HttpsConnectorBuilder::new().with_webpki_roots(), connector.clone()) };
         let response = transport.get("http://weir.example/readyz").await.unwrap();
         assert_eq!(response.status(), 204);
         let lines = lines.join().unwrap();

@@ -52,6 +52,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
         let hint = "write a scheme and a host without a path, such as `https://app.example.com` or `http://localhost:3000`";
         problems.push(Problem::new(Location::General, message).hint(hint));
     }
+    if unknowns.are_known(&TLS_FILES) {
+        problems.extend(config.check_tls_pair());
+    }
     if unknowns.are_known(&["client.url"]) {
         problems.extend(check_base_url(&config.client.url));
     }
@@ -106,6 +109,9 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
     if unknowns.are_known(&["telemetry.requests", "telemetry.postgres_url"]) {
         problems.extend(config.check_request_store());
     }
+    if unknowns.are_known(&TLS_FILES) {
+        problems.extend(config.check_tls_files());
+    }
     if unknowns.are_known(&["onnx.library"]) {
         problems.extend(config.check_library());
     }
@@ -128,7 +134,32 @@ fn check_is_elsewhere(model: &ModelConfig) -> Option<Problem> {
     }
 }
 
+/// The two files of TLS.
+const TLS_FILES: [&str; 2] = ["server.tls_certificate", "server.tls_key"];
+
 impl Config {
+    /// Checks that there is a key if there is a certificate, and the reverse.
+    fn check_tls_pair(&self) -> Option<Problem> {
+        let files = [&self.server.tls_certificate, &self.server.tls_key];
+        let set = files.iter().position(|file| !file.is_empty())?;
+        let empty = files.iter().position(|file| file.is_empty())?;
+        let message = format!("`{}` is set, and `{}` is empty", TLS_FILES[set], TLS_FILES[empty]);
+        Some(Problem::new(Location::General, message).hint("TLS needs both; set neither for plain HTTP"))
+    }
+
+    /// Checks that the files of TLS can be read. What they hold is checked at the start.
+    fn check_tls_files(&self) -> Vec<Problem> {
+        let files = [&self.server.tls_certificate, &self.server.tls_key];
+        let named = TLS_FILES.into_iter().zip(files).filter(|(_, file)| !file.is_empty());
+        let unreadable = named.filter_map(|(setting, file)| {
+            let error = std::fs::File::open(file).err()?;
+            let message = format!("`{setting}` can't be read: {file}: {error}");
+            let hint = "name a PEM file that the user of this process may read; relative paths begin at the working directory";
+            Some(Problem::new(Location::General, message).hint(hint))
+        });
+        unreadable.collect()
+    }
+
     fn check_library(&self) -> Option<Problem> {
         let is_onnx = |model: &ModelConfig| matches!(model.kind, ModelKind::Onnx { .. });
         let model =

@@ -44,6 +44,7 @@ impl Setting {
             "server.data_dir" => Some("WEIR_DATA_DIR"),
             "server.role" => Some("WEIR_ROLE"),
             "client.url" => Some("WEIR_URL"),
+            "client.ca_file" => Some("WEIR_CA_FILE"),
             _ => None,
         }
     }
@@ -134,6 +135,26 @@ settings! {
         compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
+        /// PEM file with the certificate of the gateway, followed by those of the authorities between it and the root. With `server.tls_key`, all
+        /// connections are TLS. Both files are read again when they change and at SIGHUP.
+        tls_certificate: String = String::new(), "file", ANY;
+        /// PEM file with the private key of the certificate, without a passphrase.
+        tls_key: String = String::new(), "file", ANY;
+        /// Time limit of a TLS handshake; the connection is closed after it.
+        tls_handshake_timeout_ms: u64 = 10_000, "milliseconds", ONE;
+        /// Time from the opening of a connection, or from the first byte of a later request over HTTP/1.1, to the end of the request's head; the
+        /// connection is closed after it.
+        head_timeout_ms: u64 = 30_000, "milliseconds", ONE;
+        /// Time without a request after which a connection is closed.
+        idle_timeout_ms: u64 = 120_000, "milliseconds", ONE;
+        /// Time after which a connection is closed if the client has sent nothing of a request's body, or received nothing of a reply that is ready. A
+        /// stream of events may pause for longer.
+        progress_timeout_ms: u64 = 60_000, "milliseconds", ONE;
+        /// Interval of HTTP/2 pings; a connection is closed if a ping is not answered within this time.
+        http2_ping_ms: u64 = 30_000, "milliseconds", ONE;
+        /// Time in which a request is still answered after its client has closed its sending half. After it the client is taken to have left, and the
+        /// work is cancelled; requests to language models are cancelled at once.
+        half_close_grace_ms: u64 = 500, "milliseconds", ANY;
         /// Time that running requests have to finish after SIGTERM.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
     }
@@ -188,8 +209,15 @@ settings! {
         embedding_input_bytes_max: usize = 1 << 20, "bytes", ONE;
         /// Maximum tokens of all texts in one embedding request, after each is truncated to the length of the model.
         embedding_tokens_max: usize = 1 << 20, "tokens", ONE;
-        /// Maximum open connections; further connections wait to be accepted.
+        /// Maximum open connections. A further one replaces the connection that has waited longest for its client; when the gateway works for all of
+        /// them, `limits.connections_reserved` applies.
         connections_max: usize = 1_024, "connections", ONE;
+        /// Maximum open connections of one IP address, or of one IPv6 network of 64 bits; a further one replaces the one of them that has waited longest for
+        /// its client, or is closed. 0 is seven eighths of `limits.connections_max`.
+        connections_per_peer_max: usize = 0, "connections", ANY;
+        /// Connections beyond `limits.connections_max` that answer health checks alone (`/livez`, `/readyz`, `/healthz`, `/health`, `/ping`); other requests
+        /// on them are refused with `overloaded`. Further connections wait to be accepted.
+        connections_reserved: usize = 16, "connections", ANY;
         /// Maximum searches at the same time; further searches are refused with `overloaded`.
         search_concurrency_max: usize = 256, "searches", ONE;
         /// Maximum estimated wait of a search for a CPU core, applied when more than four searches wait per core; further searches are refused with `overloaded`
@@ -296,6 +324,9 @@ settings! {
     client: Client {
         /// Base URL of the gateway; empty uses the address of `server.listen`.
         url: String = String::new(), "URL", ANY;
+        /// PEM file with certificates of authorities that are trusted for `https`, in addition to those of Mozilla's list. Without it and without
+        /// `client.url`, the certificate of `server.tls_certificate` is trusted, and no other.
+        ca_file: String = String::new(), "file", ANY;
     }
     /// Limits of API keys that have none of their own; 0 for none. Read again while the gateway runs.
     keys: Keys {
@@ -314,7 +345,8 @@ settings! {
     telemetry: Telemetry {
         /// Where a row per request is stored: the file `telemetry.sqlite` in `server.data_dir`, PostgreSQL, or nowhere.
         requests: RequestStore = RequestStore::Sqlite, "sqlite, postgres or none", ANY;
-        /// Where the URL of PostgreSQL is, because it contains a password: `env:NAME` or `file:PATH`. The connection is not encrypted.
+        /// Where the URL of PostgreSQL is, because it contains a password: `env:NAME` or `file:PATH`. Its `sslmode` is `prefer` by default, `disable`,
+        /// `require`, `verify-ca` or `verify-full`; `sslrootcert` names a PEM file with authorities in place of those of Mozilla's list.
         postgres_url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
         /// Days for which rows are kept. Sums by day, API key and model are kept for 400 days.
         days_kept: u64 = 30, "days", 1.0..=36_500.0;
@@ -337,6 +369,11 @@ settings! {
 }
 
 impl Server {
+    /// Whether connections are TLS.
+    pub fn has_tls(&self) -> bool {
+        !self.tls_certificate.is_empty()
+    }
+
     /// The origins of `cors_origins`.
     pub fn cors_origins(&self) -> impl Iterator<Item = &str> {
         self.cors_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
@@ -395,7 +432,8 @@ impl Config {
                 if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
             address.set_ip(loopback);
         }
-        format!("http://{address}")
+        let scheme = if self.server.has_tls() { "https" } else { "http" };
+        format!("{scheme}://{address}")
     }
 }
 
@@ -435,6 +473,8 @@ mod tests {
         assert_eq!(config.client_url(), "http://127.0.0.1:9000");
         config.server.listen = "[::]:9000".parse().unwrap();
         assert_eq!(config.client_url(), "http://[::1]:9000");
+        config.server.tls_certificate = "certificate.pem".to_owned();
+        assert_eq!(config.client_url(), "https://[::1]:9000");
         config.client.url = "https://weir.example/".to_owned();
         assert_eq!(config.client_url(), "https://weir.example");
     }

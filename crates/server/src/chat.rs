@@ -1,12 +1,15 @@
 //! Requests for language models, in the APIs of OpenAI and Anthropic: read the body, hand it to the LLM gateway, pass the reply on.
 
-use axum::body::Body;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::response::Response;
 use weir_api::{ErrorCode, Invalid};
 use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply};
 use weir_telemetry::requests::RequestEntry;
 
+use super::Gateway;
 use super::body::{self, Call};
 use super::error::ApiError;
 use super::rate_limits;
@@ -35,7 +38,7 @@ pub(super) async fn messages(call: Call, request: Request) -> Result<Response> {
 async fn forward(api: Api, call: Call, mut request: Request) -> Result<Response> {
     let entry = request.extensions_mut().remove::<RequestEntry>().ok_or_else(ApiError::internal_error)?;
     let headers = request.headers().clone();
-    let body = body::read(&call.gateway, request).await?;
+    let body = read_in_time(&call.gateway, request).await?;
     let usage = call.caller.key.and_then(|key| call.keys.usage(key));
     let sent = LlmCall { api, headers, body, caller: call.caller.clone(), usage, entry };
     let LlmReply { status, headers, body } = call.llm.forward(sent).await.map_err(refused)?;
@@ -47,6 +50,16 @@ async fn forward(api: Api, call: Call, mut request: Request) -> Result<Response>
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
+}
+
+/// Reads the body. The time limit of other requests applies to it alone.
+async fn read_in_time(gateway: &Gateway, request: Request) -> Result<Bytes> {
+    let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
+    let read = tokio::time::timeout(limit, body::read(gateway, request)).await;
+    read.unwrap_or_else(|_| {
+        let message = format!("the body was not complete within {} ms", limit.as_millis());
+        Err(ApiError::new(ErrorCode::DeadlineExceeded, message))
+    })
 }
 
 fn refused(error: LlmError) -> ApiError {

@@ -26,6 +26,7 @@ use super::body;
 use super::cors;
 use super::dialect::Dialect;
 use super::error::{ApiError, ErrorStyle};
+use super::listener::RequestActivity;
 use super::rate_limits;
 use super::routes::{Access, Route};
 use crate::Result;
@@ -63,7 +64,8 @@ async fn record(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<st
     let style = ErrorStyle::new(dialect, request.headers());
     let logged = route.filter(|route| route.access != Access::Public);
     let entry = logged.map(|route| begin_entry(gateway, &mut request, id, method, route));
-    let mut response = match check_host_and_origin(gateway, &request).map(|()| route) {
+    let checked = check_host_and_origin(gateway, &request).and_then(|()| check_connection(&request, route));
+    let mut response = match checked.map(|()| route) {
         Err(error) => error.into_response(),
         Ok(None) => with_deadline(gateway, request, next, id).await,
         Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
@@ -239,6 +241,18 @@ fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<()> {
         let message = format!("a request {what} `{}` is not allowed", name.escape_debug());
         Err(ApiError::new(ErrorCode::HostNotAllowed, message))
     })
+}
+
+/// Refuses requests other than health checks on a connection beyond `limits.connections_max`, and notes requests that end with their client.
+fn check_connection(request: &Request, route: Option<&Route>) -> Result<()> {
+    let Some(activity) = request.extensions().get::<RequestActivity>() else { return Ok(()) };
+    if route.is_some_and(|route| !route.has_deadline) {
+        activity.end_with_client();
+    }
+    match activity.is_reserved() && !route.is_some_and(Route::is_health_check) {
+        true => Err(ApiError::new(ErrorCode::Overloaded, "all connections of the gateway are at work")),
+        false => Ok(()),
+    }
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.

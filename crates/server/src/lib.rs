@@ -31,6 +31,7 @@ mod rerank;
 mod routes;
 mod search;
 mod tei;
+mod tls;
 mod tokens;
 mod usage;
 mod vectors;
@@ -54,6 +55,7 @@ pub use dialect::Dialect;
 use error::Result;
 pub use listener::serve;
 pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUTES, Route, router};
+pub use tls::{Tls, TlsError};
 
 /// Finds the caller of a request by its headers; `None` refuses it.
 pub type Authenticate = Arc<dyn Fn(&HeaderMap) -> Option<Arc<Caller>> + Send + Sync>;

@@ -1,84 +1,199 @@
-//! Accepts connections and serves them until the process is told to stop.
+//! Accepts connections and serves them until the process is told to stop, within the limits of time and number.
+
+mod activity;
+mod registry;
+mod service;
+mod stream;
 
 use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(crate) use activity::RequestActivity;
+use activity::{Activity, Closed, TimeLimits};
+use registry::{Connection, Refused, Registry};
+use service::HttpService;
+use stream::NotedStream;
 
 use super::Gateway;
+use super::tls::Tls;
 
-/// Longest time from the first byte of a request's head to its last.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time in which a client is told that its connection ends.
+const CLOSING_TIME: Duration = Duration::from_secs(1);
 
-/// Accepts connections until a signal comes, then gives requests on their way `grace` to finish.
-pub async fn serve(
-    listener: TcpListener,
-    gateway: &Gateway,
-    connections_max: usize,
-    grace: Duration,
-) -> io::Result<()> {
+/// How often it is looked for a connection that has begun to wait for its client, when all were at work.
+const FULL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Accepts connections until a signal comes, then gives requests on their way time to finish.
+pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -> io::Result<()> {
     let mut signals = Signals::new()?;
-    let routes = super::router(gateway.clone());
-    let connections = Arc::new(Semaphore::new(connections_max));
-    let draining = GracefulShutdown::new();
+    let acceptor = Arc::new(Acceptor::new(gateway, tls));
+    let tasks = TaskTracker::new();
     loop {
-        // beyond the limit, connections wait in the system's accept queue
-        let Ok(connection) = connections.clone().acquire_owned().await else { break };
-        let stream = tokio::select! {
+        let (stream, connection) = tokio::select! {
             signal = signals.next() => {
                 tracing::info!(signal, "stopping: requests on their way are finished");
                 break;
             }
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
+            opened = acceptor.open(&listener) => opened,
         };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
-        let held = (connection, gateway.metrics.connection());
-        serve_connection(stream, routes.clone(), &draining, held);
+        tasks.spawn(acceptor.clone().serve(stream, connection));
     }
     drop(listener);
+    acceptor.stopping.cancel();
+    tasks.close();
+    let grace = Duration::from_millis(gateway.config.server.shutdown_grace_ms);
     tokio::select! {
-        () = draining.shutdown() => {}
+        () = tasks.wait() => {}
         () = tokio::time::sleep(grace) => tracing::warn!(?grace, "some requests did not finish in time and were cut off"),
         _ = signals.next() => tracing::warn!("stopped at once by a second signal"),
     }
     Ok(())
 }
 
-/// Serves one connection; `held` is dropped at its end.
-fn serve_connection(
-    stream: TcpStream,
+/// What connections are served with.
+struct Acceptor {
+    registry: Arc<Registry>,
     routes: Router,
-    draining: &GracefulShutdown,
-    held: impl Send + 'static,
-) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(TokioTimer::new());
-    let service = TowerToHyperService::new(routes);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let connection = draining.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection ended early");
+    http: auto::Builder<TokioExecutor>,
+    tls: Option<Tls>,
+    handshake_limit: Duration,
+    stopping: CancellationToken,
+}
+
+impl Acceptor {
+    fn new(gateway: &Gateway, tls: Option<Tls>) -> Acceptor {
+        let (server, limits) = (&gateway.config.server, &gateway.config.limits);
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        // the limits of `activity` apply, which are of each phase of a connection
+        http.http1().header_read_timeout(None);
+        let ping = Duration::from_millis(server.http2_ping_ms);
+        http.http2().timer(TokioTimer::new()).keep_alive_interval(ping).keep_alive_timeout(ping);
+        Acceptor {
+            registry: Arc::new(Registry::new(limits, TimeLimits::of(server), gateway.metrics.clone())),
+            routes: super::router(gateway.clone()),
+            http,
+            tls,
+            handshake_limit: Duration::from_millis(server.tls_handshake_timeout_ms),
+            stopping: CancellationToken::new(),
         }
-        drop(held);
-    });
+    }
+
+    /// The next connection that may be opened.
+    async fn open(&self, listener: &TcpListener) -> (TcpStream, Connection) {
+        loop {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            if let Some(connection) = self.admit(address).await {
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "no TCP_NODELAY");
+                }
+                return (stream, connection);
+            }
+        }
+    }
+
+    /// Admits a connection, when all others are at work after one of them has ended. `None`: its client has too many.
+    async fn admit(&self, address: SocketAddr) -> Option<Connection> {
+        loop {
+            match self.registry.admit(address.ip()) {
+                Ok(connection) => return Some(connection),
+                Err(Refused::Peer) => {
+                    tracing::debug!(client = %address.ip(), "a client has too many connections");
+                    return None;
+                }
+                Err(Refused::Full) => {
+                    drop(tokio::time::timeout(FULL_INTERVAL, self.registry.freed.notified()).await);
+                }
+            }
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn serve(self: Arc<Acceptor>, stream: TcpStream, connection: Connection) {
+        let activity = &connection.activity;
+        let closed = match &self.tls {
+            None => self.serve_http(Either::Left(stream), activity).await,
+            Some(tls) => match self.handshake(tls, stream, activity).await {
+                Ok(stream) => self.serve_http(Either::Right(stream), activity).await,
+                Err(closed) => closed,
+            },
+        };
+        if let Some(reason) = closed {
+            self.registry.count(reason);
+        }
+    }
+
+    async fn handshake(
+        &self,
+        tls: &Tls,
+        stream: TcpStream,
+        activity: &Activity,
+    ) -> Result<Box<TlsStream<TcpStream>>, Option<Closed>> {
+        tokio::select! {
+            accepted = tokio::time::timeout(self.handshake_limit, tls.acceptor().accept(stream)) => {
+                match accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    Ok(stream) => Ok(Box::new(stream)),
+                    Err(error) => {
+                        tracing::debug!(%error, "a TLS handshake failed");
+                        Err(Some(Closed::Handshake))
+                    }
+                }
+            }
+            () = activity.replaced.cancelled() => Err(Some(Closed::Replaced)),
+            () = self.stopping.cancelled() => Err(None),
+        }
+    }
+
+    /// Serves HTTP/1 or HTTP/2. Returns why the gateway closed the connection; `None` when it ended otherwise.
+    async fn serve_http(
+        &self,
+        stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
+        activity: &Arc<Activity>,
+    ) -> Option<Closed> {
+        let stream = TokioIo::new(NotedStream::new(stream, activity.clone()));
+        let service = HttpService::new(self.routes.clone(), activity.clone());
+        let mut http = pin!(self.http.serve_connection(stream, service));
+        let mut is_stopping = false;
+        let closed = loop {
+            tokio::select! {
+                ended = http.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(error, "a connection ended early");
+                    }
+                    return None;
+                }
+                reason = activity.limit() => break reason,
+                () = activity.replaced.cancelled() => break Closed::Replaced,
+                () = self.stopping.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    http.as_mut().graceful_shutdown();
+                }
+            }
+        };
+        if closed == Closed::Idle || closed == Closed::Replaced {
+            http.as_mut().graceful_shutdown();
+            drop(tokio::time::timeout(CLOSING_TIME, http).await);
+        }
+        Some(closed)
+    }
 }
 
 struct Signals {

@@ -213,6 +213,11 @@ impl Route {
         routes_of(path).and_then(|routes| routes.first()).map_or(Dialect::Native, |route| route.dialect)
     }
 
+    /// Whether it tells the state of the gateway to whoever watches over it.
+    pub(super) fn is_health_check(&self) -> bool {
+        HEALTH_CHECKS.contains(&self.path)
+    }
+
     /// Whether gateways of this role have the route: those that embed have no collections.
     pub fn is_served_by(&self, role: Role) -> bool {
         let is_page = (self.method, self.path) == ("get", "/");
@@ -220,6 +225,9 @@ impl Route {
         role != Role::Embed || !needs_collections
     }
 }
+
+/// The paths of health checks.
+const HEALTH_CHECKS: [&str; 5] = ["/livez", "/readyz", "/healthz", "/health", "/ping"];
 
 /// The starts of paths that lead to collections and their jobs.
 const WITH_COLLECTIONS: [&str; 5] =

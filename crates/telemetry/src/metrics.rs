@@ -231,6 +231,8 @@ table! {
     upstream_errors: Family<UpstreamLabels, Counter> = Family::default(), "weir_upstream_errors_total", Counter, ["upstream", "code"];
     /// Open connections.
     connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
+    /// Connections that the gateway closed: the TLS handshake failed (handshake), no head in time (head_timeout), no request for too long (idle_timeout), a client that neither sent nor received (no_progress), a newer connection took its place (replaced), or too many of one client (peer_limit).
+    connections_closed: Family<ReasonLabel, Counter> = Family::default(), "weir_connections_closed_total", Counter, ["reason"];
     /// Always 1; the labels are the version and the instruction set.
     build: Family<BuildLabels, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
     /// Rows of the request log: written to the database, spilled to disk because the database was busy or down (they are written later), or dropped.
@@ -298,6 +300,10 @@ fn register(registry: &mut Registry, kind: Kind, name: &str, help: &str, metric:
     registry.register(name, help, metric);
 }
 
+/// Why connections are closed.
+const CONNECTION_CLOSED: [&str; 6] =
+    ["handshake", "head_timeout", "idle_timeout", "no_progress", "replaced", "peer_limit"];
+
 impl Metrics {
     /// All metrics at zero.
     pub fn new(isa: &str) -> Metrics {
@@ -323,6 +329,9 @@ impl Metrics {
             for result in results {
                 drop(family.get_or_create(&ResultLabel { result: (*result).into() }));
             }
+        }
+        for reason in CONNECTION_CLOSED {
+            drop(self.connections_closed.get_or_create(&ReasonLabel { reason: reason.into() }));
         }
     }
 
@@ -523,6 +532,11 @@ impl Metrics {
         for (result, count) in [("hit", hit), ("no_hit", no_hit)] {
             self.feedback.get_or_create(&ResultLabel { result: result.into() }).inc_by(count as u64);
         }
+    }
+
+    /// Counts a connection that the gateway closed.
+    pub fn connection_closed(&self, reason: &str) {
+        self.connections_closed.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
     }
 
     /// Counts an open connection until the returned guard is dropped.

@@ -1,4 +1,5 @@
-//! The tables of the LLM gateway and the default limits of keys, read again when the configuration file changes and at SIGHUP.
+//! What a running gateway reads again when its files change and at SIGHUP: the tables of the LLM gateway, the default limits of keys,
+//! and the certificate of TLS.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -8,8 +9,9 @@ use weir_access::Keys;
 use weir_api::KeyLimitsRequest;
 use weir_config::{Config, Environment, Flags, load_for_serving};
 use weir_llm::Llm;
+use weir_server::Tls;
 
-/// How often the file is looked at.
+/// How often the files are looked at.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Where the configuration comes from.
@@ -28,34 +30,42 @@ impl ConfigSource {
     }
 }
 
-/// Keeps `llm` and the default limits of `keys` up to date until the process ends. A configuration with an error is refused as a whole, and the gateway goes on with what it has.
-pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Keys) {
-    let Some(file) = source.file() else { return };
+/// Keeps `llm`, the default limits of `keys` and `tls` up to date until the process ends. Files with an error are refused as a whole, and the
+/// gateway goes on with what it has.
+pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Keys, tls: Option<Tls>) {
     let mut hangups = match signal(SignalKind::hangup()) {
         Ok(hangups) => hangups,
-        Err(error) => return tracing::warn!(%error, "the configuration is not read again: no signals"),
+        Err(error) => return tracing::warn!(%error, "no file is read again: no signals"),
     };
-    let mut seen = version(&file);
+    let mut config_file = Watched::new(source.file());
+    let tls_files = tls.iter().flat_map(Tls::files).map(Path::to_owned);
+    let mut certificate = Watched::new(tls_files);
     loop {
-        tokio::select! {
-            _ = hangups.recv() => {}
-            () = tokio::time::sleep(INTERVAL) => {
-                if version(&file) == seen {
-                    continue;
-                }
-            }
+        let is_asked = tokio::select! {
+            _ = hangups.recv() => true,
+            () = tokio::time::sleep(INTERVAL) => false,
+        };
+        if config_file.has_changed() || is_asked && !config_file.files.is_empty() {
+            reload_config(&source, &mut current, &llm, &keys).await;
         }
-        seen = version(&file);
-        let read = source.clone();
-        let loaded = tokio::task::spawn_blocking(move || {
-            load_for_serving(&read.flags, &read.environment, &weir_inference::reranks)
-        });
-        let Ok(loaded) = loaded.await else { continue };
-        match loaded.map_err(|problems| problems.to_string()) {
-            Ok(loaded) => apply(&mut current, loaded.config, &llm, &keys).await,
-            Err(problems) => {
-                tracing::error!(%problems, "the configuration was not changed: the file has errors")
-            }
+        if let Some(tls) = &tls
+            && (certificate.has_changed() || is_asked)
+        {
+            reload_certificate(tls);
+        }
+    }
+}
+
+async fn reload_config(source: &ConfigSource, current: &mut Config, llm: &Llm, keys: &Keys) {
+    let read = source.clone();
+    let loaded = tokio::task::spawn_blocking(move || {
+        load_for_serving(&read.flags, &read.environment, &weir_inference::reranks)
+    });
+    let Ok(loaded) = loaded.await else { return };
+    match loaded.map_err(|problems| problems.to_string()) {
+        Ok(loaded) => apply(current, loaded.config, llm, keys).await,
+        Err(problems) => {
+            tracing::error!(%problems, "the configuration was not changed: the file has errors")
         }
     }
 }
@@ -96,8 +106,52 @@ pub fn default_limits(config: &Config) -> KeyLimitsRequest {
     }
 }
 
-/// What changes when the file is written or replaced.
-fn version(file: &Path) -> Option<(SystemTime, u64)> {
-    let metadata = std::fs::metadata(file).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+fn reload_certificate(tls: &Tls) {
+    match tls.reload() {
+        Ok(()) => tracing::info!("certificate and key were read again"),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(%error, cause, "certificate and key were not changed")
+        }
+    }
+}
+
+/// Files that are looked at from time to time.
+struct Watched {
+    files: Vec<PathBuf>,
+    /// At the last look.
+    seen: Vec<Version>,
+    /// When they were last read.
+    read: Vec<Version>,
+}
+
+/// What changes when a file is written or replaced.
+type Version = Option<(SystemTime, u64)>;
+
+impl Watched {
+    fn new(files: impl IntoIterator<Item = PathBuf>) -> Watched {
+        let files: Vec<PathBuf> = files.into_iter().collect();
+        let seen = versions(&files);
+        Watched { files, read: seen.clone(), seen }
+    }
+
+    /// Whether they have changed since they were read, and not since the last look: several files are often replaced one after the other.
+    fn has_changed(&mut self) -> bool {
+        let now = versions(&self.files);
+        let is_settled = now == self.seen;
+        self.seen = now;
+        let has_changed = is_settled && self.seen != self.read;
+        if has_changed {
+            self.read = self.seen.clone();
+        }
+        has_changed
+    }
+}
+
+fn versions(files: &[PathBuf]) -> Vec<Version> {
+    let version = |file: &PathBuf| {
+        let metadata = std::fs::metadata(file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    files.iter().map(version).collect()
 }

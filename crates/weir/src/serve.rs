@@ -20,7 +20,7 @@ use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, s
 use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
-use weir_server::Gateway;
+use weir_server::{Gateway, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, default_limits, watch};
@@ -61,6 +61,9 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// Certificate or key can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Anybody could reach a gateway that asks nobody for a key.
     #[error(
         "listening on {0} would let everybody who can reach it read and change all data: there is no API key. `weir keys create NAME` makes \
@@ -141,6 +144,7 @@ async fn serve(
     if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
     }
+    let tls = Tls::load(&config.server)?;
     let listener =
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
@@ -173,7 +177,7 @@ async fn serve(
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
-        collections = collections.count(),
+        collections = collections.count(), tls = tls.is_some(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
     let warming = models.clone();
@@ -181,9 +185,7 @@ async fn serve(
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     background.spawn(flush_ledger(keys.clone()));
     let ledger = keys.clone();
-    background.spawn(watch(source, Config::clone(&config), llm.clone(), keys.clone()));
-    let grace = Duration::from_millis(config.server.shutdown_grace_ms);
-    let connections_max = config.limits.connections_max;
+    background.spawn(watch(source, Config::clone(&config), llm.clone(), keys.clone(), tls.clone()));
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
     let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };
@@ -206,7 +208,7 @@ async fn serve(
         keys,
         llm,
     );
-    weir_server::serve(listener, &gateway, connections_max, grace).await.map_err(ServeError::Start)?;
+    weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
     retrieval.close().await;
     if let Err(error) = ledger.flush_ledger(unix_now()).await {

@@ -41,13 +41,20 @@ class AsyncWeir:
     """A client of one gateway, with a pool of connections; any number of tasks of one event loop can use it.
 
     `base_url` and `api_key` default to the variables WEIR_URL and WEIR_API_KEY, then to http://127.0.0.1:8000, no key.
+    `ca_file` (or WEIR_CA_FILE): a PEM file with authorities that are trusted for https beside the public ones.
     `timeout`: how many seconds the gateway may send nothing. A call is repeated up to `retries` times if that is safe.
     """
 
     def __init__(
-        self, base_url: str | None = None, api_key: str | None = None, *, timeout: float = 60.0, retries: int = 2
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: int = 2,
+        ca_file: str | None = None,
     ) -> None:
-        self._settings = Settings.of(base_url, api_key, timeout, retries)
+        self._settings = Settings.of(base_url, api_key, timeout, retries, ca_file)
         self._flows = Flows(self._settings)
         self._http = httpx.AsyncClient(
             headers=self._settings.headers,

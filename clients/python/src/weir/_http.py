@@ -95,10 +95,13 @@ class Settings:
     headers: Mapping[str, str] = field(repr=False)
     timeout: httpx.Timeout
     retries: int
+    ca_file: str | None = None
 
     @classmethod
-    def of(cls, base_url: str | None, api_key: str | None, timeout: float, retries: int) -> Settings:
-        """Settings from arguments, and from WEIR_URL and WEIR_API_KEY where they are None."""
+    def of(
+        cls, base_url: str | None, api_key: str | None, timeout: float, retries: int, ca_file: str | None = None
+    ) -> Settings:
+        """Settings from arguments, and from WEIR_URL, WEIR_API_KEY and WEIR_CA_FILE where they are None."""
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}; it must be more than 0 seconds")
         if retries < 0:
@@ -108,7 +111,8 @@ class Settings:
         if key:
             headers["authorization"] = f"Bearer {_checked_key(key)}"
         url = _checked_url(os.environ.get("WEIR_URL") or DEFAULT_URL if base_url is None else base_url)
-        return cls(url, headers, httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS_MAX)), retries)
+        limits = httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS_MAX))
+        return cls(url, headers, limits, retries, ca_file or os.environ.get("WEIR_CA_FILE") or None)
 
     @property
     def uses_proxies(self) -> bool:
@@ -119,7 +123,13 @@ class Settings:
     def verify(self) -> ssl.SSLContext | bool:
         """How certificates are verified. Loading those of the authorities takes 25 ms, and is left out without TLS."""
         is_plain = self.base_url.startswith("http:") and not self.uses_proxies
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True
+        if is_plain:
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self.ca_file is None:
+            return True
+        context = httpx.create_ssl_context()
+        context.load_verify_locations(self.ca_file)
+        return context
 
 
 def path(*segments: str) -> str:

@@ -20,7 +20,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::sync::OnceCell;
 
-use crate::{ClientError, Result, RetryPolicy, Transport};
+use crate::{ClientError, Result, RetryPolicy, Transport, Trust};
 
 /// How long opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,6 +43,14 @@ impl Client {
     pub fn new(url: String, retries: RetryPolicy) -> Client {
         let transport = Transport::new(CONNECT_TIMEOUT);
         Client { url, transport, retries, authorization: None, default_model: OnceCell::new() }
+    }
+
+    /// The same client, which trusts other certificates.
+    ///
+    /// # Errors
+    /// [`ClientError::Trust`] when the file of certificates can't be used.
+    pub fn with_trust(self, trust: &Trust) -> Result<Client> {
+        Ok(Client { transport: Transport::with_trust(CONNECT_TIMEOUT, trust)?, ..self })
     }
 
     /// The same client, which sends an API key as `Authorization: Bearer`.

@@ -6,6 +6,7 @@
 
 mod collector;
 mod postgres;
+mod postgres_tls;
 mod row;
 mod sink;
 mod spans;
@@ -25,6 +26,7 @@ use weir_config::{Config, RequestStore, Secret};
 
 use collector::{Collector, Store};
 use postgres::PostgresSink;
+use postgres_tls::Address;
 use sink::Sink;
 use spans::SpanExporter;
 use spill::Spill;
@@ -33,6 +35,7 @@ use sqlite::SqliteSink;
 use crate::metrics::Metrics;
 
 pub use postgres::PostgresError;
+pub use postgres_tls::AddressError;
 pub use trace::TraceContext;
 pub use usage::{USAGE_ROWS_MAX, UsageQuery, UsageRow, UsageSums, day_of};
 
@@ -92,10 +95,8 @@ pub struct RequestRecord {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The URL of PostgreSQL.
-    #[error(
-        "`telemetry.postgres_url` is not a URL of PostgreSQL; write postgresql://USER:PASSWORD@HOST/DATABASE into what it names"
-    )]
-    PostgresUrl,
+    #[error("`telemetry.postgres_url` can't be used: {0}")]
+    PostgresUrl(#[from] AddressError),
     /// The folder for rows that wait.
     #[error("rows of the request log can't be put on disk: {0}")]
     Spill(String),
@@ -139,7 +140,7 @@ struct Shared {
 enum UsageSource {
     None,
     Sqlite(PathBuf),
-    Postgres(Box<tokio_postgres::Config>),
+    Postgres(Box<Address>),
 }
 
 impl RequestLog {
@@ -163,12 +164,9 @@ impl RequestLog {
             }
             RequestStore::Postgres => {
                 let url = settings.postgres_url.as_ref().and_then(|url| url.secret().ok());
-                let parsed =
-                    url.map(Secret::reveal).and_then(|url| url.parse::<tokio_postgres::Config>().ok());
-                let mut database = parsed.ok_or(StartError::PostgresUrl)?;
-                database.connect_timeout(Duration::from_secs(5)).application_name("weir");
-                let sink = PostgresSink::new(database.clone(), settings.days_kept)?;
-                (UsageSource::Postgres(Box::new(database)), Some(Sink::Postgres(Box::new(sink))))
+                let address = Address::parse(url.map(Secret::reveal).unwrap_or_default())?;
+                let sink = PostgresSink::new(address.clone(), settings.days_kept)?;
+                (UsageSource::Postgres(Box::new(address)), Some(Sink::Postgres(Box::new(sink))))
             }
         };
         let store = match sink {
@@ -233,7 +231,7 @@ impl RequestLog {
                 let folder = folder.clone();
                 Ok(tokio::task::spawn_blocking(move || sqlite::usage(&folder, &query)).await??)
             }
-            Some(UsageSource::Postgres(database)) => Ok(postgres::usage(database, &query).await?),
+            Some(UsageSource::Postgres(address)) => Ok(postgres::usage(address, &query).await?),
         }
     }
 

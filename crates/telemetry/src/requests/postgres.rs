@@ -6,10 +6,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls};
 
+use super::postgres_tls::Address;
 use super::row::{Batch, Row, signed};
 use super::usage::{self, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
 
@@ -89,7 +90,7 @@ fn message(error: &tokio_postgres::Error) -> String {
 
 /// The database, connected when it is first written and again after each failure.
 pub(super) struct PostgresSink {
-    config: Config,
+    address: Address,
     days_kept: u64,
     runtime: Runtime,
     session: Option<Session>,
@@ -109,9 +110,9 @@ impl Drop for Session {
 }
 
 impl PostgresSink {
-    pub(super) fn new(config: Config, days_kept: u64) -> std::io::Result<PostgresSink> {
+    pub(super) fn new(address: Address, days_kept: u64) -> std::io::Result<PostgresSink> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(PostgresSink { config, days_kept, runtime, session: None })
+        Ok(PostgresSink { address, days_kept, runtime, session: None })
     }
 
     /// Stores a batch in one transaction, unless it is stored.
@@ -131,11 +132,11 @@ impl PostgresSink {
         &mut self,
         work: impl AsyncFnOnce(&mut Session) -> Result<(), tokio_postgres::Error>,
     ) -> Result<(), PostgresError> {
-        let (config, taken) = (&self.config, self.session.take());
+        let (address, taken) = (&self.address, self.session.take());
         let attempt = async {
             let mut session = match taken.filter(|session| !session.client.is_closed()) {
                 Some(session) => session,
-                None => Session::open(config).await?,
+                None => Session::open(address).await?,
             };
             work(&mut session).await?;
             Ok::<Session, tokio_postgres::Error>(session)
@@ -147,8 +148,8 @@ impl PostgresSink {
 }
 
 impl Session {
-    async fn open(config: &Config) -> Result<Session, tokio_postgres::Error> {
-        let (client, connection) = config.connect(NoTls).await?;
+    async fn open(address: &Address) -> Result<Session, tokio_postgres::Error> {
+        let (client, connection) = address.config.connect(address.tls.clone()).await?;
         let driver = tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = message(&error), "the connection to PostgreSQL has ended");
@@ -252,9 +253,9 @@ async fn copy_row(
 }
 
 /// Reads sums, on a connection of its own.
-pub(super) async fn usage(config: &Config, query: &UsageQuery) -> Result<Vec<UsageRow>, PostgresError> {
+pub(super) async fn usage(address: &Address, query: &UsageQuery) -> Result<Vec<UsageRow>, PostgresError> {
     let read = async {
-        let session = Session::open(config).await?;
+        let session = Session::open(address).await?;
         let sql = query.sql().replace("$3", "$3::bigint");
         session.client.query(&sql, &[&query.from, &query.to, &query.key_parameter()]).await
     };

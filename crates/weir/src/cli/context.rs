@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use weir_client::{Client, RetryPolicy};
+use weir_client::{Client, RetryPolicy, Trust};
 use weir_config::{API_KEY_VARIABLE, Config, Environment, Flags, Problems, load};
 
 use super::failure::Result;
@@ -34,9 +34,24 @@ impl Context<'_> {
     /// A client of the configuration's gateway, with the key of [`API_KEY_VARIABLE`] if it is set.
     pub(super) fn client(&self, config: &Config, retries: RetryPolicy) -> Result<Client> {
         let client = Client::new(config.client_url(), retries);
+        let client = match trust(config) {
+            Trust::PublicAuthorities => client,
+            other => client.with_trust(&other)?,
+        };
         match self.environment.get(API_KEY_VARIABLE) {
             Some(key) => Ok(client.with_api_key(key.to_string_lossy().trim())?),
             None => Ok(client),
         }
+    }
+}
+
+/// The certificates that commands trust: public ones and those of `client.ca_file`; of the gateway that this configuration describes, its own.
+pub(super) fn trust(config: &Config) -> Trust {
+    match (&config.client.ca_file, &config.client.url) {
+        (file, _) if !file.is_empty() => Trust::File(file.into()),
+        (_, url) if url.is_empty() && config.server.has_tls() => {
+            Trust::Certificate((&config.server.tls_certificate).into())
+        }
+        _ => Trust::PublicAuthorities,
     }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use weir_client::{Client, IngestOptions, RetryPolicy, ingest};
+use weir_client::{Client, IngestOptions, RetryPolicy, Trust, ingest};
 use weir_config::{Config, Flags, LogLevel, load_for_serving};
 
 use super::arguments::DemoArguments;
-use super::context::Context;
+use super::context::{Context, trust};
 use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps};
 use super::progress::DocumentProgress;
@@ -36,7 +36,7 @@ pub fn run(arguments: &DemoArguments, context: Context<'_>) -> Result<()> {
     let temporary = tempfile::Builder::new().prefix("weir-demo-").tempdir().map_err(Failure::Start)?;
     let config = load_config(arguments, &context, temporary.path())?;
     check_is_free(&config)?;
-    let demo = Demo { arguments, folder: temporary.path(), url: config.client_url() };
+    let demo = Demo { arguments, folder: temporary.path(), url: config.client_url(), trust: trust(&config) };
     let (stopped, server_stopped) = oneshot::channel();
     let server = std::thread::spawn(move || {
         // fails when this command has ended already
@@ -64,6 +64,7 @@ fn load_config(arguments: &DemoArguments, context: &Context<'_>, temporary: &Pat
     config.log.level = LogLevel::Warn;
     // the documents go to this gateway, whatever gateway the commands of this user call
     config.client.url.clear();
+    config.client.ca_file.clear();
     Ok(config)
 }
 
@@ -78,6 +79,7 @@ struct Demo<'a> {
     /// A folder of this process.
     folder: &'a Path,
     url: String,
+    trust: Trust,
 }
 
 impl Demo<'_> {
@@ -100,7 +102,7 @@ impl Demo<'_> {
     /// Ingests the files or the sample. Files that can't be read are named on the error stream.
     async fn fill(&self, out: &mut dyn Write) -> Result<()> {
         let sources = self.sources()?;
-        let client = Client::new(self.url.clone(), RetryPolicy::LONG);
+        let client = Client::new(self.url.clone(), RetryPolicy::LONG).with_trust(&self.trust)?;
         let options = IngestOptions {
             collection: weir_api::DEFAULT_COLLECTION,
             batch_documents_max: BATCH_DOCUMENTS_MAX,

@@ -24,6 +24,7 @@ mod startup;
 mod stop;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 
 pub(crate) use support::documented;
 pub(crate) use support::gateway::{Gateway, in_repository};

@@ -69,6 +69,7 @@ impl Weir {
             };
             let log: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
             match log["address"].as_str() {
+                Some(address) if log["tls"] == true => break format!("https://{address}"),
                 Some(address) => break format!("http://{address}"),
                 None => seen.push(line),
             }

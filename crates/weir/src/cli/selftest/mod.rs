@@ -18,12 +18,13 @@ use http::HeaderValue;
 use serde_json::json;
 
 use super::arguments::SelftestArguments;
-use super::context::Context;
+use super::context::{Context, trust};
 use super::failure::{Failure, Result};
 use super::terminal::{Align, Style, one_line, render_table};
 use case::{Case, Check, CheckResult};
 use probe::Probe;
 use target::Target;
+use weir_client::ClientError;
 use weir_config::{ApiKey, Environment, Flags};
 
 /// The text that is embedded in every API.
@@ -91,7 +92,7 @@ impl SelftestDialect {
 pub async fn run(arguments: &SelftestArguments, context: Context<'_>) -> Result<()> {
     let config = context.load(Flags { url: arguments.url.clone(), ..Flags::default() })?;
     let key = arguments.api_key.as_deref().map(|key| authorization(key, context.environment)).transpose()?;
-    let probe = Probe::new(config.client_url(), key);
+    let probe = Probe::new(config.client_url(), &trust(&config), key).map_err(ClientError::from)?;
     let target = Target::discover(&probe, arguments.model.clone(), arguments.rerank_model.clone()).await?;
     let mut checks = Vec::new();
     for dialect in SelftestDialect::ALL.iter().filter(|one| arguments.dialect.contains(one)) {

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use serde_json::Value;
-use weir_client::{Transport, TransportError};
+use weir_client::{Transport, TransportError, Trust, TrustError};
 
 /// How long opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -115,8 +115,12 @@ pub(super) struct Probe {
 
 impl Probe {
     /// A probe of the server at `url`, which has no slash at its end.
-    pub(super) fn new(url: String, authorization: Option<HeaderValue>) -> Probe {
-        Probe { transport: Transport::new(CONNECT_TIMEOUT), url, authorization }
+    pub(super) fn new(
+        url: String,
+        trust: &Trust,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Probe, TrustError> {
+        Ok(Probe { transport: Transport::with_trust(CONNECT_TIMEOUT, trust)?, url, authorization })
     }
 
     pub(super) fn url(&self) -> &str {
