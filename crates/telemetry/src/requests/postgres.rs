@@ -22,7 +22,10 @@ const SCHEMA: &str = "
         at timestamptz NOT NULL, request_id text NOT NULL, trace_id text, key bigint, method text NOT NULL, route text NOT NULL,
         model text, upstream text, status integer NOT NULL, error text, prompt_tokens bigint NOT NULL, cached_tokens bigint NOT NULL,
         completion_tokens bigint NOT NULL, cost_nanos bigint NOT NULL, attempts integer NOT NULL, first_token_us bigint,
-        duration_us bigint NOT NULL, is_stream boolean NOT NULL) PARTITION BY RANGE (at);
+        duration_us bigint NOT NULL, is_stream boolean NOT NULL, guardrails text, cache text, saved_nanos bigint NOT NULL DEFAULT 0)
+        PARTITION BY RANGE (at);
+    ALTER TABLE weir_requests ADD COLUMN IF NOT EXISTS guardrails text, ADD COLUMN IF NOT EXISTS cache text,
+        ADD COLUMN IF NOT EXISTS saved_nanos bigint NOT NULL DEFAULT 0;
     CREATE INDEX IF NOT EXISTS weir_requests_at ON weir_requests (at);
     CREATE TABLE IF NOT EXISTS weir_usage (
         day text NOT NULL, key bigint NOT NULL, model text NOT NULL, requests bigint NOT NULL, errors bigint NOT NULL,
@@ -31,8 +34,8 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS weir_writers (writer bigint PRIMARY KEY, last bigint NOT NULL);";
 
 const COPY: &str = "COPY weir_requests (at, request_id, trace_id, key, method, route, model, upstream, status, error, prompt_tokens,
-    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream) FROM STDIN BINARY";
-const TYPES: [Type; 18] = [
+    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos) FROM STDIN BINARY";
+const TYPES: [Type; 21] = [
     Type::TIMESTAMPTZ,
     Type::TEXT,
     Type::TEXT,
@@ -51,6 +54,9 @@ const TYPES: [Type; 18] = [
     Type::INT8,
     Type::INT8,
     Type::BOOL,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
 ];
 
 /// Changes a row only if the batch is new to the database. The row stays locked to the end of the transaction: after a broken connection
@@ -227,9 +233,10 @@ async fn copy_row(
 ) -> Result<(), tokio_postgres::Error> {
     let at = UNIX_EPOCH + Duration::try_from_secs_f64(row.at).unwrap_or_default();
     let (method, route, error) = (row.method.as_ref(), row.route.as_ref(), row.error.as_deref());
+    let cache = row.cache.as_deref();
     let first_token = row.first_token_us.map(signed);
     let attempts = i32::try_from(row.attempts).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 18] = [
+    let values: [&(dyn ToSql + Sync); 21] = [
         &at,
         &row.request_id,
         &row.trace_id,
@@ -248,6 +255,9 @@ async fn copy_row(
         &first_token,
         &signed(row.duration_us),
         &row.is_stream,
+        &row.guardrails,
+        &cache,
+        &signed(row.saved_nanos),
     ];
     copy.write(&values).await
 }

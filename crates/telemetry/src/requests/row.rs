@@ -30,6 +30,9 @@ pub(super) struct Row {
     pub(super) first_token_us: Option<u64>,
     pub(super) duration_us: u64,
     pub(super) is_stream: bool,
+    pub(super) guardrails: Option<String>,
+    pub(super) cache: Option<Cow<'static, str>>,
+    pub(super) saved_nanos: u64,
 }
 
 impl Row {
@@ -54,6 +57,9 @@ impl Row {
             first_token_us: record.first_token.map(micros),
             duration_us: micros(record.duration),
             is_stream: record.is_stream,
+            guardrails: record.guardrails.as_deref().map(bounded),
+            cache: record.cache.map(Cow::Borrowed),
+            saved_nanos: record.saved_nanos,
         }
     }
 }

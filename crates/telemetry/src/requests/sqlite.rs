@@ -23,16 +23,23 @@ const SCHEMA: &str = "
         id INTEGER PRIMARY KEY, at REAL NOT NULL, request_id TEXT NOT NULL, trace_id TEXT, key INTEGER, method TEXT NOT NULL,
         route TEXT NOT NULL, model TEXT, upstream TEXT, status INTEGER NOT NULL, error TEXT, prompt_tokens INTEGER NOT NULL,
         cached_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, cost_nanos INTEGER NOT NULL, attempts INTEGER NOT NULL,
-        first_token_us INTEGER, duration_us INTEGER NOT NULL, is_stream INTEGER NOT NULL) STRICT;
+        first_token_us INTEGER, duration_us INTEGER NOT NULL, is_stream INTEGER NOT NULL, guardrails TEXT, cache TEXT,
+        saved_nanos INTEGER NOT NULL DEFAULT 0) STRICT;
     CREATE TABLE IF NOT EXISTS weir_usage (
         day TEXT NOT NULL, key INTEGER NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, errors INTEGER NOT NULL,
         prompt_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
         cost_nanos INTEGER NOT NULL, PRIMARY KEY (day, key, model)) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS weir_writers (writer INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT;";
 
+/// Columns that files of before do not have.
+const ADDED_COLUMNS: &str = "
+    ALTER TABLE weir_requests ADD COLUMN guardrails TEXT;
+    ALTER TABLE weir_requests ADD COLUMN cache TEXT;
+    ALTER TABLE weir_requests ADD COLUMN saved_nanos INTEGER NOT NULL DEFAULT 0;";
+
 const INSERT_ROW: &str = "INSERT INTO weir_requests (at, request_id, trace_id, key, method, route, model, upstream, status, error, prompt_tokens,
-    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 
 const ADD_USAGE: &str = "INSERT INTO weir_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET
     requests = requests + excluded.requests, errors = errors + excluded.errors, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
@@ -84,6 +91,9 @@ impl SqliteSink {
                 row.first_token_us.map(signed),
                 signed(row.duration_us),
                 row.is_stream,
+                row.guardrails,
+                row.cache,
+                signed(row.saved_nanos),
             ])?;
         }
         drop(insert);
@@ -129,6 +139,11 @@ impl SqliteSink {
                 let connection = Connection::open(&self.path)?;
                 connection.busy_timeout(BUSY_TIMEOUT)?;
                 connection.execute_batch(SCHEMA)?;
+                let has_guardrails =
+                    connection.prepare("SELECT guardrails FROM weir_requests LIMIT 0").is_ok();
+                if !has_guardrails {
+                    connection.execute_batch(ADDED_COLUMNS)?;
+                }
                 Ok(none.insert(connection))
             }
         }
