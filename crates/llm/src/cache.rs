@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn settings(shared: bool) -> RouteCache {
-        RouteCache { mode: CacheMode::Semantic, seconds: 60, shared, similarity: 0.9 }
+        RouteCache { mode: CacheMode::Semantic, seconds: 60, shared, similarity: 0.88 }
     }
 
     fn caller(key: i64, filter: Option<Value>) -> Caller {
@@ -275,8 +275,8 @@ mod tests {
         let question = |text: &str, x: f32| Question::new(text, vec![x, (1.0 - x * x).sqrt()]);
         cache.put([1; 32], kept(10), Duration::from_secs(60), now);
         cache.add_question([9; 32], question("how", 1.0), [1; 32]);
-        let find = |text: &str, x: f32| cache.find(&[9; 32], &question(text, x), 0.9, now).is_some();
+        let find = |text: &str, x: f32| cache.find(&[9; 32], &question(text, x), 0.88, now).is_some();
         assert!(find("how", 0.99) && !find("how", 0.5) && !find("not", 1.0));
-        assert!(cache.find(&[8; 32], &question("how", 1.0), 0.9, now).is_none(), "another conversation");
+        assert!(cache.find(&[8; 32], &question("how", 1.0), 0.88, now).is_none(), "another conversation");
     }
 }

@@ -362,7 +362,7 @@ async fn replied(
         }
         AttemptedBody::Stream(source) => {
             add_report(&mut headers, &output.reporter.report);
-            let output = output.is_needed().then(|| Box::new(StreamOutput::new(output)));
+            let output = output.is_needed().then(|| Box::new(StreamOutput::new(output, headers.clone())));
             return Ok(LlmReply {
                 status,
                 headers,

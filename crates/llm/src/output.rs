@@ -111,7 +111,7 @@ impl Output {
     /// # Errors
     /// `Blocked`.
     pub(crate) fn kept_stream(self, events: &Bytes) -> Result<Bytes, LlmError> {
-        let mut stream = StreamOutput::new(self);
+        let mut stream = StreamOutput::new(self, HeaderMap::new());
         let mut out = stream
             .push(events.clone())
             .map_err(|(_, BlockedBy(rule))| blocked(Direction::Output, &rule))?
@@ -143,6 +143,8 @@ pub(crate) struct StreamOutput {
     head: Option<ChunkHead>,
     /// Bytes of the stream as they came, if it is to be kept.
     copy: Option<Vec<u8>>,
+    /// The headers of the reply.
+    headers: HeaderMap,
     output: Output,
 }
 
@@ -155,12 +157,12 @@ struct ChunkHead {
 }
 
 impl StreamOutput {
-    pub(crate) fn new(output: Output) -> StreamOutput {
+    pub(crate) fn new(output: Output, headers: HeaderMap) -> StreamOutput {
         let guard = output.guard.as_ref().filter(|guard| guard.output.is_some() || guard.restores);
         let filter =
             guard.map(|guard| StreamFilter::new(output.api, guard.clone(), output.placeholders.clone()));
         let copy = output.keeping.is_some().then(Vec::new);
-        StreamOutput { filter, answer: String::new(), head: None, copy, output }
+        StreamOutput { filter, answer: String::new(), head: None, copy, headers, output }
     }
 
     /// What can be sent of whole events.
@@ -197,9 +199,7 @@ impl StreamOutput {
     /// Keeps a stream that is complete.
     pub(crate) fn keep(&mut self, usage: TokenUsage, cost_nanos: u64) {
         if let Some((keeping, copy)) = self.output.keeping.take().zip(self.copy.take()) {
-            let mut headers = HeaderMap::new();
-            let events = http::HeaderValue::from_static("text/event-stream");
-            headers.insert(http::header::CONTENT_TYPE, events);
+            let headers = std::mem::take(&mut self.headers);
             keeping.keep(copy.into(), headers, usage, cost_nanos, &self.output.reporter.metrics);
         }
     }

@@ -45,8 +45,8 @@ pub(crate) fn same_meaning(a: &Question, b: &Question) -> f32 {
 }
 
 /// Slope and intercept of the probability that a pair of sentences is judged to mean the same (4 of 5 or more), fitted on the development set of
-/// STS-B with all-MiniLM-L6-v2 among pairs with equal details (`cargo run -p weir-llm --example calibrate_similarity`).
-const CALIBRATION: (f32, f32) = (20.0, -17.0);
+/// STS-B with all-MiniLM-L6-v2 among pairs with equal details (`scripts/similarity.py`).
+const CALIBRATION: (f32, f32) = (14.7, -12.2);
 
 /// A question, as it is compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,11 +62,72 @@ impl Question {
 }
 
 /// Words that turn a sentence into its opposite, or name its direction or degree. Embeddings hardly tell them apart.
-const TURNING: [&str; 47] = [
-    "not", "no", "never", "none", "nothing", "without", "cannot", "nor", "neither", "less", "more", "most",
-    "least", "before", "after", "first", "last", "above", "below", "over", "under", "up", "down", "left",
-    "right", "increase", "decrease", "minimum", "maximum", "min", "max", "enable", "disable", "start",
-    "stop", "open", "close", "buy", "sell", "he", "she", "man", "woman", "men", "women", "boy", "girl",
+const TURNING: [&str; 65] = [
+    "not",
+    "no",
+    "never",
+    "none",
+    "nothing",
+    "without",
+    "cannot",
+    "nor",
+    "neither",
+    "less",
+    "more",
+    "most",
+    "least",
+    "before",
+    "after",
+    "first",
+    "last",
+    "above",
+    "below",
+    "over",
+    "under",
+    "up",
+    "down",
+    "left",
+    "right",
+    "high",
+    "low",
+    "higher",
+    "lower",
+    "increase",
+    "decrease",
+    "minimum",
+    "maximum",
+    "min",
+    "max",
+    "enable",
+    "disable",
+    "start",
+    "stop",
+    "open",
+    "close",
+    "buy",
+    "sell",
+    "he",
+    "she",
+    "man",
+    "woman",
+    "men",
+    "women",
+    "boy",
+    "girl",
+    "black",
+    "white",
+    "red",
+    "green",
+    "blue",
+    "yellow",
+    "brown",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
 ];
 
 /// What must be equal in questions that mean the same: numbers, negations and directions.
@@ -89,7 +150,7 @@ mod tests {
     #[test]
     fn numbers_and_negations_must_be_equal() {
         let question = |text: &str| Question::new(text, vec![1.0, 0.0]);
-        let same = |a: &str, b: &str| same_meaning(&question(a), &question(b)) > 0.9;
+        let same = |a: &str, b: &str| same_meaning(&question(a), &question(b)) > 0.88;
         assert!(same("How do I reset it?", "how can I reset it"));
         assert!(!same("How much is 10 EUR?", "How much is 100 EUR?"));
         assert!(!same("Can I do that?", "Can't I do that?"));

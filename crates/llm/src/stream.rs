@@ -222,6 +222,8 @@ enum State {
     /// The error event was handed over and is being sent.
     Flushing,
     Breaking,
+    /// The error was handed over.
+    Broken,
     /// A guardrail ended it; its last events are being sent.
     Blocked,
     Ended,
@@ -267,10 +269,10 @@ impl Stream for ReplyStream {
                 return Poll::Pending;
             }
             State::Breaking => {
-                this.state = State::Ended;
+                this.state = State::Broken;
                 return Poll::Ready(Some(Err(StreamBroken)));
             }
-            State::Blocked | State::Ended => return Poll::Ready(None),
+            State::Blocked | State::Broken | State::Ended => return Poll::Ready(None),
         }
         let part = loop {
             let events = match ready!(this.source.poll_ready(context)) {
@@ -319,7 +321,7 @@ impl Drop for ReplyStream {
                     output.keep(usage, cost);
                 }
             }
-            State::Blocked => {}
+            State::Blocked | State::Broken => {}
             State::Beginning | State::Running | State::Flushing | State::Breaking => {
                 self.settlement.broken("client_closed_request");
             }

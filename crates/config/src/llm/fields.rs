@@ -110,7 +110,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "cache",
         "table",
         "none",
-        "[Replies that are kept](llm.md#cache): `mode` (`exact` or `semantic`), `seconds` (3600), `shared` (`false`), `similarity` (0.9).",
+        "[Replies that are kept](llm.md#cache): `mode` (`exact` or `semantic`), `seconds` (3600), `shared` (`false`), `similarity` (0.88).",
     ),
     ("routes", "targets.upstream", "text", "required", "The id of the upstream."),
     ("routes", "targets.model", "text", "the caller's", "The upstream's name of the model."),

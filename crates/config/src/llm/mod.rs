@@ -233,7 +233,7 @@ fn cache_seconds() -> u64 {
     3_600
 }
 fn cache_similarity() -> f32 {
-    0.9
+    0.88
 }
 
 /// An upstream of a route.

@@ -80,7 +80,9 @@ fn a_broken_stream_is_not_kept() {
 #[test]
 fn a_question_that_means_the_same_is_answered_from_the_cache() {
     let mock = Mock::start(&["--echo", "last"]);
-    let proxy = Proxy::start(&format!("{}{}", upstream("mock", &mock, ""), route("mode = \"semantic\"")));
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/all-MiniLM-L6-v2");
+    let tables = format!("{}{}", upstream("mock", &mock, ""), route("mode = \"semantic\""));
+    let proxy = Proxy::start_with(&tables, &[("WEIR_MODEL", model)]);
     let ask = |text: &str| {
         let reply = proxy.chat(&say(text), &[]).unwrap();
         let content = reply.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();

@@ -20,7 +20,7 @@ fn answer(reply: &Value) -> &str {
 fn personal_data_does_not_reach_the_provider_and_is_put_back_for_the_caller() {
     let mock = Mock::start(&["--echo", "last"]);
     let proxy = Proxy::start(&format!("{}{PII}", upstream("mock", &mock, "")));
-    let text = "Write to ann@example.com or call +1 212-555-0147, again ann@example.com.";
+    let text = "Write to ann@example.com or call +44 20 7946 0958, again ann@example.com.";
     let reply = proxy.chat(&say(text), &[]).unwrap();
     let sent = mock.last()["body"].as_str().unwrap().to_owned();
     assert!(sent.contains("Write to [EMAIL_1] or call [PHONE_1], again [EMAIL_1]."), "{sent}");
@@ -171,7 +171,7 @@ fn a_file_with_a_pattern_that_cannot_be_used_is_refused_with_the_reason() {
     let proxy = Proxy::start(&format!("{}{PII}", upstream("mock", &mock, "")));
     let bad = "[[guardrails]]\nid = \"bad\"\npatterns = ['(?=x)']\n";
     std::fs::write(&proxy.file, format!("{}{bad}", upstream("mock", &mock, ""))).unwrap();
-    proxy.client.wait("the refusal", || proxy.weir.log().contains("the guardrail `bad` can't be used"));
+    proxy.client.wait("the refusal", || proxy.weir.log().contains("guardrail `bad` can't be used"));
     let reply = proxy.chat(&say("ann@example.com"), &[]).unwrap();
     assert_eq!(reply.header("x-weir-guardrails"), "input email redact 1", "the rules before go on");
 }

@@ -132,7 +132,12 @@ impl Proxy {
     /// The sums of a model; null as long as there is no row.
     pub(crate) fn usage_of(&self, model: &str) -> Value {
         let sums = self.client.get("/v1/usage?group_by=model").1;
-        let found = sums["data"].as_array().unwrap().iter().find(|sum| sum["model"] == model).cloned();
+        let found = sums["data"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{sums}"))
+            .iter()
+            .find(|sum| sum["model"] == model)
+            .cloned();
         found.unwrap_or_default()
     }
 
