@@ -243,6 +243,12 @@ settings! {
         /// from body to reply. Requests are refused with `overloaded` when the remaining memory is in use, and with `payload_too_large` when they need more
         /// than all of it. 0 sets no limit. Memory of ONNX Runtime is not counted.
         memory_limit_bytes: usize = 0, "bytes", ANY;
+        /// Maximum memory of one model in this process: its packed weights, the working memory for a text of full length, and the largest
+        /// tensor while it is packed. A larger model, or a folder whose sizes only claim to be as large, is refused at start before anything
+        /// of that size is allocated. Of an ONNX model the files are measured.
+        model_bytes_max: u64 = 16 << 30, "bytes", ONE;
+        /// Maximum time for loading one model of this process, which includes trying its tokenizer on awkward texts; the start fails after it.
+        model_load_ms_max: u64 = 300_000, "ms", ONE;
         /// Maximum estimated time that a search waits for the embedding of its query to begin; further searches are lexical or refused.
         /// While most are refused the limit halves, down to 5 ms, so that admitted searches are answered sooner.
         query_wait_ms_max: u64 = 50, "ms", ONE;
@@ -289,6 +295,9 @@ settings! {
     ingest: Ingest {
         /// Maximum documents per index commit.
         batch_documents_max: usize = 256, "documents", ONE;
+        /// Attempts of a batch whose model fails, in sequence, with waits of up to 10 s between them; after them its documents are stored and not
+        /// searchable, and their jobs end as `failed`. Documents whose own text the model refuses fail sooner, by themselves.
+        attempts_max: u64 = 60, "attempts", ONE;
         /// Approximate maximum of tokens embedded per index commit.
         batch_tokens_max: usize = 32_768, "tokens", ONE;
         /// Applied operations kept per collection, in addition to the latest of each document; the oldest are deleted. An index folder

@@ -233,6 +233,8 @@ table! {
     connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
     /// Connections that the gateway closed: the TLS handshake failed (handshake), no head in time (head_timeout), no request for too long (idle_timeout), a client that neither sent nor received (no_progress), a newer connection took its place (replaced), or too many of one client (peer_limit).
     connections_closed: Family<ReasonLabel, Counter> = Family::default(), "weir_connections_closed_total", Counter, ["reason"];
+    /// Panics, each of which is a defect to report: a request is answered with `internal`, other work is tried again or fails with the reason.
+    panics: Counter = Counter::default(), "weir_panics_total", Counter, [];
     /// Always 1; the labels are the version and the instruction set.
     build: Family<BuildLabels, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
     /// Rows of the request log: written to the database, spilled to disk because the database was busy or down (they are written later), or dropped.
@@ -537,6 +539,11 @@ impl Metrics {
     /// Counts a connection that the gateway closed.
     pub fn connection_closed(&self, reason: &str) {
         self.connections_closed.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
+    }
+
+    /// Counts a panic.
+    pub(crate) fn panicked(&self) {
+        self.panics.inc();
     }
 
     /// Counts an open connection until the returned guard is dropped.

@@ -73,6 +73,7 @@ macro_rules! contract {
                 a_completed_job_has_the_counts_of_its_documents_and_chunks,
                 a_superseded_generation_does_not_update_jobs,
                 a_document_that_fails_in_preparation_is_listed_once,
+                a_job_whose_model_failed_ends_as_failed_with_the_reason,
                 the_oldest_finished_jobs_are_pruned,
                 pruning_keeps_operations_that_are_document_versions,
                 jobs_are_listed_newest_first_in_pages,
