@@ -183,6 +183,12 @@ settings! {
         metadata_keys_max: usize = 256, "keys", ANY;
         /// Maximum length of a query.
         query_bytes_max: usize = 16 << 10, "bytes", ONE;
+        /// Maximum terms that all prefixes (`sol*`) and wildcards (`so*r`) of a query together stand for; each has an equal share, at most 64: its most
+        /// frequent terms.
+        query_expanded_terms_max: usize = 256, "terms", ONE;
+        /// Maximum size of the reply to a search, or to a batch of searches; a search beyond it is refused. Approximate: the text of the reply
+        /// without escapes.
+        search_reply_bytes_max: usize = 32 << 20, "bytes", ONE;
         /// Maximum `top_k` of a search.
         top_k_max: u64 = 1_000, "results", ONE;
         /// Maximum size of the filter of a search, as JSON.
@@ -290,6 +296,12 @@ settings! {
         query_log_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
         /// Maximum feedback entries per collection; the oldest are deleted.
         feedback_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
+        /// Judgments of one API key in a collection that count for relevance: the newest. Only the latest of a query and a document counts.
+        feedback_votes_per_caller_max: usize = 100, "judgments", ONE;
+        /// Time after which a judgment weighs half.
+        feedback_half_life_days: f32 = 90.0, "days", 0.01..=36_500.0;
+        /// Maximum change of a relevance by what judgments teach. 0 collects judgments without learning from them; a larger value trusts callers more.
+        feedback_shift_max: f32 = 0.05, "relevance", 0.0..=1.0;
     }
     /// The worker that makes accepted documents searchable.
     ingest: Ingest {

@@ -215,6 +215,10 @@ table! {
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
     indexes_lost: Counter = Counter::default(), "weir_indexes_lost_total", Counter, [];
+    /// Judgments that count for a collection's relevance.
+    feedback_votes: Family<CollectionLabel, Gauge> = Family::default(), "weir_feedback_votes", Gauge, ["collection"];
+    /// The largest change of a relevance by judgments, negative if it falls; at most `search.feedback_shift_max`.
+    relevance_shift: Family<CollectionLabel, Gauge<f64, AtomicU64>> = Family::default(), "weir_relevance_shift", Gauge, ["collection"];
     /// Queries for the query log: written, failed (store error) or dropped (queue full).
     logged: Family<ResultLabel, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
     /// Feedback judgments processed for relevance: hit, or no_hit if a search for the query does not find the document.
@@ -278,6 +282,10 @@ pub struct CollectionGauges {
     pub index_bytes: u64,
     /// Segments of the lexical index.
     pub index_segments: usize,
+    /// Judgments that count for relevance.
+    pub feedback_votes: u64,
+    /// The largest change of a relevance by judgments.
+    pub relevance_shift: f64,
 }
 
 /// 50 microseconds to 52 seconds, each bucket twice the one before.
@@ -562,10 +570,11 @@ impl Metrics {
         self.queue_tokens.set(to_i64(queued_tokens as u64));
         self.cache_bytes.set(to_i64(cache_bytes as u64));
         self.collections.set(to_i64(collections.len() as u64));
-        for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes, &self.index_segments]
-        {
+        let families = [&self.documents, &self.chunks, &self.pending, &self.index_bytes];
+        for family in families.into_iter().chain([&self.index_segments, &self.feedback_votes]) {
             family.clear(); // removes deleted collections
         }
+        self.relevance_shift.clear();
         for collection in collections {
             let labels = CollectionLabel { collection: collection.name.as_str().into() };
             self.documents.get_or_create(&labels).set(to_i64(collection.documents));
@@ -573,6 +582,8 @@ impl Metrics {
             self.pending.get_or_create(&labels).set(to_i64(collection.pending));
             self.index_bytes.get_or_create(&labels).set(to_i64(collection.index_bytes));
             self.index_segments.get_or_create(&labels).set(to_i64(collection.index_segments as u64));
+            self.feedback_votes.get_or_create(&labels).set(to_i64(collection.feedback_votes));
+            self.relevance_shift.get_or_create(&labels).set(collection.relevance_shift);
         }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {

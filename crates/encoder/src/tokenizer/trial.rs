@@ -8,7 +8,7 @@ use super::Tokenizer;
 const TOKENS_PER_BYTE_MAX: usize = 64;
 
 /// Longest texts of the trial, in characters; enough to notice a time that grows with the square of the length.
-const LONG: usize = 4096;
+const LONG: usize = 512;
 
 /// Texts on which normalizers, splitters, vocabularies and templates differ from the usual.
 fn awkward_texts() -> Vec<String> {

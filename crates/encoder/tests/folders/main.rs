@@ -10,7 +10,7 @@ use std::path::Path;
 use mutation::{Choices, Folders, Outcome};
 
 /// Folders in `make test`, and by `make attack`.
-const FOLDERS: [u64; 2] = [3_000, 200_000];
+const FOLDERS: [u64; 2] = [2_000, 200_000];
 
 /// Bytes of the choices for one folder.
 const CHOICES_BYTES: usize = 160;

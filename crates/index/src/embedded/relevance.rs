@@ -1,6 +1,8 @@
 //! Relevance in the embedded engine: statistics fitted to its rows, the score baseline and its file, the model of one search.
 
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
@@ -8,7 +10,7 @@ use super::search::scored;
 use super::snapshot::Snapshot;
 use super::{Embedded, Inner, lock};
 use crate::relevance::{
-    Calibration, CorpusStatistics, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
+    CorpusStatistics, LearnedRelevance, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
 };
 use crate::{IndexError, IndexQuery, Result, RetrievalMode};
 
@@ -73,7 +75,45 @@ impl BaselineFile {
     }
 }
 
+/// Queries that are remembered, so that one that is repeated teaches nothing more.
+const RECENT_QUERIES_MAX: usize = 4096;
+
+/// Hashes of the last queries that the baseline was updated with.
+#[derive(Debug, Default)]
+pub(crate) struct RecentQueries {
+    known: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl RecentQueries {
+    /// Whether the query is not among the last ones; adds it.
+    pub(crate) fn insert(&mut self, query: u64) -> bool {
+        if !self.known.insert(query) {
+            return false;
+        }
+        self.order.push_back(query);
+        if self.order.len() > RECENT_QUERIES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
 impl Embedded {
+    /// The deviations of the score baseline from its priors.
+    pub(crate) fn baseline_deviation(&self) -> (f32, f32) {
+        lock(&self.inner.baseline).baseline.deviation_from_prior()
+    }
+
+    /// See [`crate::Engine::reset_baseline`].
+    pub fn reset_baseline(&self) -> Result<()> {
+        *lock(&self.inner.recent_queries) = RecentQueries::default();
+        lock(&self.inner.baseline).baseline = ScoreBaseline::default();
+        self.save_baseline()
+    }
+
     /// Whether the caller has to call [`save_baseline`](Self::save_baseline): the baseline differs noticeably from the file, and
     /// no other caller has been told so. Frequent at first, rare later.
     pub(crate) fn claim_baseline_save(&self) -> bool {
@@ -108,7 +148,7 @@ impl Embedded {
 pub(crate) struct RelevanceModel {
     topicality: f32,
     baseline: ScoreBaseline,
-    pub(crate) calibration: Calibration,
+    pub(crate) learned: Arc<LearnedRelevance>,
 }
 
 impl RelevanceModel {
@@ -117,7 +157,7 @@ impl RelevanceModel {
         let topicality = embedding.zip(fitted.statistics.as_ref());
         RelevanceModel {
             topicality: topicality.map_or(0.0, |(embedding, statistics)| statistics.topicality(embedding)),
-            calibration: **inner.calibration.load(),
+            learned: inner.learned.load_full(),
             baseline: lock(&inner.baseline).baseline,
         }
     }
@@ -266,10 +306,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let before = search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].clone();
-        let said = crate::relevance::JudgedHit { features: before.features.unwrap(), is_relevant: true };
-        engine.refine_relevance(&[said; 100]);
+        let voter = crate::relevance::Voter::Operator;
+        let features = before.features.unwrap();
+        let said = crate::relevance::JudgedHit { features, is_relevant: true, weight: 1.0, voter };
+        engine.set_learned_relevance(Arc::new(LearnedRelevance::of(&[said; 100], 1.0)));
         assert!(search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].relevance.unwrap() > 0.9);
-        engine.refine_relevance(&[]);
+        engine.set_learned_relevance(Arc::default());
         assert_eq!(search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].relevance, before.relevance);
     }
 

@@ -62,6 +62,7 @@ macro_rules! contract {
                 feedback_is_listed_in_pages,
                 the_oldest_feedback_is_deleted_beyond_the_maximum,
                 the_last_judgment_of_each_query_and_document_counts,
+                feedback_counts_and_is_deleted_by_caller_and_time,
                 feedback_on_missing_documents_is_not_stored,
                 the_query_log_is_summed_up_by_query,
                 the_oldest_logged_queries_are_deleted_beyond_the_maximum,
