@@ -60,7 +60,8 @@ pub(crate) async fn calibrate(
     let votes = batch.processed.iter().filter_map(|judged| {
         // features in the format of another version are ignored
         let features: HitFeatures = serde_json::from_str(&judged.features).ok()?;
-        let days = (now - judged.created_at).max(0.0) / DAY_SECONDS;
+        // whole days: relevance is the same before and after a restart
+        let days = ((now - judged.created_at).max(0.0) / DAY_SECONDS).floor();
         Some(JudgedHit {
             features,
             is_relevant: judged.is_relevant,

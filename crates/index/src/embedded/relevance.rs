@@ -190,9 +190,11 @@ impl RelevanceModel {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use weir_policy::Caller;
 
-    use super::{FILE, ScoreBaseline};
+    use super::{FILE, LearnedRelevance, ScoreBaseline};
     use crate::embedded::Embedded;
     use crate::query::Query;
     use crate::{
