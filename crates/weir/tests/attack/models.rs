@@ -58,13 +58,13 @@ fn stretch(path: &Path, bytes: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// The weights of a tiny model with the last one replaced.
+/// The weights of a tiny model with the first one replaced.
 fn with_weight(weight: f32) -> TempDir {
     let folder = copy("bert");
     let path = folder.path().join("model.safetensors");
     let mut bytes = std::fs::read(&path).unwrap();
-    let end = bytes.len() - 4;
-    bytes[end..].copy_from_slice(&weight.to_le_bytes());
+    let first = 8 + bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length) as usize);
+    bytes[first..first + 4].copy_from_slice(&weight.to_le_bytes());
     std::fs::write(path, bytes).unwrap();
     folder
 }

@@ -55,6 +55,6 @@ mod tests {
         check("we* OR title:so* -w?nd", 64, 6_666);
         let letters: Vec<String> = (b'a'..=b'z').map(|letter| format!("{}*", char::from(letter))).collect();
         check(&letters.join(" "), 9, 769);
-        check(&letters.repeat(9).join(" "), 1, 85);
+        check(&vec![letters.join(" "); 9].join(" "), 1, 85);
     }
 }
