@@ -372,6 +372,7 @@ mod tests {
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
         let updates_baseline = |change: fn(&mut IndexQuery)| {
             let before = baseline(&engine);
+            *super::lock(&engine.inner.recent_queries) = super::RecentQueries::default();
             let mut request = request.clone();
             change(&mut request);
             engine.search(&Caller::system(), &request).unwrap();
@@ -391,6 +392,34 @@ mod tests {
         assert!(engine.features(&Caller::system(), &request, "5").unwrap().is_some());
         assert!(engine.recall(&Caller::system(), &request).unwrap().is_some());
         assert_eq!(baseline(&engine), before, "what repeats a search");
+    }
+
+    #[test]
+    fn a_repeated_search_updates_the_baseline_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let updates_baseline = |text: &str, mode| {
+            let before = baseline(&engine);
+            engine.search(&Caller::system(), &request(text, [1.0, 0.0], mode)).unwrap();
+            baseline(&engine) != before
+        };
+        assert!(updates_baseline("stone number 5", RetrievalMode::Hybrid));
+        assert!(!updates_baseline("stone number 5", RetrievalMode::Hybrid));
+        assert!(updates_baseline("stone number 5", RetrievalMode::Lexical));
+        assert!(updates_baseline("stone number 6", RetrievalMode::Hybrid));
+        assert!(!updates_baseline("stone number 5", RetrievalMode::Hybrid));
+        engine.reset_baseline().unwrap();
+        assert_eq!(baseline(&engine), ScoreBaseline::default());
+        assert!(updates_baseline("stone number 5", RetrievalMode::Hybrid));
+    }
+
+    #[test]
+    fn queries_are_forgotten_after_many_others() {
+        let mut recent = super::RecentQueries::default();
+        assert!(recent.insert(0) && !recent.insert(0));
+        assert!((1..=super::RECENT_QUERIES_MAX as u64).all(|query| recent.insert(query)));
+        assert!(recent.insert(0), "it is the oldest no more");
+        assert_eq!(recent.known.len(), super::RECENT_QUERIES_MAX);
     }
 
     #[test]

@@ -58,9 +58,9 @@ fn stretch(path: &Path, bytes: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// The weights of a tiny model with the first one replaced.
+/// The weights of a tiny model in bf16, the upper halves of floats, with the second one replaced.
 fn with_weight(weight: f32) -> TempDir {
-    let folder = copy("bert");
+    let folder = copy("xlm-roberta");
     let path = folder.path().join("model.safetensors");
     let mut bytes = std::fs::read(&path).unwrap();
     let first = 8 + bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length) as usize);
