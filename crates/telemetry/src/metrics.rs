@@ -1,9 +1,10 @@
 //! The table of all metrics, from which `/metrics` and `docs/metrics.md` are generated.
 
+mod guards;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -15,6 +16,7 @@ use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
 
 use crate::requests::RequestRecord;
+pub use guards::{OpenConnection, Queued};
 
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -437,7 +439,7 @@ impl Metrics {
         let wait = self.queue_wait.get_or_create_owned(&labels);
         let texts = to_i64(texts as u64);
         depth.inc_by(texts);
-        Queued { depth, wait, texts, since: Instant::now() }
+        Queued::of(depth, wait, texts)
     }
 
     /// Counts rows of the request log by result.
@@ -557,7 +559,7 @@ impl Metrics {
     /// Counts an open connection until the returned guard is dropped.
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
-        OpenConnection(self.connections.clone())
+        OpenConnection::of(self.connections.clone())
     }
 
     /// All metrics in the OpenMetrics text format, with current gauges.
@@ -590,38 +592,6 @@ impl Metrics {
             let _ = writeln!(text, "# the metrics could not be written");
         }
         text
-    }
-}
-
-/// Counts texts as waiting until it is dropped.
-pub struct Queued {
-    depth: Gauge,
-    wait: Histogram,
-    texts: i64,
-    since: Instant,
-}
-
-impl Queued {
-    /// Ends the wait, records it and returns it.
-    pub fn finish(self) -> Duration {
-        let waited = self.since.elapsed();
-        self.wait.observe(waited.as_secs_f64());
-        waited
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        self.depth.dec_by(self.texts);
-    }
-}
-
-/// Counts a connection as open until it is dropped.
-pub struct OpenConnection(Gauge<i64, std::sync::atomic::AtomicI64>);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 
