@@ -24,6 +24,7 @@ METHODS = {
     "POST /v1/search": "search",
     "GET /v1/feedback": "list_feedback",
     "POST /v1/feedback": "add_feedback",
+    "DELETE /v1/feedback": "delete_feedback",
     "GET /v1/collections": "list_collections",
     "GET /v1/collections/{name}": "get_collection",
     "PUT /v1/collections/{name}": "put_collection",
@@ -283,6 +284,10 @@ class GatewayTest(unittest.TestCase):
         entries = list(client.iter_feedback(collection=own, page_size=1))
         self.assertEqual([entry.document_id for entry in entries], ["a/2", "a/1"])
         self.assertEqual(len(client.list_feedback(collection=own).data), 2)
+        self.assertEqual(client.list_feedback(collection=own, until=1.0).data, [])
+        self.assertEqual(client.delete_feedback(own, until=1.0), weir.FeedbackDeletion(0, False))
+        self.assertEqual(client.delete_feedback(own), weir.FeedbackDeletion(2, True))
+        self.assertEqual(client.list_feedback(collection=own).data, [])
         self.assertIsInstance(client.list_queries(collection=own, report="zero_results", limit=5), list)
 
     @with_both_clients

@@ -50,6 +50,19 @@ pub struct FeedbackReply {
     pub relevant: bool,
     /// Time of receipt, in unix seconds.
     pub created_at: f64,
+    /// The id of the API key that gave it; null without one.
+    #[serde(default)]
+    pub key: Option<i64>,
+}
+
+/// The reply to a deletion of feedback.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FeedbackDeletion")]
+pub struct FeedbackDeleteReply {
+    /// Number of deleted judgments.
+    pub deleted: u64,
+    /// Whether everything that relevance has learned was forgotten, that from searches too: no `key`, `since` or `until` was sent.
+    pub reset: bool,
 }
 
 /// A report over the query log.

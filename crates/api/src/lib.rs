@@ -50,7 +50,7 @@ pub use embeddings::{
     EmbeddingDtype, EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding,
     EncodingFormat, ListObject, TextRole, Truncate, Usage,
 };
-pub use feedback::{FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
+pub use feedback::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, Result, parse, parse_item, require};
@@ -71,12 +71,12 @@ pub use rerank::{
 };
 pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
-    DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainRerank,
-    Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod, FusionWeights, GroupBy,
-    LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, Prefix, RERANK_TOP_N_MAX, Ranks, RawJson,
-    Rerank, RerankOptions, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply,
-    SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total, TotalRelation, WhyNot,
-    WhyNotStage,
+    DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainLearned,
+    ExplainRerank, Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod,
+    FusionWeights, GroupBy, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, Prefix,
+    RERANK_TOP_N_MAX, Ranks, RawJson, Rerank, RerankOptions, RetrieverCounts, RetrieverPosition, Scores,
+    SearchOrBatchReply, SearchReply, SearchRequest, SearchResult, Snippet, Sort, TermScore, Timings, Total,
+    TotalRelation, WhyNot, WhyNotStage,
 };
 pub use similar::similar_names;
 pub use tei::{

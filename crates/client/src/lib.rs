@@ -54,7 +54,7 @@ mod trust;
 
 pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
-pub use client::{Client, DocumentsQuery, Pages, QueryLogOptions, SearchPages};
+pub use client::{Client, DocumentsQuery, FeedbackOptions, Pages, QueryLogOptions, SearchPages};
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};
 pub use error::{ClientError, Result};

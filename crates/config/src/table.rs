@@ -183,6 +183,12 @@ settings! {
         metadata_keys_max: usize = 256, "keys", ANY;
         /// Maximum length of a query.
         query_bytes_max: usize = 16 << 10, "bytes", ONE;
+        /// Maximum terms that all prefixes (`sol*`) and wildcards (`so*r`) of a query together stand for; each has an equal share, at most 64: its most
+        /// frequent terms.
+        query_expanded_terms_max: usize = 256, "terms", ONE;
+        /// Maximum size of the reply to a search, or to a batch of searches; a search beyond it is refused. Approximate: the text of the reply
+        /// without escapes.
+        search_reply_bytes_max: usize = 32 << 20, "bytes", ONE;
         /// Maximum `top_k` of a search.
         top_k_max: u64 = 1_000, "results", ONE;
         /// Maximum size of the filter of a search, as JSON.
@@ -243,6 +249,12 @@ settings! {
         /// from body to reply. Requests are refused with `overloaded` when the remaining memory is in use, and with `payload_too_large` when they need more
         /// than all of it. 0 sets no limit. Memory of ONNX Runtime is not counted.
         memory_limit_bytes: usize = 0, "bytes", ANY;
+        /// Maximum memory of one model in this process: its packed weights, the working memory for a text of full length, and the largest
+        /// tensor while it is packed. A larger model, or a folder whose sizes only claim to be as large, is refused at start before anything
+        /// of that size is allocated. Of an ONNX model the files are measured.
+        model_bytes_max: u64 = 16 << 30, "bytes", ONE;
+        /// Maximum time for loading one model of this process, which includes trying its tokenizer on awkward texts; the start fails after it.
+        model_load_ms_max: u64 = 300_000, "ms", ONE;
         /// Maximum estimated time that a search waits for the embedding of its query to begin; further searches are lexical or refused.
         /// While most are refused the limit halves, down to 5 ms, so that admitted searches are answered sooner.
         query_wait_ms_max: u64 = 50, "ms", ONE;
@@ -284,11 +296,20 @@ settings! {
         query_log_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
         /// Maximum feedback entries per collection; the oldest are deleted.
         feedback_entries_max: u64 = 100_000, "entries", 1.0..=1e7;
+        /// Judgments of one API key in a collection that count for relevance: the newest. Only the latest of a query and a document counts.
+        feedback_votes_per_caller_max: usize = 100, "judgments", ONE;
+        /// Time after which a judgment weighs half.
+        feedback_half_life_days: f32 = 90.0, "days", 0.01..=36_500.0;
+        /// Maximum change of a relevance by what judgments teach. 0 collects judgments without learning from them; a larger value trusts callers more.
+        feedback_shift_max: f32 = 0.05, "relevance", 0.0..=1.0;
     }
     /// The worker that makes accepted documents searchable.
     ingest: Ingest {
         /// Maximum documents per index commit.
         batch_documents_max: usize = 256, "documents", ONE;
+        /// Attempts of a batch whose model fails, in sequence, with waits of up to 10 s between them; after them its documents are stored and not
+        /// searchable, and their jobs end as `failed`. Documents whose own text the model refuses fail sooner, by themselves.
+        attempts_max: u64 = 60, "attempts", ONE;
         /// Approximate maximum of tokens embedded per index commit.
         batch_tokens_max: usize = 32_768, "tokens", ONE;
         /// Applied operations kept per collection, in addition to the latest of each document; the oldest are deleted. An index folder

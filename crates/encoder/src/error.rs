@@ -30,6 +30,19 @@ pub enum LoadError {
         /// The defect.
         reason: String,
     },
+    /// The model needs more memory than it may have.
+    #[error(
+        "model {} needs {needed} bytes of memory, more than the {limit} of `inference.model_bytes_max`; set the limit higher, or use a \
+         smaller model", folder.display()
+    )]
+    TooLarge {
+        /// The folder.
+        folder: PathBuf,
+        /// Bytes of packed weights, of the working memory for a text of full length, and of the largest tensor while it is packed.
+        needed: u128,
+        /// The limit.
+        limit: u64,
+    },
     /// Weir does not support this kind of model.
     #[error("model {}: {what} is `{value}`, but Weir supports {accepted}", path.display())]
     Unsupported {

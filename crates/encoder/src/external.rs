@@ -23,6 +23,8 @@ impl ExternalModel {
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.vocab_size)?;
         tokenizer.check_case(folder, config.do_lower_case)?;
+        let path = folder.join("tokenizer.json");
+        tokenizer.try_out(config.vocab_size).map_err(|reason| LoadError::Damaged { path, reason })?;
         Ok(ExternalModel { config, tokenizer })
     }
 

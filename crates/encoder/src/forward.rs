@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
-use weir_kernels::{AlignedVec, AttentionShape, Epilogue, Matmul, MatmulInt8, PANEL_MAX, QuantizedRows};
+use weir_kernels::{
+    AlignedVec, AttentionShape, Epilogue, Kernels, Matmul, MatmulInt8, PANEL_MAX, QuantizedRows,
+};
 
 use crate::Precision;
+use crate::config::{ModelConfig, Network};
 use crate::model::Model;
 use crate::weights::{Layer, Linear, Matrix, Norm};
 
@@ -107,11 +110,16 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
 }
 
 /// Upper bound of the bytes of working memory for batches of `tokens` tokens.
-pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
-    let config = &model.config.network;
-    let strides = Strides::of(model);
+pub(crate) fn working_bytes(
+    model: &ModelConfig,
+    precision: Precision,
+    kernels: &Kernels,
+    tokens: usize,
+) -> usize {
+    let config = &model.network;
+    let strides = Strides::of(config);
     let shape = AttentionShape {
-        tokens: tokens.min(model.config.max_tokens),
+        tokens: tokens.min(model.max_tokens),
         heads: config.num_attention_heads,
         head_dim: config.hidden_size / config.num_attention_heads,
         qkv_stride: strides.qkv,
@@ -125,8 +133,8 @@ pub(crate) fn working_bytes(model: &Model, tokens: usize) -> usize {
         shape.scratch_len(),
     ];
     let floats = buffers.iter().map(|len| (len * size_of::<f32>()).next_multiple_of(64)).sum::<usize>();
-    let (wide_rows, kernels) = (FFN_ROWS.min(tokens), model.kernels);
-    let bytes_of = |rows, width: usize| match model.weights.layout.precision {
+    let wide_rows = FFN_ROWS.min(tokens);
+    let bytes_of = |rows, width: usize| match precision {
         Precision::Int8 => QuantizedRows::bytes_for(rows, width, kernels.code_bytes),
         Precision::Bf16 if kernels.bf16.is_some() => rows * bf16_stride(width) * size_of::<u16>() + 64,
         Precision::Bf16 | Precision::F32 => 0,
@@ -148,8 +156,7 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    fn of(model: &Model) -> Strides {
-        let config = &model.config.network;
+    fn of(config: &Network) -> Strides {
         Strides {
             hidden: config.hidden_size.next_multiple_of(PADDING),
             qkv: (3 * config.hidden_size).next_multiple_of(PADDING),
@@ -182,7 +189,7 @@ impl<'a> Pass<'a> {
             assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "encoder: {} tokens", ids.len());
         }
         let tokens = sequences.iter().map(|ids| ids.len()).sum();
-        Pass { model, sequences, second, tokens, strides: Strides::of(model) }
+        Pass { model, sequences, second, tokens, strides: Strides::of(&model.config.network) }
     }
 
     pub(crate) fn width(&self) -> usize {

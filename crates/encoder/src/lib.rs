@@ -29,7 +29,7 @@ pub use config::{Pooling, Prompts};
 pub use error::LoadError;
 pub use external::ExternalModel;
 pub use forward::Scratch;
-pub use model::{Model, ModelInfo};
+pub use model::{MODEL_BYTES_MAX, Model, ModelInfo};
 pub use parallel::{ParallelPass, ParallelScratch};
 pub use precision::Precision;
 pub use tokenizer::{Encoded, EncodedPair, Token, Tokenizer};

@@ -6,8 +6,8 @@ use weir_kernels::Kernels;
 
 use crate::config::{self, ModelConfig};
 use crate::forward::Scratch;
-use crate::tokenizer::Tokenizer;
-use crate::weights::{self, Weights};
+use crate::tokenizer::{Encoded, Tokenizer};
+use crate::weights::{self, WEIGHTS_FILE, Weights};
 use crate::{LoadError, Pooling, Precision, Prompts, output};
 
 /// Properties of a model, for logs, `weir model info` and the API.
@@ -43,6 +43,12 @@ pub struct ModelInfo {
     pub weights_bytes: usize,
 }
 
+/// The memory that a model may need if nothing else is configured: about four times the largest published encoders in f32.
+pub const MODEL_BYTES_MAX: u64 = 16 << 30;
+
+/// A text of usual words, numbers and characters beyond ASCII.
+const TRIAL_TEXT: &str = "A weir is a low dam, built in 1867 \u{2013} na\u{ef}ve \u{6c34}\u{1f600}.";
+
 /// A loaded model. Shared by all threads.
 pub struct Model {
     pub(crate) config: ModelConfig,
@@ -73,11 +79,28 @@ impl Model {
         kernels: &'static Kernels,
         cache: Option<&Path>,
     ) -> Result<Model, LoadError> {
+        Model::load_within(folder, precision, kernels, cache, MODEL_BYTES_MAX)
+    }
+
+    /// As [`Model::load`], with another limit than [`MODEL_BYTES_MAX`].
+    ///
+    /// A model whose packed weights are not in the cache is tried out first: on texts that break damaged tokenizers, and whether its
+    /// results are finite numbers.
+    ///
+    /// # Errors
+    /// As [`Model::load`], and [`LoadError::TooLarge`].
+    pub fn load_within(
+        folder: &Path,
+        precision: Precision,
+        kernels: &'static Kernels,
+        cache: Option<&Path>,
+        bytes_max: u64,
+    ) -> Result<Model, LoadError> {
         let config = ModelConfig::load(folder)?;
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.network.vocab_size)?;
         tokenizer.check_case(folder, config.do_lower_case)?;
-        let loaded = weights::load(folder, &config.network, precision, kernels, cache)?;
+        let loaded = weights::load(folder, &config, precision, kernels, cache, bytes_max)?;
         let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {
             architecture: config.network.model_type.clone(),
@@ -95,7 +118,33 @@ impl Model {
             fingerprint,
             weights_bytes: weights.size_bytes(),
         };
-        Ok(Model { config, weights, kernels, tokenizer, info, cache_error: loaded.cache_error })
+        let mut model = Model { config, weights, kernels, tokenizer, info, cache_error: None };
+        if loaded.is_new {
+            model.try_out(folder)?;
+        }
+        if let Some(cache_file) = loaded.cache_file {
+            model.cache_error = model.weights.save(cache_file).err();
+        }
+        Ok(model)
+    }
+
+    /// Rejects a model whose tokenizer breaks on a text, or whose results are not numbers.
+    fn try_out(&self, folder: &Path) -> Result<(), LoadError> {
+        let damaged = |file: &str, reason| LoadError::Damaged { path: folder.join(file), reason };
+        self.tokenizer.try_out(self.info.vocabulary).map_err(|reason| damaged("tokenizer.json", reason))?;
+        let mut scratch = Scratch::new();
+        for text in ["", TRIAL_TEXT] {
+            let Encoded { ids, .. } = self.tokenizer.encode(text);
+            let mut out = vec![0.0; self.info.dimension.max(self.info.labels.len())];
+            match self.info.labels.len() {
+                0 => self.embed(&[&ids], &mut scratch, &mut out),
+                labels => self.classify(&[&ids], &[ids.len()], &mut scratch, &mut out[..labels]),
+            }
+            if out.iter().any(|x| !x.is_finite()) {
+                return Err(damaged(WEIGHTS_FILE, "its results are not finite numbers".to_owned()));
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the dimensions, read from the files, that embeddings can be cut to; adds the full one.
@@ -124,7 +173,7 @@ impl Model {
 
     /// Upper bound of the bytes of working memory ([`Scratch`]) for batches of `tokens` tokens.
     pub fn working_bytes(&self, tokens: usize) -> usize {
-        crate::forward::working_bytes(self, tokens)
+        crate::forward::working_bytes(&self.config, self.info.precision, self.kernels, tokens)
     }
 
     /// The tokenizer of this model.

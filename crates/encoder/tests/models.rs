@@ -455,10 +455,20 @@ fn unsupported_variants_are_rejected_with_their_key() {
 fn sizes_beyond_the_checkpoint_are_rejected_before_memory_is_allocated() {
     let config = "config.json";
     let cases = [
-        (config, "\"intermediate_size\": 24", "\"intermediate_size\": 16777216", "too few for the sizes"),
-        (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777216", "too few for the sizes"),
-        (config, "\"vocab_size\": 260", "\"vocab_size\": 16777216", "too few for the sizes"),
+        (config, "\"intermediate_size\": 24", "\"intermediate_size\": 16777216", "not [16777216, 32]"),
+        (
+            config,
+            "\"num_hidden_layers\": 2",
+            "\"num_hidden_layers\": 16777216",
+            "encoder.layer.2.attention.self.query.weight` is missing",
+        ),
+        (config, "\"vocab_size\": 260", "\"vocab_size\": 16777216", "not [16777216, 32]"),
         (config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 16777217", "a size is 0 or too large"),
+        (config, "\"hidden_size\": 32", "\"hidden_size\": 16777216", "a size is 0 or too large"),
+        (config, "\"layer_norm_eps\": 1e-12", "\"layer_norm_eps\": -1e-12", "`layer_norm_eps` is -1e-12"),
+        (config, "\"layer_norm_eps\": 1e-12", "\"layer_norm_eps\": 0", "`layer_norm_eps` is 0e0"),
+        (config, "\"layer_norm_eps\": 1e-12", "\"layer_norm_eps\": 1e-60", "`layer_norm_eps` is 0e0"),
+        (config, "\"layer_norm_eps\": 1e-12", "\"layer_norm_eps\": 2", "`layer_norm_eps` is 2e0"),
         ("tokenizer.json", "\"[PAD]\":0", "\"[PAD]\":4294967295", "token id 4294967295 is outside"),
     ];
     for (file, from, to, expected) in cases {
@@ -474,6 +484,51 @@ fn sizes_beyond_the_checkpoint_are_rejected_before_memory_is_allocated() {
         let error = ExternalModel::load(copy.path()).err().unwrap_or_else(|| panic!("{to} is accepted"));
         assert!(error.to_string().contains(expected), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_model_beyond_the_memory_limit_is_rejected_with_the_setting() {
+    let load = |bytes_max| {
+        Model::load_within(&folder("bert"), Precision::F32, Kernels::current(), None, bytes_max).map(drop)
+    };
+    for bytes_max in [1_000, 150_000] {
+        let error = load(bytes_max).unwrap_err().to_string();
+        let words = format!("more than the {bytes_max} of `inference.model_bytes_max`");
+        assert!(error.contains(&words), "{error}");
+    }
+    load(2_000_000).unwrap();
+}
+
+#[test]
+fn weights_that_are_no_numbers_or_overflow_are_rejected_with_their_tensor() {
+    // in bf16: the upper half of a float
+    let copy = edited("xlm-roberta", "config.json", "gelu", "gelu");
+    let path = copy.path().join("model.safetensors");
+    let whole = std::fs::read(&path).unwrap();
+    for (weight, shown) in [(f32::NAN, "NaN"), (f32::NEG_INFINITY, "-inf"), (65536.0, "65536")] {
+        let start = 8 + u64::from_le_bytes(*whole.first_chunk().unwrap()) as usize;
+        let changed = [&whole[..start], &weight.to_le_bytes(), &whole[start + 4..]].concat();
+        std::fs::write(&path, changed).unwrap();
+        let error =
+            load(copy.path(), Precision::Int8).err().unwrap_or_else(|| panic!("{weight} is accepted"));
+        assert!(error.contains("tensor `") && error.contains(&format!("the weight {shown};")), "{error}");
+    }
+}
+
+#[test]
+fn tokenizers_that_would_fail_on_texts_of_clients_are_rejected() {
+    let rules = |rule: &str| format!("\"normalizer\":{rule},\"unused\"");
+    let twice = r#"{"type":"Replace","pattern":{"String":"a"},"content":"aa"}"#;
+    let forty = format!(r#"{{"type":"Sequence","normalizers":[{}]}}"#, vec![twice; 40].join(","));
+    let charsmap = r#"{"type":"Precompiled","precompiled_charsmap":"BAAAAAAAAAA="}"#;
+    for (rule, expected) in [(forty.as_str(), "times as long"), (charsmap, "character map is damaged")] {
+        let copy = edited("bert", "tokenizer.json", "\"normalizer\"", &rules(rule));
+        let error = load(copy.path(), Precision::F32).err().unwrap_or_else(|| panic!("{rule} is accepted"));
+        assert!(error.contains("tokenizer.json is damaged") && error.contains(expected), "{error}");
+    }
+    let copy = edited("bert", "tokenizer.json", "\"ids\":[3]", "\"ids\":[99999]");
+    let error = load(copy.path(), Precision::F32).err().expect("an id outside of the vocabulary is accepted");
+    assert!(error.contains("token id 99999 is outside"), "{error}");
 }
 
 #[test]

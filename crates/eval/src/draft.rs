@@ -436,6 +436,7 @@ mod tests {
             grade,
             relevant: grade > 0,
             created_at: 1.0,
+            key: None,
         };
         let mut judged = Judged::default();
         for (query, document, grade) in [

@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use weir_policy::Caller;
 
 use crate::limiter::catch_panic;
-use crate::relevance::{Calibration, HitFeatures, JudgedHit};
+use crate::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 use crate::{
     Change, ConsistencyReport, CpuLimiter, Embedded, EngineSettings, IndexCounts, IndexError, IndexQuery,
     IndexResult, OnDemand, OpenIndexes, RebuildReason, Recall, Result,
@@ -139,12 +139,25 @@ impl Engine {
         index.if_open().ok().flatten().is_none_or(|index| index.has_field(name))
     }
 
-    /// Calibrates relevance by users' judgments of earlier hits, and returns the calibration.
-    ///
-    /// Replaces the previous calibration. It is not stored: call this after opening.
-    pub fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
+    /// Replaces what was learned from users' judgments of earlier hits. It is not stored: call this after opening.
+    pub fn set_learned_relevance(&self, learned: LearnedRelevance) {
         let Engine::Embedded { index, .. } = self;
-        index.refine_relevance(feedback)
+        index.set_learned_relevance(learned);
+    }
+
+    /// What was learned from judgments; and from searches: the deviations of the mean cosine and the mean drop of scores from their priors.
+    pub fn learned_relevance(&self) -> (LearnedSummary, (f32, f32)) {
+        let Engine::Embedded { index, .. } = self;
+        index.learned_relevance()
+    }
+
+    /// Forgets what was learned from searches.
+    ///
+    /// # Errors
+    /// When the file of the score baseline can't be written.
+    pub async fn reset_baseline(&self) -> Result<()> {
+        let Engine::Embedded { index, .. } = self.clone();
+        blocking(move || index.run(Embedded::reset_baseline)).await
     }
 
     /// The features from which the relevance of a document in this search is computed, on whichever page it is: to be stored with

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use crate::embedded::{Embedded, Head, sync_folder};
-use crate::relevance::{Calibration, JudgedHit};
+use crate::relevance::{LearnedRelevance, LearnedSummary};
 use crate::{EngineSettings, IndexCounts, IndexError, RebuildReason, Result};
 
 /// The indexes of a process whose files are open. Clones share the limit.
@@ -40,7 +40,7 @@ struct Shared {
     changing: Mutex<()>,
     /// The pool's count of uses at the last use.
     used: AtomicU64,
-    calibration: Mutex<Calibration>,
+    learned: Mutex<Arc<LearnedRelevance>>,
 }
 
 enum State {
@@ -111,8 +111,8 @@ impl OnDemand {
     pub fn of(index: Embedded) -> OnDemand {
         let (folder, settings) = (index.folder().to_owned(), index.settings().clone());
         let (state, pool) = (RwLock::new(State::Open(index)), OpenIndexes::new(usize::MAX));
-        let (changing, used, calibration) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
-        OnDemand(Arc::new(Shared { folder, settings, pool, state, changing, used, calibration }))
+        let (changing, used, learned) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
+        OnDemand(Arc::new(Shared { folder, settings, pool, state, changing, used, learned }))
     }
 
     /// The index in `folder`, which is created if it is missing. Opened if the limit allows it, or something has to be done: it cannot be
@@ -134,8 +134,8 @@ impl OnDemand {
         };
         let used = AtomicU64::new(pool.0.uses.fetch_add(1, Ordering::Relaxed));
         let state = RwLock::new(state);
-        let calibration = Mutex::default();
-        let shared = Shared { folder, settings, pool, state, changing: Mutex::default(), used, calibration };
+        let learned = Mutex::default();
+        let shared = Shared { folder, settings, pool, state, changing: Mutex::default(), used, learned };
         let index = OnDemand(Arc::new(shared));
         if index.is_open() {
             index.0.pool.add(&index);
@@ -167,7 +167,7 @@ impl OnDemand {
         }
         let known = self.applied_seq();
         let (index, rebuilt) = Embedded::open(&self.0.folder, self.0.settings.clone(), known)?;
-        index.set_calibration(*lock(&self.0.calibration));
+        index.set_learned_relevance(lock(&self.0.learned).clone());
         self.set(State::Open(index.clone()));
         let _ = self.if_open();
         self.0.pool.add(self);
@@ -285,14 +285,19 @@ impl OnDemand {
         index.map_or(Ok(()), |index| index.close())
     }
 
-    /// See [`crate::Engine::refine_relevance`].
-    pub(crate) fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
-        let mut calibration = lock(&self.0.calibration);
-        *calibration = Calibration::refined(feedback);
+    /// See [`crate::Engine::set_learned_relevance`].
+    pub(crate) fn set_learned_relevance(&self, learned: LearnedRelevance) {
+        let mut current = lock(&self.0.learned);
+        *current = Arc::new(learned);
         if let Ok(Some(index)) = self.if_open() {
-            index.set_calibration(*calibration);
+            index.set_learned_relevance(current.clone());
         }
-        *calibration
+    }
+
+    /// See [`crate::Engine::learned_relevance`]. Does not block: of an index that is not open, what searches have taught is 0.
+    pub(crate) fn learned_relevance(&self) -> (LearnedSummary, (f32, f32)) {
+        let baseline = self.if_open().ok().flatten().map(|index| index.baseline_deviation());
+        (lock(&self.0.learned).summary(), baseline.unwrap_or_default())
     }
 
     /// See [`crate::Engine::applied_seq`]. Does not block.

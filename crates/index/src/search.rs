@@ -15,6 +15,8 @@ pub struct IndexQuery {
     pub query: Option<Query>,
     /// Whether the last word of the query may be the beginning of a word; only of a query of words alone.
     pub is_unfinished: bool,
+    /// Maximum number of terms that all prefixes and wildcards of the query together stand for: the most frequent of each.
+    pub expanded_terms_max: usize,
     /// Synonyms, stop words and weights of the collection.
     pub lexical: Arc<LexicalSettings>,
     /// Whether an unknown field in the query is an error; otherwise it is searched as text.
@@ -65,6 +67,9 @@ pub struct IndexQuery {
     pub trace: Option<String>,
 }
 
+/// Default of [`IndexQuery::expanded_terms_max`].
+const EXPANDED_TERMS: usize = 256;
+
 impl IndexQuery {
     /// A search with defaults: no filter, no extras, the first `limit` documents.
     pub fn new(
@@ -76,6 +81,7 @@ impl IndexQuery {
         IndexQuery {
             query,
             is_unfinished: false,
+            expanded_terms_max: EXPANDED_TERMS,
             lexical: Arc::default(),
             strict: false,
             embedding,

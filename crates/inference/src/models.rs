@@ -44,6 +44,17 @@ pub enum ModelError {
         /// The cause.
         source: LoadError,
     },
+    /// Loading took too long, or panicked.
+    #[error(
+        "the model `{id}` was not loaded within {load_ms_max} ms (`inference.model_load_ms_max`), or its files made the loader panic, which \
+         the log shows; fetch the model again"
+    )]
+    Interrupted {
+        /// The model.
+        id: String,
+        /// The limit.
+        load_ms_max: u64,
+    },
     /// Its ONNX file, or ONNX Runtime, can't be loaded.
     #[error("the model `{id}` can't be loaded")]
     Onnx {
@@ -250,9 +261,7 @@ impl Loader<'_> {
         let (embedder, prompts) = match &model.kind {
             ModelKind::Local { folder, precision, dimensions } => {
                 let precision = encoder_precision(precision.unwrap_or(self.config.inference.precision));
-                let mut loaded =
-                    Model::load(folder, precision, self.kernels, Some(&self.config.packed_dir()))
-                        .map_err(failed)?;
+                let mut loaded = self.load_local(&model.id, folder, precision)?;
                 if let Some(error) = loaded.cache_error() {
                     tracing::warn!(model = model.id, %error, "packed weights could not be saved; every start packs them again");
                 }
@@ -319,14 +328,33 @@ impl Loader<'_> {
         }))
     }
 
+    fn load_local(&self, id: &str, folder: &Path, precision: Precision) -> Result<Model, ModelError> {
+        let (folder, cache, kernels) = (folder.to_owned(), self.config.packed_dir(), self.kernels);
+        let bytes_max = self.config.inference.model_bytes_max;
+        let load = move || Model::load_within(&folder, precision, kernels, Some(&cache), bytes_max);
+        let load_ms_max = self.config.inference.model_load_ms_max;
+        let loaded = within(Duration::from_millis(load_ms_max), load);
+        let loaded = loaded.ok_or_else(|| ModelError::Interrupted { id: id.to_owned(), load_ms_max })?;
+        loaded.map_err(|source| ModelError::Load { id: id.to_owned(), source })
+    }
+
     fn load_onnx(&mut self, folder: &Path, dimensions: &[usize]) -> Result<OnnxModel, OnnxError> {
         let runtime = match &self.runtime {
             Some(runtime) => runtime.clone(),
             None => self.runtime.insert(Runtime::load(self.config.onnx.library.as_ref())?).clone(),
         };
-        let loaded = OnnxModel::load(folder, runtime, self.config.inference.threads())?;
+        let settings = &self.config.inference;
+        let loaded = OnnxModel::load(folder, runtime, settings.threads(), settings.model_bytes_max)?;
         if dimensions.is_empty() { Ok(loaded) } else { loaded.with_dimensions(dimensions) }
     }
+}
+
+/// The result of `run`; `None` when it takes longer than `limit` or panics. Its thread is then left behind, as the start has failed.
+fn within<T: Send + 'static>(limit: Duration, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, result) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("model-load".to_owned());
+    thread.spawn(move || drop(done.send(run()))).ok()?;
+    result.recv_timeout(limit).ok()
 }
 
 /// The time of our encoder for one token of a short text on one thread: the fastest of some passes.

@@ -163,6 +163,8 @@ pub(super) struct Settings {
     pub(super) threads: usize,
     /// Estimated tokens per second of one thread, until the first micro-batch is measured.
     pub(super) initial_rate: f64,
+    /// Whether `initial_rate` is a measurement.
+    pub(super) is_calibrated: bool,
     pub(super) metrics: Metrics,
 }
 
@@ -203,6 +205,8 @@ struct Queue {
     pass: Option<Arc<ParallelPass>>,
     /// Tokens per second of one thread, a moving average.
     rate: f64,
+    /// Whether `rate` is a measurement.
+    is_measured: bool,
     is_stopping: bool,
 }
 
@@ -265,6 +269,7 @@ impl Pool {
             on_callers: 0,
             pass: None,
             rate: settings.initial_rate,
+            is_measured: settings.is_calibrated,
             is_stopping: false,
         };
         let (name, count) = (settings.lane.name(), settings.threads);
@@ -342,6 +347,13 @@ impl Pool {
             SCRATCH.with_borrow_mut(|scratch| scratch.catch_panic(ThreadScratch::default, compute));
         let computed = computed.unwrap_or(Some(None))?;
         Some(computed.ok_or(InferenceError::Failed))
+    }
+
+    /// The estimated time of all threads for `tokens`; `None` before the first micro-batch is measured.
+    pub(super) fn time_for(&self, tokens: usize) -> Option<Duration> {
+        let queue = self.shared.lock();
+        let rate = queue.rate * self.shared.settings.threads as f64;
+        queue.is_measured.then(|| Duration::from_secs_f64(tokens as f64 / rate))
     }
 
     /// Tokens that wait.
@@ -494,6 +506,11 @@ impl Shared {
         let started = Instant::now();
         let rows = batches.first()?.task.compute(&sequences, self.settings.lane, scratch);
         running.finish(started.elapsed());
+        // a value that is not finite would be `null` in a reply, and a search by it a mistake of the client
+        let rows = rows.map_err(|error| error.to_string()).and_then(|rows| {
+            let is_finite = rows.floats().iter().all(|x| x.is_finite());
+            is_finite.then_some(rows).ok_or_else(|| "its results are not finite numbers".to_owned())
+        });
         rows.inspect_err(
             |error| tracing::error!(%error, "a micro-batch failed; its requests fail with `internal`"),
         )
@@ -558,7 +575,10 @@ impl Drop for RunningGuard<'_> {
         queue.running_tokens -= self.delaying_tokens;
         queue.on_callers -= usize::from(self.is_on_caller);
         match self.rate {
-            Some(rate) => queue.rate += RATE_WEIGHT * (rate - queue.rate),
+            Some(rate) => {
+                queue.rate += RATE_WEIGHT * (rate - queue.rate);
+                queue.is_measured = true;
+            }
             None => queue.pass = None, // a parallel pass or a panic
         }
     }

@@ -83,6 +83,20 @@ pub enum InferenceError {
         /// Delay before a retry, the longer the fewer requests are admitted, so that most retries succeed.
         retry_after: Duration,
     },
+    /// The request alone takes longer than it may.
+    #[error(
+        "{tokens} tokens take about {} s at the speed of this gateway; the deadline leaves {} s (`server.request_deadline_ms`). Send fewer texts in a \
+         request",
+        takes.as_secs_f64().ceil(), left.as_secs()
+    )]
+    TooMuchWork {
+        /// Tokens of the request.
+        tokens: usize,
+        /// The estimated time for them.
+        takes: Duration,
+        /// The time to the deadline.
+        left: Duration,
+    },
     /// The upstream of the model failed.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),

@@ -36,6 +36,9 @@ const REQUEST_WAIT_MIN: Duration = Duration::from_millis(50);
 /// Tokens per second of one thread, for models without calibration.
 const RATE_DEFAULT: f64 = 4000.0;
 
+/// Share of the time to its deadline that a request in the bulk lane may be expected to take: the speed is an estimate.
+const BULK_DEADLINE_SHARE: f64 = 0.8;
+
 /// Owns the inference threads. Clones share them.
 #[derive(Clone)]
 pub struct Scheduler(Arc<Inner>);
@@ -72,7 +75,10 @@ impl Scheduler {
         };
         let token_time = models.default_model().map(|model| model.token_time).filter(|time| !time.is_zero());
         let initial_rate = token_time.map_or(RATE_DEFAULT, |time| time.as_secs_f64().recip());
-        let pool = |lane| Pool::start(Settings { lane, threads, initial_rate, metrics: metrics.clone() });
+        let is_calibrated = token_time.is_some();
+        let pool = |lane| {
+            Pool::start(Settings { lane, threads, initial_rate, is_calibrated, metrics: metrics.clone() })
+        };
         Ok(Scheduler(Arc::new(Inner {
             interactive: pool(Lane::Interactive)?,
             bulk: pool(Lane::Bulk)?,
@@ -200,6 +206,10 @@ impl Scheduler {
                 self.0.interactive.push(lane, batches, |load| admission.admit(load, tokens, patience))?;
             }
             Lane::Bulk => {
+                let tokens = batches.iter().map(|batch| batch.tokens).sum();
+                if let Some(until) = deadline {
+                    self.admit_bulk(tokens, until.saturating_duration_since(Instant::now()))?;
+                }
                 for mut batch in batches {
                     self.count_queued(&mut batch, lane);
                     let tokens = batch.tokens.min(self.0.queue_tokens_max);
@@ -217,6 +227,28 @@ impl Scheduler {
             embedded.waited = embedded.waited.max(part.waited);
         }
         Ok(embedded)
+    }
+
+    /// Refuses bulk work that would not be done within `left`, by the measured speed of the lane, rather than computing most of it in vain.
+    fn admit_bulk(&self, tokens: usize, left: Duration) -> Result<(), InferenceError> {
+        let ahead = self.0.queue_tokens_max.saturating_sub(self.0.bulk_permits.available_permits());
+        let (Some(takes), Some(wait)) = (self.0.bulk.time_for(tokens), self.0.bulk.time_for(ahead)) else {
+            return Ok(()); // not measured yet
+        };
+        let limit = left.mul_f64(BULK_DEADLINE_SHARE);
+        if takes > limit {
+            return Err(InferenceError::TooMuchWork { tokens, takes, left });
+        }
+        if takes + wait > limit {
+            let setting = "server.request_deadline_ms";
+            return Err(InferenceError::QueueTooSlow {
+                wait,
+                limit: limit - takes,
+                setting,
+                retry_after: wait,
+            });
+        }
+        Ok(())
     }
 
     /// Computes one row for each sequence in the lane of queries. All second-stage work together occupies all threads but one, which is

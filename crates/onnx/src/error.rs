@@ -42,6 +42,25 @@ pub enum OnnxError {
         /// The difference.
         reason: String,
     },
+    /// The files need more memory than a model may have.
+    #[error(
+        "{} and its data have {bytes} bytes, more than the {limit} of `inference.model_bytes_max`; set the limit higher, or use a smaller \
+         model", path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the network's files.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The results are not numbers.
+    #[error("{} gives embeddings that are not finite numbers; export the model again", path.display())]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+    },
     /// The runtime failed.
     #[error("ONNX Runtime failed on {}: {reason}", path.display())]
     Run {

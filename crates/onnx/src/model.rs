@@ -37,13 +37,18 @@ const OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 
 impl OnnxModel {
     /// Loads the model in `folder`: `model.onnx` or `onnx/model.onnx`, and the configuration files of the Hugging Face layout. A text runs
-    /// on `threads` threads.
+    /// on `threads` threads. Refuses files of more than `bytes_max` bytes, and tries the network on a text.
     ///
     /// Creates the session of the interactive lane; that of the bulk lane is created at its first use. Each holds the weights.
     ///
     /// # Errors
     /// [`OnnxError`].
-    pub fn load(folder: &Path, runtime: Runtime, threads: usize) -> Result<OnnxModel, OnnxError> {
+    pub fn load(
+        folder: &Path,
+        runtime: Runtime,
+        threads: usize,
+        bytes_max: u64,
+    ) -> Result<OnnxModel, OnnxError> {
         let network = [folder.join("model.onnx"), folder.join("onnx").join("model.onnx")];
         let network = network
             .into_iter()
@@ -54,6 +59,10 @@ impl OnnxModel {
         let files: Vec<&Path> = std::iter::once(network.as_path())
             .chain(data_files.iter().map(PathBuf::as_path).filter(|path| path.is_file()))
             .collect();
+        let bytes = files.iter().filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum();
+        if bytes > bytes_max {
+            return Err(OnnxError::TooLarge { path: network, bytes, limit: bytes_max });
+        }
         let fingerprint = ExternalModel::fingerprint(folder, &files, "onnx")?;
         let model = OnnxModel {
             external_model,
@@ -67,6 +76,8 @@ impl OnnxModel {
         let session = model.session()?;
         model.check(&session)?;
         *model.interactive.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        let ids = model.external_model.tokenizer().encode("").ids;
+        model.embed(&[&ids], Lane::Interactive)?;
         Ok(model)
     }
 
@@ -189,6 +200,10 @@ impl OnnxModel {
             return Err(self.shape(reason));
         }
         self.external_model.pool(rows, out);
-        Ok(())
+        // the weights are unknown, and so is whether every text gives numbers
+        match out.iter().all(|x| x.is_finite()) {
+            true => Ok(()),
+            false => Err(OnnxError::NotFinite { path: self.network.clone() }),
+        }
     }
 }

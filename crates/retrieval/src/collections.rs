@@ -408,7 +408,7 @@ impl Collections {
             compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
             metrics: self.0.metrics.clone(),
             operations_added: Notify::new(),
-            feedback_added: Notify::new(),
+            feedback_changed: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
@@ -419,12 +419,11 @@ impl Collections {
             engine,
         });
         // so that relevance is the same before and after a restart
-        crate::feedback_worker::calibrate(&open).await?;
+        crate::feedback_worker::calibrate(&open, &self.0.config.search).await?;
         let background = &self.0.background;
-        let depth = self.0.config.search.depth;
         let workers = vec![
             background.spawn(crate::ingest::run(open.clone())),
-            background.spawn(crate::feedback_worker::run(open.clone(), depth)),
+            background.spawn(crate::feedback_worker::run(open.clone(), self.0.config.search.clone())),
         ];
         *open.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());

@@ -152,6 +152,9 @@ impl From<InferenceError> for RequestError {
             InferenceError::QueueFull { .. } | InferenceError::Stopping => {
                 RequestError::new(ErrorCode::Overloaded, error.to_string())
             }
+            InferenceError::TooMuchWork { .. } => {
+                RequestError::new(ErrorCode::BatchTooLarge, error.to_string())
+            }
             InferenceError::Upstream(error) => error.into(),
             InferenceError::Failed => RequestError::internal(&error),
         }

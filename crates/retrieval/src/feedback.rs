@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use weir_api::{ErrorCode, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport};
-use weir_policy::Caller;
-use weir_store::{Feedback, NewFeedback};
+use weir_api::{
+    ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport,
+};
+use weir_policy::{Caller, KeyId, Scope};
+use weir_store::{Feedback, FeedbackFilter, NewFeedback};
 
 use crate::clock::now;
 use crate::documents::no_document;
+use crate::error::RequestError;
 use crate::{Result, Retrieval};
 
 /// Feedback on a page: by default, and at most.
@@ -16,6 +19,23 @@ pub const FEEDBACK_PAGE: (usize, usize) = (100, 1_000);
 pub const QUERIES_PAGE: (usize, usize) = (100, 1_000);
 /// Relevance below which a result counts as low, by default.
 pub const LOW_RELEVANCE: f64 = 0.5;
+
+/// Which feedback is listed or deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FeedbackSelection {
+    /// Only that of this API key.
+    pub key: Option<i64>,
+    /// Only that of this time, in unix seconds, or later.
+    pub since: Option<f64>,
+    /// Only that before this time.
+    pub until: Option<f64>,
+}
+
+impl FeedbackSelection {
+    fn filter(self) -> FeedbackFilter {
+        FeedbackFilter { caller: self.key.map(KeyId), since: self.since, until: self.until }
+    }
+}
 
 impl Retrieval {
     /// Stores feedback. On return it is on disk; relevance is updated in the background.
@@ -35,14 +55,51 @@ impl Retrieval {
             let document = view.store.document(&document_id).await?.ok_or_else(missing)?;
             check_chunk(chunk, document.chunks.len(), &document_id)?;
         }
-        let feedback = NewFeedback { query, document_id: document_id.clone(), chunk, grade };
+        let feedback = NewFeedback {
+            query,
+            document_id: document_id.clone(),
+            chunk,
+            grade,
+            caller: caller.key,
+            is_operator: caller.may(Scope::Admin),
+        };
         let entries_max = self.config.search.feedback_entries_max;
         let stored = view.store.add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
-        view.feedback_added.notify_one();
+        view.feedback_changed.notify_one();
         Ok(render(&view.name, stored))
     }
 
-    /// A page of the feedback to a collection, newest first.
+    /// Deletes the feedback that `selection` names; relevance follows in the background. Callers without the scope `admin` delete their own. All of it
+    /// is deleted together with what searches have taught.
+    ///
+    /// # Errors
+    /// `collection_not_found`, `insufficient_scope`; store errors.
+    pub async fn delete_feedback(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        selection: FeedbackSelection,
+    ) -> Result<FeedbackDeleteReply> {
+        let view = self.view(caller, collection)?;
+        let mut filter = selection.filter();
+        if !caller.may(Scope::Admin) {
+            let own = caller.key.filter(|own| filter.caller.is_none_or(|named| named == *own));
+            let Some(own) = own else {
+                let message = "feedback of others is deleted by callers with the scope `admin`";
+                return Err(RequestError::new(ErrorCode::InsufficientScope, message));
+            };
+            filter.caller = Some(own);
+        }
+        let deleted = view.store.delete_feedback(filter).await?;
+        let is_reset = filter == FeedbackFilter::default();
+        if is_reset {
+            view.engine.reset_baseline().await.map_err(|error| RequestError::internal(&error))?;
+        }
+        view.feedback_changed.notify_one();
+        Ok(FeedbackDeleteReply { deleted, reset: is_reset })
+    }
+
+    /// A page of the feedback to a collection that `selection` names, newest first.
     ///
     /// # Errors
     /// `collection_not_found`; `invalid_parameter` for an unknown cursor; store errors.
@@ -50,11 +107,12 @@ impl Retrieval {
         &self,
         caller: &Arc<Caller>,
         collection: &str,
+        selection: FeedbackSelection,
         limit: usize,
         cursor: Option<&str>,
     ) -> Result<List<FeedbackReply>> {
         let view = self.view(caller, collection)?;
-        let (found, next_cursor) = view.store.feedback(limit, cursor).await?;
+        let (found, next_cursor) = view.store.feedback(selection.filter(), limit, cursor).await?;
         let data = found.into_iter().map(|feedback| render(collection, feedback)).collect();
         Ok(List { data, next_cursor })
     }
@@ -115,5 +173,6 @@ fn render(collection: &str, feedback: Feedback) -> FeedbackReply {
         grade: feedback.grade,
         relevant: feedback.grade > 0,
         created_at: feedback.created_at,
+        key: feedback.caller.map(|key| key.0),
     }
 }

@@ -6,18 +6,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit};
+use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit, LearnedRelevance, Voter};
 use weir_index::{IndexError, IndexQuery, RetrievalMode};
 use weir_policy::Caller;
+use weir_store::FeedbackLimits;
 
+use crate::clock::now;
 use crate::open_collection::OpenCollection;
+use weir_config::table::Search;
 use weir_inference::{Caching, EmbedOptions, InferenceError, Lane};
 
 /// Pending judgments that are processed between two calibrations.
 const BATCH_MAX: usize = 64;
 
+/// Longest time between two calibrations.
+const CALIBRATE_EVERY: Duration = Duration::from_secs(6 * 3_600);
+
 /// Longest wait of a judgment for others of the same batch.
 const BATCH_DELAY: Duration = Duration::from_millis(100);
+
+const DAY_SECONDS: f64 = 86_400.0;
 
 /// First and longest wait after a failure; it doubles each time.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -36,37 +44,56 @@ pub(crate) enum FeedbackError {
     Inference(#[from] InferenceError),
 }
 
-/// Calibrates a collection's relevance by all judgments with features; returns the first pending judgments.
+/// Calibrates a collection's relevance by the judgments with features that count; returns the first pending judgments.
 pub(crate) async fn calibrate(
     collection: &OpenCollection,
+    settings: &Search,
 ) -> Result<Vec<weir_store::Feedback>, weir_store::Error> {
     let fingerprint = &collection.preparer.fingerprint;
-    let batch = collection.preparer.documents.feedback_batch(fingerprint, FEEDBACK_MAX, BATCH_MAX).await?;
-    let known = batch.processed.iter().filter_map(|(is_relevant, features)| {
+    let limits = FeedbackLimits {
+        entries_max: FEEDBACK_MAX,
+        per_caller_max: settings.feedback_votes_per_caller_max,
+        pending_max: BATCH_MAX,
+    };
+    let batch = collection.preparer.documents.feedback_batch(fingerprint, limits).await?;
+    let now = now();
+    let votes = batch.processed.iter().filter_map(|judged| {
         // features in the format of another version are ignored
-        let features: HitFeatures = serde_json::from_str(features).ok()?;
-        Some(JudgedHit { features, is_relevant: *is_relevant })
+        let features: HitFeatures = serde_json::from_str(&judged.features).ok()?;
+        // whole days: relevance is the same before and after a restart
+        let days = ((now - judged.created_at).max(0.0) / DAY_SECONDS).floor();
+        Some(JudgedHit {
+            features,
+            is_relevant: judged.is_relevant,
+            weight: (-days / f64::from(settings.feedback_half_life_days)).exp2() as f32,
+            voter: match (judged.is_operator, judged.caller) {
+                (true, _) => Voter::Operator,
+                (false, Some(key)) => Voter::Caller(key.0),
+                (false, None) => Voter::Unnamed,
+            },
+        })
     });
-    let known: Vec<JudgedHit> = known.collect();
-    collection.engine.refine_relevance(&known);
+    let votes: Vec<JudgedHit> = votes.collect();
+    collection.engine.set_learned_relevance(LearnedRelevance::of(&votes, settings.feedback_shift_max));
     Ok(batch.pending)
 }
 
-/// Processes judgments until the collection is closed. `depth` is the setting `search.depth`.
-pub(crate) async fn run(collection: Arc<OpenCollection>, depth: usize) {
+/// Processes judgments until the collection is closed.
+pub(crate) async fn run(collection: Arc<OpenCollection>, settings: Search) {
     tokio::select! {
         () = collection.closing.cancelled() => {}
-        () = process_all(&collection, depth) => {}
+        () = process_all(&collection, &settings) => {}
     }
 }
 
-async fn process_all(collection: &OpenCollection, depth: usize) {
+async fn process_all(collection: &OpenCollection, settings: &Search) {
     let mut wait = RETRY_AFTER.0;
     loop {
-        match process_pending(collection, depth).await {
+        match process_pending(collection, settings).await {
             Ok(()) => {
                 wait = RETRY_AFTER.0;
-                collection.feedback_added.notified().await;
+                // judgments lose weight while none arrives
+                drop(tokio::time::timeout(CALIBRATE_EVERY, collection.feedback_changed.notified()).await);
                 tokio::time::sleep(BATCH_DELAY).await;
             }
             Err(error) => {
@@ -79,21 +106,21 @@ async fn process_all(collection: &OpenCollection, depth: usize) {
 }
 
 /// Computes the features of pending judgments and calibrates by them.
-async fn process_pending(collection: &OpenCollection, depth: usize) -> Result<(), FeedbackError> {
-    let mut pending = calibrate(collection).await?;
+async fn process_pending(collection: &OpenCollection, settings: &Search) -> Result<(), FeedbackError> {
+    let mut pending = calibrate(collection, settings).await?;
     while !pending.is_empty() {
         // judged documents are in the store, but may not be searchable yet
         collection.wait_until_searchable(collection.accepted()).await;
         let mut found = Vec::with_capacity(pending.len());
         for judged in &pending {
-            let features = features(collection, judged, depth).await?;
+            let features = features(collection, judged, settings.depth).await?;
             found.push((judged.number, features.and_then(|features| serde_json::to_string(&features).ok())));
         }
         let with_features = found.iter().filter(|(_, features)| features.is_some()).count();
         let no_hit = found.len() - with_features;
         let fingerprint = &collection.preparer.fingerprint;
         collection.preparer.store.save_features(collection.id, fingerprint, found).await?;
-        pending = calibrate(collection).await?;
+        pending = calibrate(collection, settings).await?;
         collection.metrics.feedback_processed(with_features, no_hit);
     }
     Ok(())

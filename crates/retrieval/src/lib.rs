@@ -30,7 +30,7 @@ use weir_api::ErrorCode;
 pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use error::{RequestError, Result, chain};
-pub use feedback::{FEEDBACK_PAGE, LOW_RELEVANCE, QUERIES_PAGE};
+pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
 pub use ingest::IngestOutcome;
 pub use jobs::JOBS_PAGE;
 pub use query_log::QueryLog;

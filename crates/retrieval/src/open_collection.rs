@@ -46,7 +46,7 @@ pub struct OpenCollection {
     /// Wakes the ingest worker.
     pub(crate) operations_added: Notify,
     /// Wakes the feedback worker.
-    pub(crate) feedback_added: Notify,
+    pub(crate) feedback_changed: Notify,
     /// Stops both workers.
     pub(crate) closing: CancellationToken,
     /// The last operation that this process acknowledged.

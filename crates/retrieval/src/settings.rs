@@ -116,7 +116,10 @@ impl Retrieval {
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             let (documents, chunks) = view.counts().await?;
+            let (learned, _) = view.engine.learned_relevance();
             gauges.push(CollectionGauges {
+                feedback_votes: learned.votes as u64,
+                relevance_shift: f64::from(learned.shift),
                 name: view.name.clone(),
                 documents,
                 chunks,

@@ -2,9 +2,10 @@
 
 use axum::extract::RawQuery;
 use weir_api::{
-    DEFAULT_COLLECTION, ErrorCode, FeedbackReply, FeedbackRequest, Invalid, List, QueryReply, QueryReport,
+    DEFAULT_COLLECTION, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, Invalid, List,
+    QueryReply, QueryReport,
 };
-use weir_retrieval::{FEEDBACK_PAGE, LOW_RELEVANCE, QUERIES_PAGE};
+use weir_retrieval::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
 
 use super::body::{Body, Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
 
@@ -16,15 +17,63 @@ pub(super) async fn post(call: Call, Body(request): Body<FeedbackRequest>) -> Re
 /// The feedback to a collection, newest first.
 pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<FeedbackReply>> {
     let (mut name, mut limit, mut cursor) = (DEFAULT_COLLECTION.to_owned(), FEEDBACK_PAGE.0, None);
+    let mut selection = FeedbackSelection::default();
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
             "collection" => name = value,
             "cursor" => cursor = Some(value),
             "limit" => limit = page_limit(&value, FEEDBACK_PAGE.1)?,
-            _ => return Err(unknown_parameter(&key, "`collection`, `limit` or `cursor`")),
+            _ if select(&mut selection, &key, &value)? => {}
+            _ => {
+                let known = "`collection`, `key`, `since`, `until`, `limit` or `cursor`";
+                return Err(unknown_parameter(&key, known));
+            }
         }
     }
-    Ok(Json(call.retrieval.feedback(&call.caller, &name, limit, cursor.as_deref()).await?))
+    Ok(Json(call.retrieval.feedback(&call.caller, &name, selection, limit, cursor.as_deref()).await?))
+}
+
+/// Deletes feedback.
+pub(super) async fn delete(call: Call, RawQuery(query): RawQuery) -> Reply<FeedbackDeleteReply> {
+    let mut name = None;
+    let mut selection = FeedbackSelection::default();
+    for (key, value) in query_pairs(query.as_deref()) {
+        match key.as_str() {
+            "collection" => name = Some(value),
+            _ if select(&mut selection, &key, &value)? => {}
+            _ => return Err(unknown_parameter(&key, "`collection`, `key`, `since` or `until`")),
+        }
+    }
+    let Some(name) = name else {
+        let message = "`collection` is missing; name the collection whose feedback is to be deleted";
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["collection"], message).into());
+    };
+    Ok(Json(call.retrieval.delete_feedback(&call.caller, &name, selection).await?))
+}
+
+/// Reads a parameter that selects feedback; `false` for others.
+fn select(selection: &mut FeedbackSelection, key: &str, value: &str) -> Result<bool, Invalid> {
+    match key {
+        "key" => selection.key = Some(parse_number(key, value, "the id of an API key")?),
+        "since" => selection.since = Some(parse_time(key, value)?),
+        "until" => selection.until = Some(parse_time(key, value)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn parse_time(key: &str, text: &str) -> Result<f64, Invalid> {
+    parse_number(key, text, "a time in unix seconds").and_then(|time: f64| match time.is_finite() {
+        true => Ok(time),
+        false => parse_number(key, "", "a time in unix seconds"),
+    })
+}
+
+fn parse_number<T: std::str::FromStr>(key: &str, text: &str, what: &str) -> Result<T, Invalid> {
+    text.parse().map_err(|_| {
+        let message = format!("`{key}` is `{}`; it must be {what}", text.escape_debug());
+        Invalid::at(ErrorCode::InvalidParameter, &[key], message)
+    })
 }
 
 /// A report of a collection's logged queries.

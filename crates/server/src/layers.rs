@@ -14,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, Stream, StreamExt};
 use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
 use tracing::Instrument;
 use weir_access::Running;
 use weir_api::ErrorCode;
@@ -64,12 +65,8 @@ async fn record(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<st
     let style = ErrorStyle::new(dialect, request.headers());
     let logged = route.filter(|route| route.access != Access::Public);
     let entry = logged.map(|route| begin_entry(gateway, &mut request, id, method, route));
-    let checked = check_host_and_origin(gateway, &request).and_then(|()| check_connection(&request, route));
-    let mut response = match checked.map(|()| route) {
-        Err(error) => error.into_response(),
-        Ok(None) => with_deadline(gateway, request, next, id).await,
-        Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
-    };
+    let answered = AssertUnwindSafe(answer(gateway, request, next, id, route)).catch_unwind().await;
+    let mut response = answered.unwrap_or_else(|_| ApiError::internal_error().into_response());
     let error = response.extensions_mut().remove::<ApiError>();
     let code = error.as_ref().map(|error| error.code().as_str());
     if let Some(error) = error {
@@ -85,6 +82,53 @@ async fn record(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<st
     gateway.metrics.request(pattern, method, status, took.as_secs_f64());
     tracing::debug!(route = pattern, method, status, ?took, "answered");
     response
+}
+
+/// Serves the request. A panic in here, or in what it calls, is answered as `internal`.
+async fn answer(
+    gateway: &Gateway,
+    request: Request,
+    next: Next,
+    id: &Arc<str>,
+    route: Option<&'static Route>,
+) -> Response {
+    let checked = check_host_and_origin(gateway, &request).and_then(|()| check_connection(&request, route));
+    let response = match checked.map(|()| route) {
+        Err(error) => error.into_response(),
+        Ok(None) => with_deadline(gateway, request, next, id).await,
+        Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
+    };
+    // of a body whose length is known, every byte is there already
+    match response.body().size_hint().exact() {
+        Some(_) => response,
+        None => response.map(|body| Body::new(UnwindingBody(body))),
+    }
+}
+
+/// A stream whose panics end it, and not the connection with its other streams.
+struct UnwindingBody(Body);
+
+impl HttpBody for UnwindingBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, axum::Error>>> {
+        let body = &mut self.0;
+        std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(context))).unwrap_or_else(
+            |_| Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other("internal error"))))),
+        )
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
 }
 
 /// The status of a request whose client left before the reply.
@@ -281,7 +325,7 @@ pub(super) struct Deadline(pub(super) Instant);
 /// For routes without a deadline: longer than the time limits of any upstream.
 const NO_DEADLINE: Duration = Duration::from_secs(48 * 3_600);
 
-/// Runs the handler until the deadline, then drops it. A panic is answered as `internal`.
+/// Runs the handler until the deadline, then drops it.
 async fn with_deadline(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
     let has_deadline = request.extensions().get::<&'static Route>().is_none_or(|route| route.has_deadline);
     let deadline = Duration::from_millis(gateway.config.server.request_deadline_ms);
@@ -290,12 +334,8 @@ async fn with_deadline(gateway: &Gateway, mut request: Request, next: Next, id: 
     extensions.insert(RequestId(id.clone()));
     extensions.insert(Deadline(Instant::now() + limit));
     let answered = drain_body_on_error(request, |request| next.run(request));
-    match tokio::time::timeout(limit, AssertUnwindSafe(answered).catch_unwind()).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(_)) => {
-            tracing::error!("a handler panicked");
-            ApiError::internal_error().into_response()
-        }
+    match tokio::time::timeout(limit, answered).await {
+        Ok(response) => response,
         Err(_) => {
             let message = format!("there was no answer within {} ms", limit.as_millis());
             ApiError::new(ErrorCode::DeadlineExceeded, message).into_response()
@@ -342,6 +382,14 @@ impl Stream for SharedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_panics_ends_with_an_error() {
+        let parts =
+            futures_util::stream::poll_fn(|_| -> Poll<Option<std::io::Result<Bytes>>> { panic!("broken") });
+        let body = Body::new(UnwindingBody(Body::from_stream(parts)));
+        assert_eq!(body.collect().await.unwrap_err().to_string(), "internal error");
+    }
 
     #[test]
     fn a_host_is_known_whatever_its_port_and_case() {

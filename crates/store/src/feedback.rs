@@ -1,5 +1,7 @@
 //! Feedback: relevance judgments. Each says how relevant a document is to a query.
 
+use weir_policy::KeyId;
+
 use crate::Timestamp;
 
 /// A judgment to be stored.
@@ -13,13 +15,54 @@ pub struct NewFeedback {
     pub chunk: Option<u64>,
     /// 0 is not relevant; larger is more relevant.
     pub grade: u32,
+    /// The API key of the caller; `None` without one.
+    pub caller: Option<KeyId>,
+    /// Whether the caller may administrate the gateway.
+    pub is_operator: bool,
 }
 
-/// The judgments that relevance is learned from: the last one of each query and document.
+/// Which judgments are listed or deleted: all, or those of a caller and of a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FeedbackFilter {
+    /// Only those of this API key.
+    pub caller: Option<KeyId>,
+    /// Only those stored at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those stored before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// Which judgments count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedbackLimits {
+    /// The newest judgments of all callers that are looked at.
+    pub entries_max: usize,
+    /// The newest judgments of one caller that count.
+    pub per_caller_max: usize,
+    /// Judgments without features that are returned.
+    pub pending_max: usize,
+}
+
+/// A judgment whose features are stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessedFeedback {
+    /// Whether the document is relevant.
+    pub is_relevant: bool,
+    /// The features, as they were stored.
+    pub features: String,
+    /// The API key of the caller; `None` without one.
+    pub caller: Option<KeyId>,
+    /// Whether the caller was an operator.
+    pub is_operator: bool,
+    /// When the judgment was stored.
+    pub created_at: Timestamp,
+}
+
+/// The judgments that relevance is learned from: the last one of each caller, query and document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FeedbackBatch {
-    /// Judgments whose features are stored, oldest first: whether the document is relevant, and the features.
-    pub processed: Vec<(bool, String)>,
+    /// Judgments whose features are stored, oldest first.
+    pub processed: Vec<ProcessedFeedback>,
     /// Judgments whose features have not been computed yet, newest first.
     pub pending: Vec<Feedback>,
 }
@@ -39,4 +82,8 @@ pub struct Feedback {
     pub grade: u32,
     /// When the judgment was stored.
     pub created_at: Timestamp,
+    /// The API key of the caller; `None` without one.
+    pub caller: Option<KeyId>,
+    /// Whether the caller was an operator.
+    pub is_operator: bool,
 }

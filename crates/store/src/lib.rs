@@ -39,7 +39,7 @@ pub use document::{
     ChunkSpan, DeletedDocument, DocumentState, NewDocument, PreparedDocument, StoredDocument, TextHash,
 };
 pub use error::{Error, Result};
-pub use feedback::{Feedback, FeedbackBatch, NewFeedback};
+pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
 pub use job::{DocumentError, Job, JobStatus, Submission};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
 pub use operation::{Operation, OperationKind};

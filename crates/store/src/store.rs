@@ -222,9 +222,14 @@ impl Store {
     /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs. The
     /// documents stay stored, and submitting one again counts as a change even if its content is the same. Call this before
     /// [`Store::record_applied`] for these operations.
-    pub async fn fail_documents(&self, id: CollectionId, failed: Vec<(u64, DocumentError)>) -> Result<()> {
+    pub async fn fail_documents(
+        &self,
+        id: CollectionId,
+        failed: Vec<(u64, DocumentError)>,
+        job_error: Option<String>,
+    ) -> Result<()> {
         let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| jobs::fail_documents(c, id, &failed)).await
+        sqlite.write(move |c| jobs::fail_documents(c, id, &failed, job_error.as_deref())).await
     }
 
     /// Deletes one batch of the finished jobs, and of the collection's applied operations, beyond `retention`. `false` if there are more.

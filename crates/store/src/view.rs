@@ -3,8 +3,9 @@
 use crate::access::Access;
 use crate::sqlite::{accept, collections, documents, embeddings, feedback, operations, query_log};
 use crate::{
-    DeletedDocument, DocumentState, Feedback, FeedbackBatch, Job, NewFeedback, Operation, QueryCount,
-    QueryReport, Result, Store, StoredDocument, Submission, TextHash, Timestamp,
+    DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
+    NewFeedback, Operation, QueryCount, QueryReport, Result, Store, StoredDocument, Submission, TextHash,
+    Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -128,37 +129,41 @@ impl StoreView {
         sqlite.write(move |c| feedback::add(c, &access, &feedback, entries_max, now)).await
     }
 
-    /// The judgments, newest first, at most `limit`, and the cursor of the next page if there are more. A caller with a filter gets those
+    /// Deletes the judgments that `filter` names. Returns their number.
+    ///
+    /// # Errors
+    /// `NotAllowed` for a caller with a filter who names no caller: judgments can be of hidden documents.
+    pub async fn delete_feedback(&self, filter: FeedbackFilter) -> Result<u64> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| feedback::delete(c, &access, filter)).await
+    }
+
+    /// The judgments that `filter` names, newest first, at most `limit`, and the cursor of the next page if there are more. A caller with a filter gets those
     /// whose document exists and is visible.
     ///
     /// # Errors
     /// `UnknownCursor` if `cursor` is not one that this list returns.
     pub async fn feedback(
         &self,
+        filter: FeedbackFilter,
         limit: usize,
         cursor: Option<&str>,
     ) -> Result<(Vec<Feedback>, Option<String>)> {
         let (access, cursor) = (self.access.clone(), cursor.map(str::to_owned));
         let Store::Sqlite(sqlite) = &self.store;
         let damage = sqlite.damage.clone();
-        sqlite.read(move |c| feedback::list(c, &access, limit, cursor.as_deref(), &damage)).await
+        sqlite.read(move |c| feedback::list(c, &access, filter, limit, cursor.as_deref(), &damage)).await
     }
 
-    /// The last judgment of each query and document among the newest `entries_max` judgments, with at most `pending_max` pending ones.
+    /// The last judgment of each caller, query and document, within `limits`.
     /// Features that were computed with embeddings of another model than `fingerprint` count as not computed. A caller with a filter gets
     /// the judgments whose document exists and is visible.
-    pub async fn feedback_batch(
-        &self,
-        fingerprint: &str,
-        entries_max: usize,
-        pending_max: usize,
-    ) -> Result<FeedbackBatch> {
+    pub async fn feedback_batch(&self, fingerprint: &str, limits: FeedbackLimits) -> Result<FeedbackBatch> {
         let (access, fingerprint) = (self.access.clone(), fingerprint.to_owned());
         let Store::Sqlite(sqlite) = &self.store;
         let damage = sqlite.damage.clone();
-        sqlite
-            .read(move |c| feedback::batch(c, &access, &fingerprint, entries_max, pending_max, &damage))
-            .await
+        sqlite.read(move |c| feedback::batch(c, &access, &fingerprint, limits, &damage)).await
     }
 
     /// A report of the query log, at most `limit` queries. Reads every entry. Empty for a caller with a filter: a query has no document

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use contract::{Caller, accept, close_sound, collection, document, hash, span, view};
 use rusqlite::Connection;
-use weir_store::{Collection, DocumentState, Error, NewFeedback, PreparedDocument, Store};
+use weir_store::{Collection, DocumentState, Error, FeedbackLimits, NewFeedback, PreparedDocument, Store};
 
 contract!(Store::open_sqlite);
 
@@ -70,7 +70,7 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 9 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 10 }), "{error}");
 }
 
 #[tokio::test]
@@ -80,7 +80,14 @@ async fn a_store_of_the_first_format_is_migrated() {
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
         DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 1;";
     let (store, made) = altered(folder.path(), first).await;
-    let judgment = NewFeedback { query: "q".to_owned(), document_id: "a".to_owned(), chunk: None, grade: 1 };
+    let judgment = NewFeedback {
+        query: "q".to_owned(),
+        document_id: "a".to_owned(),
+        chunk: None,
+        grade: 1,
+        caller: None,
+        is_operator: false,
+    };
     assert_eq!(view(&store, &made).add_feedback(judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
     assert_eq!(view(&store, &made).document("b").await.unwrap().unwrap().text, "the second text");
     close_sound(store).await;
@@ -89,12 +96,13 @@ async fn a_store_of_the_first_format_is_migrated() {
 #[tokio::test]
 async fn feedback_of_the_second_format_is_pending() {
     let folder = tempfile::tempdir().unwrap();
-    let second = "ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
+    let second = "ALTER TABLE feedback DROP COLUMN caller; ALTER TABLE feedback DROP COLUMN is_operator; ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
         ALTER TABLE collections DROP COLUMN pruned_to;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
         INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 2;";
     let (store, made) = altered(folder.path(), second).await;
-    let batch = view(&store, &made).feedback_batch(&made.generation.fingerprint, 9, 9).await.unwrap();
+    let limits = FeedbackLimits { entries_max: 9, per_caller_max: 9, pending_max: 9 };
+    let batch = view(&store, &made).feedback_batch(&made.generation.fingerprint, limits).await.unwrap();
     assert_eq!((batch.processed.len(), batch.pending[0].query.as_str()), (0, "q"));
     close_sound(store).await;
 }

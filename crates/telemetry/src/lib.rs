@@ -4,7 +4,9 @@
 
 mod logging;
 pub mod metrics;
+mod panics;
 pub mod requests;
 
 pub use logging::start as start_log;
 pub use metrics::{CollectionGauges, Metrics, Queued};
+pub use panics::count_panics;

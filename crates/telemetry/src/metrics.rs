@@ -1,9 +1,10 @@
 //! The table of all metrics, from which `/metrics` and `docs/metrics.md` are generated.
 
+mod guards;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -15,6 +16,7 @@ use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
 
 use crate::requests::RequestRecord;
+pub use guards::{OpenConnection, Queued};
 
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +217,10 @@ table! {
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
     indexes_lost: Counter = Counter::default(), "weir_indexes_lost_total", Counter, [];
+    /// Judgments that count for a collection's relevance.
+    feedback_votes: Family<CollectionLabel, Gauge> = Family::default(), "weir_feedback_votes", Gauge, ["collection"];
+    /// The largest change of a relevance by judgments, negative if it falls; at most `search.feedback_shift_max`.
+    relevance_shift: Family<CollectionLabel, Gauge<f64, AtomicU64>> = Family::default(), "weir_relevance_shift", Gauge, ["collection"];
     /// Queries for the query log: written, failed (store error) or dropped (queue full).
     logged: Family<ResultLabel, Counter> = Family::default(), "weir_query_log_entries_total", Counter, ["result"];
     /// Feedback judgments processed for relevance: hit, or no_hit if a search for the query does not find the document.
@@ -233,6 +239,8 @@ table! {
     connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
     /// Connections that the gateway closed: the TLS handshake failed (handshake), no head in time (head_timeout), no request for too long (idle_timeout), a client that neither sent nor received (no_progress), a newer connection took its place (replaced), or too many of one client (peer_limit).
     connections_closed: Family<ReasonLabel, Counter> = Family::default(), "weir_connections_closed_total", Counter, ["reason"];
+    /// Panics, each of which is a defect to report: a request is answered with `internal`, other work is tried again or fails with the reason.
+    panics: Counter = Counter::default(), "weir_panics_total", Counter, [];
     /// Always 1; the labels are the version and the instruction set.
     build: Family<BuildLabels, Gauge> = Family::default(), "weir_build_info", Gauge, ["version", "isa"];
     /// Rows of the request log: written to the database, spilled to disk because the database was busy or down (they are written later), or dropped.
@@ -276,6 +284,10 @@ pub struct CollectionGauges {
     pub index_bytes: u64,
     /// Segments of the lexical index.
     pub index_segments: usize,
+    /// Judgments that count for relevance.
+    pub feedback_votes: u64,
+    /// The largest change of a relevance by judgments.
+    pub relevance_shift: f64,
 }
 
 /// 50 microseconds to 52 seconds, each bucket twice the one before.
@@ -427,7 +439,7 @@ impl Metrics {
         let wait = self.queue_wait.get_or_create_owned(&labels);
         let texts = to_i64(texts as u64);
         depth.inc_by(texts);
-        Queued { depth, wait, texts, since: Instant::now() }
+        Queued::of(depth, wait, texts)
     }
 
     /// Counts rows of the request log by result.
@@ -539,10 +551,15 @@ impl Metrics {
         self.connections_closed.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
     }
 
+    /// Counts a panic.
+    pub(crate) fn panicked(&self) {
+        self.panics.inc();
+    }
+
     /// Counts an open connection until the returned guard is dropped.
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
-        OpenConnection(self.connections.clone())
+        OpenConnection::of(self.connections.clone())
     }
 
     /// All metrics in the OpenMetrics text format, with current gauges.
@@ -555,10 +572,11 @@ impl Metrics {
         self.queue_tokens.set(to_i64(queued_tokens as u64));
         self.cache_bytes.set(to_i64(cache_bytes as u64));
         self.collections.set(to_i64(collections.len() as u64));
-        for family in [&self.documents, &self.chunks, &self.pending, &self.index_bytes, &self.index_segments]
-        {
+        let families = [&self.documents, &self.chunks, &self.pending, &self.index_bytes];
+        for family in families.into_iter().chain([&self.index_segments, &self.feedback_votes]) {
             family.clear(); // removes deleted collections
         }
+        self.relevance_shift.clear();
         for collection in collections {
             let labels = CollectionLabel { collection: collection.name.as_str().into() };
             self.documents.get_or_create(&labels).set(to_i64(collection.documents));
@@ -566,44 +584,14 @@ impl Metrics {
             self.pending.get_or_create(&labels).set(to_i64(collection.pending));
             self.index_bytes.get_or_create(&labels).set(to_i64(collection.index_bytes));
             self.index_segments.get_or_create(&labels).set(to_i64(collection.index_segments as u64));
+            self.feedback_votes.get_or_create(&labels).set(to_i64(collection.feedback_votes));
+            self.relevance_shift.get_or_create(&labels).set(collection.relevance_shift);
         }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
             let _ = writeln!(text, "# the metrics could not be written");
         }
         text
-    }
-}
-
-/// Counts texts as waiting until it is dropped.
-pub struct Queued {
-    depth: Gauge,
-    wait: Histogram,
-    texts: i64,
-    since: Instant,
-}
-
-impl Queued {
-    /// Ends the wait, records it and returns it.
-    pub fn finish(self) -> Duration {
-        let waited = self.since.elapsed();
-        self.wait.observe(waited.as_secs_f64());
-        waited
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        self.depth.dec_by(self.texts);
-    }
-}
-
-/// Counts a connection as open until it is dropped.
-pub struct OpenConnection(Gauge<i64, std::sync::atomic::AtomicI64>);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

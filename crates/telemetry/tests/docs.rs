@@ -89,6 +89,8 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
         pending: 3,
         index_bytes: 4,
         index_segments: 5,
+        feedback_votes: 6,
+        relevance_shift: 0.05,
     };
     let text = metrics.render(5, 0, &[gauges]);
     for row in TABLE {

@@ -149,6 +149,7 @@ async fn serve(
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
+    weir_telemetry::count_panics(&metrics);
     let requests = RequestLog::start(&config, metrics.clone())?;
     let llm = Llm::new(&config.llm, metrics.clone())?;
     let models = Models::load(&config, kernels, &metrics)?;

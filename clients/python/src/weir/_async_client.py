@@ -272,16 +272,34 @@ class AsyncWeir:
         return await self._call(calls.add_feedback({**fields, "grade": grade, "chunk": chunk}))
 
     async def list_feedback(
-        self, *, collection: str | None = None, limit: int | None = None, cursor: str | None = None
+        self,
+        *,
+        collection: str | None = None,
+        key: int | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
     ) -> types.Page[types.Feedback]:
-        """A page of judgments, newest first."""
-        return await self._call(calls.list_feedback(collection, limit, cursor))
+        """A page of judgments, newest first; of one API key, or of a time in unix seconds."""
+        return await self._call(calls.list_feedback(collection, key, since, until, limit, cursor))
 
     def iter_feedback(
         self, *, collection: str | None = None, page_size: int | None = None
     ) -> AsyncIterator[types.Feedback]:
         """All judgments, newest first."""
-        return self._items(lambda cursor: calls.list_feedback(collection, page_size, cursor))
+        return self._items(lambda cursor: calls.list_feedback(collection, limit=page_size, cursor=cursor))
+
+    async def delete_feedback(
+        self,
+        collection: str,
+        *,
+        key: int | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> types.FeedbackDeletion:
+        """Deletes judgments of one API key, or of a time; else all, and what searches have taught relevance."""
+        return await self._call(calls.delete_feedback(collection, key, since, until))
 
     async def list_queries(
         self,

@@ -104,9 +104,23 @@ def add_feedback(fields: Mapping[str, Any]) -> Call[types.Feedback]:
 
 
 def list_feedback(
-    collection: str | None = None, limit: int | None = None, cursor: str | None = None
+    collection: str | None = None,
+    key: int | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
 ) -> Call[types.Page[types.Feedback]]:
-    return Call(_get("/v1/feedback" + query(collection=collection, limit=limit, cursor=cursor)), _page(types.Feedback))
+    selected = query(collection=collection, key=key, since=since, until=until, limit=limit, cursor=cursor)
+    return Call(_get("/v1/feedback" + selected), _page(types.Feedback))
+
+
+def delete_feedback(
+    collection: str, key: int | None = None, since: float | None = None, until: float | None = None
+) -> Call[types.FeedbackDeletion]:
+    selected = query(collection=collection, key=key, since=since, until=until)
+    # a repetition would report only what the first one left
+    return Call(Request("DELETE", "/v1/feedback" + selected), _object(types.FeedbackDeletion), is_repeatable=False)
 
 
 def create_key(fields: Mapping[str, Any]) -> Call[types.NewApiKey]:

@@ -236,6 +236,17 @@ class RetrieverCounts:
 
 
 @dataclass(frozen=True)
+class ExplainLearned:
+    """What relevance has learned from judgments and searches."""
+
+    votes: int
+    callers: int
+    shift: float
+    cosine: float
+    drop: float
+
+
+@dataclass(frozen=True)
 class Explain:
     """How a search was executed."""
 
@@ -251,6 +262,7 @@ class Explain:
     rerank: Optional[ExplainRerank] = None
     selected_chunks: Optional[int] = None
     selectivity: Optional[float] = None
+    learned: Optional[ExplainLearned] = None
 
 
 @dataclass(frozen=True)
@@ -389,6 +401,15 @@ class Feedback:
     relevant: bool
     created_at: float
     chunk: Optional[int] = None
+    key: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class FeedbackDeletion:
+    """The reply of a deletion of judgments."""
+
+    deleted: int
+    reset: bool
 
 
 @dataclass(frozen=True)

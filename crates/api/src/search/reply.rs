@@ -185,6 +185,24 @@ pub struct Explain {
     pub candidates: RetrieverCounts,
     /// Number of the last operation that was applied to the searched index.
     pub reached: u64,
+    /// What the collection's relevance has learned.
+    #[serde(default)]
+    pub learned: ExplainLearned,
+}
+
+/// What a collection's relevance has learned from judgments and searches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainLearned {
+    /// Judgments that count.
+    pub votes: u64,
+    /// Callers who gave them, operators left out.
+    pub callers: u64,
+    /// The largest change of a relevance by judgments; at most `search.feedback_shift_max`, negative if it falls.
+    pub shift: f32,
+    /// Deviation of the mean cosine of searches from that of other collections.
+    pub cosine: f32,
+    /// Deviation of the mean drop of scores within the first ten results from that of other collections.
+    pub drop: f32,
 }
 
 /// The effective fusion.

@@ -13,7 +13,7 @@ mod search;
 pub use documents::DocumentsQuery;
 pub(crate) use jobs::{POLL_FIRST, POLL_MAX};
 pub use pages::{Pages, SearchPages};
-pub use quality::QueryLogOptions;
+pub use quality::{FeedbackOptions, QueryLogOptions};
 
 use std::time::Duration;
 

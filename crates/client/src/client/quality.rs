@@ -1,6 +1,6 @@
 //! Feedback and the query log.
 
-use weir_api::{FeedbackReply, FeedbackRequest, List, QueryReply, QueryReport};
+use weir_api::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, List, QueryReply, QueryReport};
 
 use super::collections::collection_path;
 use super::pages::{Listing, Pages};
@@ -18,6 +18,28 @@ pub struct QueryLogOptions {
     pub below: Option<f64>,
 }
 
+/// Which feedback is listed or deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FeedbackOptions {
+    /// Only that of this API key.
+    pub key: Option<i64>,
+    /// Only that of this time, in unix seconds, or later.
+    pub since: Option<f64>,
+    /// Only that before this time.
+    pub until: Option<f64>,
+}
+
+impl FeedbackOptions {
+    fn parameters(self, collection: &str) -> [(&'static str, Option<String>); 4] {
+        [
+            ("collection", Some(collection.to_owned())),
+            ("key", self.key.map(|key| key.to_string())),
+            ("since", self.since.map(|time| time.to_string())),
+            ("until", self.until.map(|time| time.to_string())),
+        ]
+    }
+}
+
 impl Client {
     /// Stores a judgment of a document as an answer to a query. It is not repeated when its reply is lost, because it could
     /// be stored twice.
@@ -33,6 +55,29 @@ impl Client {
         cursor: Option<&str>,
     ) -> Result<List<FeedbackReply>> {
         self.value(listing(collection, limit).page(cursor)).await
+    }
+
+    /// As [`Client::feedback`], only that which `options` name.
+    pub async fn selected_feedback(
+        &self,
+        collection: &str,
+        options: FeedbackOptions,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<List<FeedbackReply>> {
+        let page = [("limit", Some(limit.to_string())), ("cursor", cursor.map(str::to_owned))];
+        let parameters: Vec<_> = options.parameters(collection).into_iter().chain(page).collect();
+        self.value(Call::get(with_query("/v1/feedback".to_owned(), &parameters))).await
+    }
+
+    /// Deletes the feedback that `options` name; without any, all of it, and what searches have taught relevance.
+    pub async fn delete_feedback(
+        &self,
+        collection: &str,
+        options: FeedbackOptions,
+    ) -> Result<FeedbackDeleteReply> {
+        let path = with_query("/v1/feedback".to_owned(), &options.parameters(collection));
+        self.value(Call::delete(path)).await
     }
 
     /// All feedback to a collection, newest first, in pages of up to `limit`, 1 to 1,000.

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::sentence::{Pooling, Prompts, SentenceBertFile, SentenceTransformers};
 use super::{
-    CONFIG_FILES, SENTENCE_BERT_FILE, SIZE_MAX, TOKENS_MIN, dimensions, optional, read_optional, required,
+    CONFIG_FILES, HIDDEN_MAX, SENTENCE_BERT_FILE, SIZE_MAX, TOKENIZER_BYTES_MAX, TOKENS_MIN, dimensions,
+    optional, read_optional, required,
 };
 use crate::LoadError;
 
@@ -61,15 +62,15 @@ impl ExternalModelConfig {
     pub(crate) fn load(folder: &Path) -> Result<ExternalModelConfig, LoadError> {
         let path = folder.join("config.json");
         let file: File = required(&path)?;
-        if !(1..=SIZE_MAX).contains(&file.hidden_size) {
+        if !(1..=HIDDEN_MAX).contains(&file.hidden_size) {
             return Err(LoadError::Damaged { path, reason: "`hidden_size` is 0 or too large".to_owned() });
         }
         let sentence = SentenceTransformers::load(folder, file.hidden_size)?;
         let path = folder.join(SENTENCE_BERT_FILE);
         let limits: SentenceBertFile = optional(&path)?.unwrap_or_default();
         let max_tokens = limits.max_seq_length.unwrap_or(usize::MAX).min(file.positions());
-        if max_tokens < TOKENS_MIN {
-            let reason = format!("the limit of {max_tokens} tokens is too small for any text");
+        if !(TOKENS_MIN..=SIZE_MAX).contains(&max_tokens) {
+            let reason = format!("the limit of {max_tokens} tokens is too small for any text, or too large");
             return Err(LoadError::Damaged { path, reason });
         }
         let declared = [file.matryoshka_dimensions.as_slice(), &sentence.dimensions].concat();
@@ -98,7 +99,7 @@ pub(crate) fn fingerprint_of_files(
     let mut hasher = blake3::Hasher::new();
     hasher.update(engine.as_bytes());
     for name in CONFIG_FILES {
-        if let Some(bytes) = read_optional(&folder.join(name))? {
+        if let Some(bytes) = read_optional(&folder.join(name), TOKENIZER_BYTES_MAX)? {
             hasher.update(name.as_bytes()).update(&[0]).update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(&bytes);
         }

@@ -4,13 +4,15 @@ mod external;
 mod network;
 mod sentence;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 use crate::LoadError;
 pub(crate) use external::{ExternalModelConfig, fingerprint_of_files};
-pub(crate) use network::{Family, Network, SIZE_MAX};
+pub(crate) use network::{Family, HIDDEN_MAX, Network, SIZE_MAX};
 pub use sentence::{Pooling, Prompts};
 use sentence::{SentenceBertFile, SentenceTransformers};
 
@@ -86,17 +88,38 @@ fn required<T: DeserializeOwned>(path: &Path) -> Result<T, LoadError> {
 }
 
 fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, LoadError> {
-    let Some(bytes) = read_optional(path)? else { return Ok(None) };
+    let Some(bytes) = read_optional(path, CONFIG_BYTES_MAX)? else { return Ok(None) };
     serde_json::from_slice(&bytes)
         .map(Some)
         .map_err(|error| LoadError::Damaged { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// The bytes of a file; `None` when it does not exist.
-pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(LoadError::Unreadable { path: PathBuf::from(path), source }),
+/// Bytes of a `tokenizer.json`; the largest published ones have about 35 million.
+pub(crate) const TOKENIZER_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of another configuration file; real ones have a few thousand, and labels of a classifier some more.
+const CONFIG_BYTES_MAX: u64 = 4 << 20;
+
+/// The bytes of a regular file of at most `bytes_max`; `None` when it does not exist.
+pub(crate) fn read_optional(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, LoadError> {
+    let Some(file) = open_optional(path)? else { return Ok(None) };
+    let unreadable = |source| LoadError::Unreadable { path: PathBuf::from(path), source };
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > bytes_max {
+        let reason = format!("it has more than {bytes_max} bytes");
+        return Err(LoadError::Damaged { path: path.to_owned(), reason });
+    }
+    Ok(Some(bytes))
+}
+
+/// Opens a regular file; `None` when it does not exist. Opening a pipe would block.
+pub(crate) fn open_optional(path: &Path) -> Result<Option<File>, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: PathBuf::from(path), source };
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => File::open(path).map(Some).map_err(unreadable),
+        Ok(_) => Err(unreadable(io::Error::other("it is not a regular file"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(unreadable(source)),
     }
 }

@@ -80,6 +80,9 @@ const HEAD: &str = "ForSequenceClassification";
 /// The largest size in a configuration file; products of two cannot overflow.
 pub(crate) const SIZE_MAX: usize = 1 << 24;
 
+/// The largest `hidden_size`, four times that of the largest published transformers: every embedding has as many floats.
+pub(crate) const HIDDEN_MAX: usize = 1 << 16;
+
 impl Network {
     /// Reads and checks `config.json`.
     pub(super) fn load(path: &Path) -> Result<Network, LoadError> {
@@ -113,14 +116,6 @@ impl Network {
             return Err(LoadError::Damaged { path: path.to_owned(), reason });
         }
         Ok(network)
-    }
-
-    /// A lower bound of the number of weights: word embeddings and the matrices of the layers.
-    pub(crate) fn weights_min(&self) -> u128 {
-        let [words, layers, hidden, wide] =
-            [self.vocab_size, self.num_hidden_layers, self.hidden_size, self.intermediate_size]
-                .map(|size| size as u128);
-        words * hidden + layers * (4 * hidden * hidden + 2 * hidden * wide)
     }
 
     /// The first used row of the position table.
@@ -173,11 +168,17 @@ impl File {
             self.vocab_size,
         ];
         if sizes.iter().any(|size| *size == 0 || *size > SIZE_MAX)
+            || self.hidden_size > HIDDEN_MAX
             || !self.hidden_size.is_multiple_of(self.num_attention_heads)
         {
             let reason =
                 "a size is 0 or too large, or `hidden_size` is not a multiple of `num_attention_heads`"
                     .to_owned();
+            return Err(LoadError::Damaged { path: path.to_owned(), reason });
+        }
+        let epsilon = self.layer_norm_eps.unwrap_or(LAYER_NORM_EPS);
+        if !(epsilon.is_normal() && epsilon > 0.0 && epsilon <= 1.0) {
+            let reason = format!("`layer_norm_eps` is {epsilon:e}, not a number above 0 and up to 1");
             return Err(LoadError::Damaged { path: path.to_owned(), reason });
         }
         Ok(())

@@ -3,16 +3,20 @@
 //! Plain ASCII text with a WordPiece vocabulary takes the fast path [`wordpiece`], about fifty times faster. All other texts and
 //! tokenizers use the `tokenizers` crate, the reference implementation. Both return the same ids.
 
+mod charsmap;
+mod limits;
 mod pair;
 mod spans;
+mod trial;
 mod wordpiece;
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::LoadError;
-use crate::config::{SENTENCE_BERT_FILE, read_optional};
+use crate::config::{SENTENCE_BERT_FILE, TOKENIZER_BYTES_MAX, read_optional};
 pub use pair::EncodedPair;
 use pair::Template;
 use wordpiece::WordPiece;
@@ -55,6 +59,13 @@ struct Reference {
 
 impl Reference {
     fn read(json: &[u8]) -> Result<Reference, String> {
+        limits::check(json)?;
+        // the crate panics on some damaged files
+        catch_unwind(AssertUnwindSafe(|| Reference::parse(json)))
+            .unwrap_or_else(|_| Err("it can't be parsed, which the log shows as a panic".to_owned()))
+    }
+
+    fn parse(json: &[u8]) -> Result<Reference, String> {
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|error| error.to_string())?;
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         tokenizer.with_padding(None);
@@ -68,7 +79,8 @@ impl Tokenizer {
     /// Loads `tokenizer.json`. `max_tokens` includes special tokens; ids must be below `vocabulary`.
     pub(crate) fn load(path: &Path, max_tokens: usize, vocabulary: usize) -> Result<Tokenizer, LoadError> {
         let damaged = |reason: String| LoadError::Damaged { path: path.to_owned(), reason };
-        let json = read_optional(path)?.ok_or_else(|| LoadError::Missing { path: path.to_owned() })?;
+        let json = read_optional(path, TOKENIZER_BYTES_MAX)?
+            .ok_or_else(|| LoadError::Missing { path: path.to_owned() })?;
         let tokenizer = Tokenizer::from_json(json, max_tokens).map_err(damaged)?;
         let largest = tokenizer.largest_id();
         if largest as usize >= vocabulary {

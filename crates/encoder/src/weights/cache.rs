@@ -14,15 +14,17 @@ use weir_kernels::{AlignedVec, Kernels};
 use weir_mapped::ImmutableFile;
 
 use super::layout::{ALIGNMENT, Layout};
+use super::names::Names;
 use super::pack::pack;
+use super::source::Source;
 use super::{Block, Weights};
-use crate::config::{CONFIG_FILES, Network, read_optional};
-use crate::{LoadError, Precision};
+use crate::config::{CONFIG_FILES, ModelConfig, TOKENIZER_BYTES_MAX, read_optional};
+use crate::{LoadError, Precision, forward};
 
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
-/// Incremented with every change of the layout of weights or their quantization.
-const VERSION: u32 = 3;
+/// Incremented with every change of the layout of weights, their quantization, or the checks of a model that precede the file.
+const VERSION: u32 = 4;
 
 /// Incremented with every change of the quantization of weights or activations, which changes embeddings.
 const QUANTIZATION: u32 = 2;
@@ -34,17 +36,33 @@ const _: () = assert!(
     "weights have the same alignment in the file as in memory"
 );
 
-const WEIGHTS_FILE: &str = "model.safetensors";
+pub(crate) const WEIGHTS_FILE: &str = "model.safetensors";
 
-/// Bytes of a weight in the smallest number format of checkpoints.
-const WEIGHT_BYTES_MIN: u64 = 2;
+/// Bytes for each weight of a tensor while it is packed: as it is in the file, as a float, and packed.
+const PACKING_BYTES: u128 = 12;
 
 /// Weights, and the hash of the precision and all files that affect embeddings.
 pub(crate) struct Loaded {
     pub(crate) weights: Weights,
     pub(crate) fingerprint: String,
-    /// The error of writing the cache file, if there was one.
-    pub(crate) cache_error: Option<io::Error>,
+    /// Whether they come from the checkpoint, and the model was not tried out before.
+    pub(crate) is_new: bool,
+    /// Where they are to be kept once the model is tried out.
+    pub(crate) cache_file: Option<CacheFile>,
+}
+
+/// A cache file to be written.
+pub(crate) struct CacheFile {
+    path: PathBuf,
+    header: Header,
+}
+
+impl CacheFile {
+    pub(super) fn write(self, block: &AlignedVec<u8>) -> io::Result<Block> {
+        let header = Header { crc32: crc32fast::hash(block), ..self.header };
+        let file = write(&self.path, &header, block)?;
+        Ok(Block::Mapped { file, start: HEADER_BYTES })
+    }
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -66,26 +84,33 @@ struct FileStamp {
     file: Option<(u64, u128)>,
 }
 
-/// Loads the weights of the model in `folder` from the cache folder, or packs them and writes them there.
+/// Loads the weights of the model in `folder` from the cache folder, or packs them. Refuses models that need more than `bytes_max` bytes
+/// before it allocates them.
 pub(crate) fn load(
     folder: &Path,
-    config: &Network,
+    config: &ModelConfig,
     precision: Precision,
     kernels: &Kernels,
     cache: Option<&Path>,
+    bytes_max: u64,
 ) -> Result<Loaded, LoadError> {
+    let network = &config.network;
     let path = folder.join(WEIGHTS_FILE);
-    if !path.exists() {
-        return Err(LoadError::Missing { path });
+    let source = Source::open(&path, Names::of(network.family).prefix)?;
+    let sizes = source.check(network)?;
+    let too_large = |needed| LoadError::TooLarge { folder: folder.to_owned(), needed, limit: bytes_max };
+    let weights_min = sizes.weights * precision.bytes() as u128;
+    if weights_min > u128::from(bytes_max) {
+        return Err(too_large(weights_min));
+    }
+    let layout = Layout::new(network, precision, kernels);
+    let working = forward::working_bytes(config, precision, kernels, config.max_tokens);
+    let needed = (layout.len + working) as u128 + sizes.largest * PACKING_BYTES;
+    if needed > u128::from(bytes_max) {
+        return Err(too_large(needed));
     }
     let unreadable = |source| LoadError::Unreadable { path: path.clone(), source };
     let sources = file_stamps(folder).map_err(unreadable)?;
-    let checkpoint_bytes = path.metadata().map_err(unreadable)?.len();
-    if config.weights_min() > u128::from(checkpoint_bytes / WEIGHT_BYTES_MIN) {
-        let reason = format!("it has {checkpoint_bytes} bytes, too few for the sizes in config.json");
-        return Err(LoadError::Damaged { path, reason });
-    }
-    let layout = Layout::new(config, precision, kernels);
     let cached = cache.map(|cache| cache_path(cache, folder, precision, kernels));
     if let Some((file, header)) = cached.as_deref().and_then(open)
         && header.sources == sources
@@ -93,26 +118,22 @@ pub(crate) fn load(
         && (header.precision.as_str(), header.isa.as_str()) == (precision.name(), kernels.isa.name())
     {
         let weights = Weights { layout, block: Block::Mapped { file, start: HEADER_BYTES } };
-        return Ok(Loaded { weights, fingerprint: header.fingerprint, cache_error: None });
+        return Ok(Loaded { weights, fingerprint: header.fingerprint, is_new: false, cache_file: None });
     }
     let fingerprint = fingerprint(folder, precision, &path)?;
-    let block = pack(&path, config, &layout)?;
-    let header = |crc32| Header {
+    let block = pack(&source, network, &layout)?;
+    let header = Header {
         version: VERSION,
         precision: precision.name().to_owned(),
         isa: kernels.isa.name().to_owned(),
         sources,
         fingerprint: fingerprint.clone(),
         len: layout.len,
-        crc32,
+        crc32: 0,
     };
-    let written = cached.map(|cached| write(&cached, header, &block));
-    let (block, cache_error) = match written {
-        None => (Block::Owned(block), None),
-        Some(Ok(file)) => (Block::Mapped { file, start: HEADER_BYTES }, None),
-        Some(Err(error)) => (Block::Owned(block), Some(error)),
-    };
-    Ok(Loaded { weights: Weights { layout, block }, fingerprint, cache_error })
+    let cache_file = cached.map(|path| CacheFile { path, header });
+    let weights = Weights { layout, block: Block::Owned(block) };
+    Ok(Loaded { weights, fingerprint, is_new: true, cache_file })
 }
 
 /// The path of the cache file: one for each folder, precision and instruction set.
@@ -151,13 +172,9 @@ fn open(path: &Path) -> Option<(ImmutableFile, Header)> {
 }
 
 /// Writes the file, and maps it.
-fn write(
-    path: &Path,
-    header: impl FnOnce(u32) -> Header,
-    block: &AlignedVec<u8>,
-) -> io::Result<ImmutableFile> {
+fn write(path: &Path, header: &Header, block: &AlignedVec<u8>) -> io::Result<ImmutableFile> {
     let mut head = MAGIC.to_vec();
-    head.extend(serde_json::to_vec(&header(crc32fast::hash(block)))?);
+    head.extend(serde_json::to_vec(header)?);
     if head.len() > HEADER_BYTES {
         return Err(io::Error::other("the paths of the model's files are too long for the header"));
     }
@@ -175,7 +192,7 @@ fn fingerprint(folder: &Path, precision: Precision, checkpoint: &Path) -> Result
         frame(hasher, name, bytes.len() as u64).update(bytes);
     };
     for name in CONFIG_FILES {
-        if let Some(bytes) = read_optional(&folder.join(name))? {
+        if let Some(bytes) = read_optional(&folder.join(name), TOKENIZER_BYTES_MAX)? {
             add(&mut hasher, name, &bytes);
         }
     }

@@ -5,6 +5,7 @@ mod layout;
 mod names;
 mod pack;
 mod source;
+mod tensors;
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use weir_kernels::{AlignedVec, Int8Matrix, Panels, view};
 use weir_mapped::ImmutableFile;
 
 use crate::Precision;
-pub(crate) use cache::load;
+pub(crate) use cache::{CacheFile, WEIGHTS_FILE, load};
 pub(crate) use layout::{Dense, Layer, Layout, Linear, Norm};
 
 /// Packed weights. The [`Layout`] has the position of each in the block.
@@ -91,6 +92,14 @@ impl Weights {
                 row.iter_mut().zip(word).for_each(|(x, word)| *x += scale * f32::from(*word));
             }
         }
+    }
+
+    /// Writes packed weights to the cache file and maps it, so that processes share the memory.
+    pub(crate) fn save(&mut self, cache_file: CacheFile) -> std::io::Result<()> {
+        if let Block::Owned(block) = &self.block {
+            self.block = cache_file.write(block)?;
+        }
+        Ok(())
     }
 
     /// Bytes of packed weights.

@@ -1,7 +1,6 @@
 //! Packs the tensors of a checkpoint into the block.
 
 use std::ops::Range;
-use std::path::Path;
 
 use weir_kernels::{AlignedVec, QuantizedWeight, f32_to_bf16};
 
@@ -11,16 +10,15 @@ use super::source::{LinearTensors, Source};
 use crate::config::Network;
 use crate::{LoadError, Precision};
 
-/// Packs all weights of the checkpoint `path` according to `layout`.
-pub(super) fn pack(path: &Path, config: &Network, layout: &Layout) -> Result<AlignedVec<u8>, LoadError> {
+/// Packs all weights of a checkpoint according to `layout`.
+pub(super) fn pack(source: &Source, config: &Network, layout: &Layout) -> Result<AlignedVec<u8>, LoadError> {
     let names = Names::of(config.family);
-    let source = Source::open(path, names.prefix)?;
     let mut packer = Packer { layout, block: AlignedVec::zeroed(layout.len) };
     let (hidden, wide) = (config.hidden_size, config.intermediate_size);
 
     packer.words(&source.get("embeddings.word_embeddings.weight", &[config.vocab_size, hidden])?, hidden);
-    packer.positions_and_types(&source, config)?;
-    packer.norm(&layout.embedding_norm, &source, "embeddings.LayerNorm", hidden)?;
+    packer.positions_and_types(source, config)?;
+    packer.norm(&layout.embedding_norm, source, "embeddings.LayerNorm", hidden)?;
     for (i, layer) in layout.layers.iter().enumerate() {
         let name = |of: &str| format!("{}.{i}.{of}", names.layers);
         let linear = |of, outputs, inputs| source.linear(&name(of), outputs, inputs);
@@ -29,12 +27,12 @@ pub(super) fn pack(path: &Path, config: &Network, layout: &Layout) -> Result<Ali
         packer.linear(&layer.attention_out, &linear(names.attention_out, hidden, hidden)?);
         packer.linear(&layer.up, &linear(names.up, wide, hidden)?);
         packer.linear(&layer.down, &linear(names.down, hidden, wide)?);
-        packer.norm(&layer.attention_norm, &source, &name(names.attention_norm), hidden)?;
-        packer.norm(&layer.ffn_norm, &source, &name(names.ffn_norm), hidden)?;
+        packer.norm(&layer.attention_norm, source, &name(names.attention_norm), hidden)?;
+        packer.norm(&layer.ffn_norm, source, &name(names.ffn_norm), hidden)?;
     }
     if let Some(head) = &layout.head {
-        packer.dense(&head.dense, &source, names.head_dense)?;
-        packer.dense(&head.out, &source, names.head_out)?;
+        packer.dense(&head.dense, source, names.head_dense)?;
+        packer.dense(&head.out, source, names.head_out)?;
     }
     Ok(packer.block)
 }

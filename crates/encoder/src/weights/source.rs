@@ -6,7 +6,24 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
+use super::tensors::{self, Tensor};
 use crate::LoadError;
+use crate::config::{Network, open_optional};
+
+/// Bytes of a header; it has about a hundred for each tensor.
+const HEADER_BYTES_MAX: u64 = 16 << 20;
+
+/// The largest number in half precision. Products of larger weights could overflow, and with them the embeddings.
+const WEIGHT_MAX: f32 = 65504.0;
+
+/// The numbers of weights in a checkpoint.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Of all tensors of the network.
+    pub(super) weights: u128,
+    /// Of its largest tensor.
+    pub(super) largest: u128,
+}
 
 /// A safetensors file. Tensors are read one at a time: mapping the file would be unsound, since other programs may overwrite it.
 /// Checks names and shapes, converts to f32.
@@ -26,11 +43,17 @@ impl Source {
         let path = path.to_owned();
         let unreadable = |source| LoadError::Unreadable { path: path.clone(), source };
         let damaged = |reason: String| LoadError::Damaged { path: path.clone(), reason };
-        let mut file = File::open(&path).map_err(unreadable)?;
+        let mut file = open_optional(&path)?.ok_or_else(|| LoadError::Missing { path: path.clone() })?;
         let len = file.metadata().map_err(unreadable)?.len();
         let (mut header_len, mut header) = ([0; 8], Vec::new());
         file.read_exact(&mut header_len).map_err(|error| damaged(error.to_string()))?;
-        (&file).take(u64::from_le_bytes(header_len)).read_to_end(&mut header).map_err(unreadable)?;
+        let announced = u64::from_le_bytes(header_len);
+        if announced > HEADER_BYTES_MAX {
+            return Err(damaged(format!(
+                "its header has {announced} bytes; the limit is {HEADER_BYTES_MAX}"
+            )));
+        }
+        (&file).take(announced).read_to_end(&mut header).map_err(unreadable)?;
         let tensors: Metadata =
             serde_json::from_slice(&header).map_err(|error| damaged(error.to_string()))?;
         let start = (header_len.len() + header.len()) as u64;
@@ -38,6 +61,27 @@ impl Source {
             return Err(damaged(format!("its length of {len} bytes does not match its header")));
         }
         Ok(Source { path, file, start, tensors, prefix })
+    }
+
+    /// Checks name and shape of every tensor of `network`, before anything of that size is allocated.
+    pub(super) fn check(&self, network: &Network) -> Result<Sizes, LoadError> {
+        let mut sizes = Sizes { weights: 0, largest: 0 };
+        for Tensor { name, shape } in tensors::of(network) {
+            self.expect(&name, &shape)?;
+            let weights: u128 = shape.iter().map(|size| *size as u128).product();
+            sizes.weights += weights;
+            sizes.largest = sizes.largest.max(weights);
+        }
+        Ok(sizes)
+    }
+
+    /// The tensor of that name, if it has that shape.
+    fn expect(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, LoadError> {
+        let info = self.info(name)?;
+        if info.shape != shape {
+            return Err(self.damaged(format!("tensor `{name}` has shape {:?}, not {shape:?}", info.shape)));
+        }
+        Ok(info)
     }
 
     fn damaged(&self, reason: String) -> LoadError {
@@ -57,17 +101,20 @@ impl Source {
     }
 
     pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
-        let info = self.info(name)?;
-        if info.shape != shape {
-            return Err(self.damaged(format!("tensor `{name}` has shape {:?}, not {shape:?}", info.shape)));
-        }
+        let info = self.expect(name, shape)?;
         let (begin, end) = info.data_offsets;
         let mut bytes = vec![0; end - begin];
         (&self.file)
             .seek(SeekFrom::Start(self.start + begin as u64))
             .and_then(|_| (&self.file).read_exact(&mut bytes))
             .map_err(|source| LoadError::Unreadable { path: self.path.clone(), source })?;
-        self.floats(name, info.dtype, &bytes)
+        let floats = self.floats(name, info.dtype, &bytes)?;
+        match floats.iter().find(|x| !x.is_finite() || x.abs() > WEIGHT_MAX) {
+            Some(x) => Err(self.damaged(format!(
+                "tensor `{name}` has the weight {x}; weights are numbers from -{WEIGHT_MAX} to {WEIGHT_MAX}"
+            ))),
+            None => Ok(floats),
+        }
     }
 
     fn floats(&self, name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, LoadError> {

@@ -47,7 +47,7 @@ pub(crate) use head::{Head, sync_folder};
 pub(crate) use ranking::fibonacci_hash;
 
 use crate::on_demand::Summary;
-use crate::relevance::{Calibration, JudgedHit};
+use crate::relevance::LearnedRelevance;
 use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument, Result};
 use batch::Batch;
 use codes::SavedCodes;
@@ -56,7 +56,7 @@ use files::MappedFiles;
 use lexical::{LexicalView, Merge};
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
-use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics};
+use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics, RecentQueries};
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
@@ -74,7 +74,9 @@ struct Inner {
     snapshot: ArcSwap<Snapshot>,
     /// Statistics of the embeddings; fitted again when the index has doubled.
     fitted: ArcSwap<FittedStatistics>,
-    calibration: ArcSwap<Calibration>,
+    learned: ArcSwap<LearnedRelevance>,
+    /// Locked briefly.
+    recent_queries: Mutex<RecentQueries>,
     /// Locked briefly.
     baseline: Mutex<BaselineFile>,
     /// Locked while the baseline is written to its file.
@@ -110,7 +112,8 @@ impl Embedded {
             folder: folder.to_owned(),
             settings,
             fitted: ArcSwap::from_pointee(fitted),
-            calibration: ArcSwap::from_pointee(Calibration::default()),
+            learned: ArcSwap::from_pointee(LearnedRelevance::default()),
+            recent_queries: Mutex::default(),
             baseline: Mutex::new(BaselineFile::read(folder)),
             baseline_writer: Mutex::default(),
             saved_codes: Mutex::new(loaded.saved_codes),
@@ -160,15 +163,9 @@ impl Embedded {
         Ok(true)
     }
 
-    /// See [`crate::Engine::refine_relevance`].
-    pub fn refine_relevance(&self, feedback: &[JudgedHit]) -> Calibration {
-        let refined = Calibration::refined(feedback);
-        self.set_calibration(refined);
-        refined
-    }
-
-    pub(crate) fn set_calibration(&self, calibration: Calibration) {
-        self.inner.calibration.store(Arc::new(calibration));
+    /// See [`crate::Engine::set_learned_relevance`].
+    pub fn set_learned_relevance(&self, learned: Arc<LearnedRelevance>) {
+        self.inner.learned.store(learned);
     }
 
     /// What the folder holds, by its head alone; `None` if opening would not find it usable.
@@ -479,6 +476,7 @@ mod tests {
                     mode: crate::RetrievalMode::Lexical,
                     existing: visible,
                     is_unfinished: false,
+                    expanded_terms_max: 64,
                     settings: &crate::LexicalSettings::default(),
                     select: &|_| unreachable!(),
                     text_of: &|_| unreachable!(),

@@ -1,6 +1,8 @@
 //! Relevance in the embedded engine: statistics fitted to its rows, the score baseline and its file, the model of one search.
 
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::lexical::LexicalQuery;
 use super::ranking::BestChunk;
@@ -8,7 +10,7 @@ use super::search::scored;
 use super::snapshot::Snapshot;
 use super::{Embedded, Inner, lock};
 use crate::relevance::{
-    Calibration, CorpusStatistics, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
+    CorpusStatistics, LearnedRelevance, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
 };
 use crate::{IndexError, IndexQuery, Result, RetrievalMode};
 
@@ -73,7 +75,45 @@ impl BaselineFile {
     }
 }
 
+/// Queries that are remembered, so that one that is repeated teaches nothing more.
+const RECENT_QUERIES_MAX: usize = 4096;
+
+/// Hashes of the last queries that the baseline was updated with.
+#[derive(Debug, Default)]
+pub(crate) struct RecentQueries {
+    known: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl RecentQueries {
+    /// Whether the query is not among the last ones; adds it.
+    pub(crate) fn insert(&mut self, query: u64) -> bool {
+        if !self.known.insert(query) {
+            return false;
+        }
+        self.order.push_back(query);
+        if self.order.len() > RECENT_QUERIES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
 impl Embedded {
+    /// The deviations of the score baseline from its priors.
+    pub(crate) fn baseline_deviation(&self) -> (f32, f32) {
+        lock(&self.inner.baseline).baseline.deviation_from_prior()
+    }
+
+    /// See [`crate::Engine::reset_baseline`].
+    pub fn reset_baseline(&self) -> Result<()> {
+        *lock(&self.inner.recent_queries) = RecentQueries::default();
+        lock(&self.inner.baseline).baseline = ScoreBaseline::default();
+        self.save_baseline()
+    }
+
     /// Whether the caller has to call [`save_baseline`](Self::save_baseline): the baseline differs noticeably from the file, and
     /// no other caller has been told so. Frequent at first, rare later.
     pub(crate) fn claim_baseline_save(&self) -> bool {
@@ -108,7 +148,7 @@ impl Embedded {
 pub(crate) struct RelevanceModel {
     topicality: f32,
     baseline: ScoreBaseline,
-    pub(crate) calibration: Calibration,
+    pub(crate) learned: Arc<LearnedRelevance>,
 }
 
 impl RelevanceModel {
@@ -117,7 +157,7 @@ impl RelevanceModel {
         let topicality = embedding.zip(fitted.statistics.as_ref());
         RelevanceModel {
             topicality: topicality.map_or(0.0, |(embedding, statistics)| statistics.topicality(embedding)),
-            calibration: **inner.calibration.load(),
+            learned: inner.learned.load_full(),
             baseline: lock(&inner.baseline).baseline,
         }
     }
@@ -150,9 +190,11 @@ impl RelevanceModel {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use weir_policy::Caller;
 
-    use super::{FILE, ScoreBaseline};
+    use super::{FILE, LearnedRelevance, ScoreBaseline};
     use crate::embedded::Embedded;
     use crate::query::Query;
     use crate::{
@@ -266,10 +308,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let before = search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].clone();
-        let said = crate::relevance::JudgedHit { features: before.features.unwrap(), is_relevant: true };
-        engine.refine_relevance(&[said; 100]);
+        let voter = crate::relevance::Voter::Operator;
+        let features = before.features.unwrap();
+        let said = crate::relevance::JudgedHit { features, is_relevant: true, weight: 1.0, voter };
+        engine.set_learned_relevance(Arc::new(LearnedRelevance::of(&[said; 100], 1.0)));
         assert!(search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].relevance.unwrap() > 0.9);
-        engine.refine_relevance(&[]);
+        engine.set_learned_relevance(Arc::default());
         assert_eq!(search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].relevance, before.relevance);
     }
 
@@ -328,6 +372,7 @@ mod tests {
         let request = request("stone number 5", [1.0, 0.0], RetrievalMode::Hybrid);
         let updates_baseline = |change: fn(&mut IndexQuery)| {
             let before = baseline(&engine);
+            *super::lock(&engine.inner.recent_queries) = super::RecentQueries::default();
             let mut request = request.clone();
             change(&mut request);
             engine.search(&Caller::system(), &request).unwrap();
@@ -347,6 +392,34 @@ mod tests {
         assert!(engine.features(&Caller::system(), &request, "5").unwrap().is_some());
         assert!(engine.recall(&Caller::system(), &request).unwrap().is_some());
         assert_eq!(baseline(&engine), before, "what repeats a search");
+    }
+
+    #[test]
+    fn a_repeated_search_updates_the_baseline_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path(), 64);
+        let updates_baseline = |text: &str, mode| {
+            let before = baseline(&engine);
+            engine.search(&Caller::system(), &request(text, [1.0, 0.0], mode)).unwrap();
+            baseline(&engine) != before
+        };
+        assert!(updates_baseline("stone number 5", RetrievalMode::Hybrid));
+        assert!(!updates_baseline("stone number 5", RetrievalMode::Hybrid));
+        assert!(updates_baseline("stone number 5", RetrievalMode::Lexical));
+        assert!(updates_baseline("stone number 6", RetrievalMode::Hybrid));
+        assert!(!updates_baseline("stone number 5", RetrievalMode::Hybrid));
+        engine.reset_baseline().unwrap();
+        assert_eq!(baseline(&engine), ScoreBaseline::default());
+        assert!(updates_baseline("stone number 5", RetrievalMode::Hybrid));
+    }
+
+    #[test]
+    fn queries_are_forgotten_after_many_others() {
+        let mut recent = super::RecentQueries::default();
+        assert!(recent.insert(0) && !recent.insert(0));
+        assert!((1..=super::RECENT_QUERIES_MAX as u64).all(|query| recent.insert(query)));
+        assert!(recent.insert(0), "it is the oldest no more");
+        assert_eq!(recent.known.len(), super::RECENT_QUERIES_MAX);
     }
 
     #[test]

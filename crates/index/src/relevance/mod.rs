@@ -7,15 +7,17 @@
 //! collection: [`ScoreBaseline`] estimates it from searches, also without labels.
 //!
 //! The coefficients were fitted by `scripts/relevance.py` on the development sets; `docs/relevance.md` has the measured quality.
-//! [`Calibration::refined`] adapts them to users' judgments.
+//! [`LearnedRelevance`] adapts them to users' judgments.
 
 mod baseline;
+mod learned;
 
 use serde::{Deserialize, Serialize};
 
 use crate::RetrievalMode;
 use crate::fusion::ScoredDocument;
 pub use baseline::{ScoreBaseline, ScoreProfile};
+pub use learned::{LearnedRelevance, LearnedSummary, Voter};
 
 /// Maximum number of chunks in the sample for [`CorpusStatistics`].
 pub const SAMPLE_CHUNKS_MAX: usize = 512;
@@ -111,6 +113,13 @@ pub struct HitFeatures {
     /// [`ScoreBaseline::deviation_from_prior`] of the collection at the time of the search.
     #[serde(default, rename = "usual")]
     pub baseline: (f32, f32),
+}
+
+impl HitFeatures {
+    /// Log-odds that the hit answers its query, before anything is learned from judgments.
+    fn log_odds(&self) -> f32 {
+        Curve::of(self.mode).log_odds(self)
+    }
 }
 
 impl QueryFeatures {
@@ -280,12 +289,16 @@ impl Default for Calibration {
 }
 
 /// A user's judgment of a hit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JudgedHit {
     /// The hit's features when it was shown.
     pub features: HitFeatures,
     /// Whether it answered the query.
     pub is_relevant: bool,
+    /// From 0 to 1: the older, the less.
+    pub weight: f32,
+    /// Who judged.
+    pub voter: Voter,
 }
 
 /// Prior standard deviations of shift and slope between collections, from fits that left one development set out.
@@ -300,23 +313,27 @@ const STEP_MAX: f64 = 1.0;
 impl Calibration {
     /// The probability, from 0 to 1, that the hit answers the query.
     pub fn relevance(&self, features: &HitFeatures) -> f32 {
-        let relevance = sigmoid(self.shift + self.slope * Curve::of(features.mode).log_odds(features));
-        if relevance.is_finite() { relevance } else { 0.0 }
+        let log_odds = features.log_odds();
+        if log_odds.is_finite() { self.probability(log_odds) } else { 0.0 }
+    }
+
+    fn probability(&self, log_odds: f32) -> f32 {
+        sigmoid(self.shift + self.slope * log_odds)
     }
 
     /// The maximum a posteriori calibration for the newest [`FEEDBACK_MAX`] judgments: Platt scaling with a Gaussian prior around
     /// the fitted curves, by Newton's method. Without judgments, the default.
     pub fn refined(feedback: &[JudgedHit]) -> Calibration {
         let last = &feedback[feedback.len().saturating_sub(FEEDBACK_MAX)..];
-        let pairs: Vec<(f64, f64)> = last
-            .iter()
-            .map(|one| (Curve::of(one.features.mode).log_odds(&one.features), one.is_relevant))
-            .filter(|(log_odds, _)| log_odds.is_finite())
-            .map(|(log_odds, is_relevant)| (log_odds.into(), f64::from(u8::from(is_relevant))))
-            .collect();
+        let judged = |one: &JudgedHit| Judged {
+            log_odds: one.features.log_odds().into(),
+            is_relevant: f64::from(u8::from(one.is_relevant)),
+            weight: one.weight.clamp(0.0, 1.0).into(),
+        };
+        let judged: Vec<Judged> = last.iter().map(judged).filter(|one| one.log_odds.is_finite()).collect();
         let (mut shift, mut slope) = (0.0, 1.0);
         for _ in 0..STEPS_MAX {
-            let (by_shift, by_slope) = newton_step(&pairs, shift, slope);
+            let (by_shift, by_slope) = newton_step(&judged, shift, slope);
             shift -= by_shift;
             slope -= by_slope;
             if by_shift.abs() + by_slope.abs() < 1e-9 {
@@ -327,15 +344,23 @@ impl Calibration {
     }
 }
 
+/// A judgment as numbers.
+struct Judged {
+    log_odds: f64,
+    /// 1 or 0.
+    is_relevant: f64,
+    weight: f64,
+}
+
 /// One step of Newton's method, to be subtracted from shift and slope: the inverse Hessian of the negative log posterior times
 /// its gradient. The slope is kept in its range; the shift is then optimised for the bounded slope.
-fn newton_step(pairs: &[(f64, f64)], shift: f64, slope: f64) -> (f64, f64) {
+fn newton_step(judged: &[Judged], shift: f64, slope: f64) -> (f64, f64) {
     let (shift_weight, slope_weight) = (PRIOR_SPREAD.0.powi(-2), PRIOR_SPREAD.1.powi(-2));
     let (mut to_shift, mut to_slope) = (shift * shift_weight, (slope - 1.0) * slope_weight);
     let (mut shift_twice, mut both, mut slope_twice) = (shift_weight, 0.0, slope_weight);
-    for &(log_odds, is_relevant) in pairs {
+    for &Judged { log_odds, is_relevant, weight } in judged {
         let expected = 1.0 / (1.0 + (-shift - slope * log_odds).exp());
-        let (error, weight) = (expected - is_relevant, expected * (1.0 - expected));
+        let (error, weight) = (weight * (expected - is_relevant), weight * expected * (1.0 - expected));
         to_shift += error;
         to_slope += error * log_odds;
         shift_twice += weight;
@@ -513,11 +538,13 @@ mod tests {
         assert_eq!(CorpusStatistics::fit(&sample[..31]), None);
     }
 
+    fn judged(features: HitFeatures, is_relevant: bool) -> JudgedHit {
+        JudgedHit { features, is_relevant, weight: 1.0, voter: Voter::Operator }
+    }
+
     fn feedback(count: usize, relevant_of_ten: usize) -> Vec<JudgedHit> {
         let features = FEATURES;
-        (0..count)
-            .map(|index| JudgedHit { features, is_relevant: index * 7 % 10 < relevant_of_ten })
-            .collect()
+        (0..count).map(|index| judged(features, index * 7 % 10 < relevant_of_ten)).collect()
     }
 
     #[test]
@@ -537,7 +564,7 @@ mod tests {
     #[test]
     fn feedback_on_improbable_hits_counts() {
         let features = HitFeatures { nearness: 0.0, ..FEATURES };
-        let judged = vec![JudgedHit { features, is_relevant: true }; FEEDBACK_MAX];
+        let judged = vec![judged(features, true); FEEDBACK_MAX];
         assert!(Calibration::default().relevance(&features) < 1e-4);
         assert!(Calibration::refined(&judged).relevance(&features) > 0.9);
     }
@@ -546,7 +573,6 @@ mod tests {
     fn contrary_feedback_does_not_reverse_the_order() {
         let high = FEATURES;
         let low = HitFeatures { gap: 1.0, ..high };
-        let judged = |features, is_relevant| JudgedHit { features, is_relevant };
         let contrary: Vec<JudgedHit> = (0..20_000)
             .map(|index| if index % 2 == 0 { judged(high, false) } else { judged(low, true) })
             .collect();

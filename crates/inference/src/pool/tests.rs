@@ -12,7 +12,7 @@ fn model() -> Arc<Model> {
 
 fn settings() -> Settings {
     let metrics = Metrics::new("none");
-    Settings { lane: Lane::Interactive, threads: 2, initial_rate: 4000.0, metrics }
+    Settings { lane: Lane::Interactive, threads: 2, initial_rate: 4000.0, is_calibrated: false, metrics }
 }
 
 /// The state of a pool whose only thread has ended.

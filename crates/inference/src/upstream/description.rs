@@ -74,6 +74,9 @@ fn read(body: &[u8]) -> Result<Described, String> {
     let limit = reply.max_input_tokens.unwrap_or(usize::MAX);
     let tokenizer =
         json.map(|json| Tokenizer::from_json(json.get().as_bytes().to_vec(), limit)).transpose()?;
+    if let Some(tokenizer) = &tokenizer {
+        tokenizer.try_out(usize::MAX)?;
+    }
     Ok(Described { reply, tokenizer })
 }
 

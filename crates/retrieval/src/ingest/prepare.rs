@@ -95,6 +95,7 @@ impl Preparer {
             InferenceError::Failed => true,
             InferenceError::QueueFull { .. }
             | InferenceError::QueueTooSlow { .. }
+            | InferenceError::TooMuchWork { .. }
             | InferenceError::Stopping => false,
         };
         let Some(model) = self.model.as_ref().filter(|_| may_be) else { return false };

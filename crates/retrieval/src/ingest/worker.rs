@@ -1,10 +1,12 @@
 //! The worker of one collection: applies the store's operations to the index, in order, batch by batch.
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use weir_api::ErrorCode;
 use weir_index::{Change, IndexError, IndexedDocument};
 use weir_store::{DocumentError, DocumentState, Operation, StoredDocument};
@@ -24,7 +26,7 @@ const BYTES_PER_TOKEN: usize = 4;
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// Attempts of a whole batch; after that, documents are prepared one by one to find the one that cannot be embedded.
-const WHOLE_ATTEMPTS_MAX: u32 = 3;
+const WHOLE_ATTEMPTS_MAX: u64 = 3;
 
 /// Interval at which finished jobs and applied operations beyond their limits are removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -43,13 +45,24 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut is_flushed = false;
     loop {
         let idle = collection.operations_added.notified();
+        let attempt = Attempt::after(failures, collection.ingest.attempts_max);
+        // a panic must not end the worker: nothing would become searchable any more
+        let step = AssertUnwindSafe(step(&collection, attempt, &mut chores)).catch_unwind();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
-            step = step(&collection, failures >= WHOLE_ATTEMPTS_MAX, &mut chores) => step,
+            step = step => step.unwrap_or(Err(IngestError::Interrupted)),
         };
         match step {
-            Ok(true) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
-            Ok(false) => tokio::select! {
+            Ok(Step::Applied) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
+            // the next batch has one attempt, until the model works again
+            Ok(Step::GaveUp) => {
+                is_flushed = false;
+                tokio::select! {
+                    () = collection.closing.cancelled() => return,
+                    () = tokio::time::sleep(wait) => {}
+                }
+            }
+            Ok(Step::Idle) => tokio::select! {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
                 () = flush_when_idle(&collection), if !is_flushed => is_flushed = true,
@@ -73,7 +86,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 collection.note_failure(Some(error.to_string()));
-                failures += u32::from(matches!(error, IngestError::Inference(_)));
+                failures += u64::from(matches!(error, IngestError::Inference(_) | IngestError::Interrupted));
                 tokio::select! {
                     () = collection.closing.cancelled() => return,
                     () = tokio::time::sleep(wait) => {}
@@ -150,27 +163,70 @@ async fn flush_when_idle(collection: &OpenCollection) {
     }
 }
 
-/// Applies one batch, and prunes the store when that is due; `false` if there was nothing to do.
-async fn step(collection: &OpenCollection, apart: bool, chores: &mut Chores) -> Result<bool, IngestError> {
-    let has_applied = apply_next(collection, apart).await?;
-    let is_done = chores.prune(collection).await?;
-    Ok(has_applied || !is_done)
+/// How a batch is prepared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// All documents together.
+    Whole,
+    /// One by one, to find those that the model refuses.
+    Apart,
+    /// One by one; what fails now has failed.
+    Last,
 }
 
-/// Applies one batch, preparing its documents one by one if `apart`; `false` if there was nothing to do.
-async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, IngestError> {
+impl Attempt {
+    /// The attempt after some failures of the model.
+    fn after(failures: u64, attempts_max: u64) -> Attempt {
+        match failures.saturating_add(1) {
+            attempt if attempt >= attempts_max => Attempt::Last,
+            attempt if attempt > WHOLE_ATTEMPTS_MAX => Attempt::Apart,
+            _ => Attempt::Whole,
+        }
+    }
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// There was none.
+    Idle,
+    /// It is searchable, except for the documents that the model refuses.
+    Applied,
+    /// The model failed too often: its documents are not searchable, and their jobs have failed.
+    GaveUp,
+}
+
+/// Applies one batch, and prunes the store when that is due.
+async fn step(
+    collection: &OpenCollection,
+    attempt: Attempt,
+    chores: &mut Chores,
+) -> Result<Step, IngestError> {
+    let step = apply_next(collection, attempt).await?;
+    let is_done = chores.prune(collection).await?;
+    // what is left to prune is not idleness
+    Ok(if step == Step::Idle && !is_done { Step::Applied } else { step })
+}
+
+/// Applies one batch.
+async fn apply_next(collection: &OpenCollection, attempt: Attempt) -> Result<Step, IngestError> {
     let store = &collection.preparer.store;
     let after = collection.engine.applied_seq();
     let limit = collection.ingest.batch_documents_max;
     let skip_to = collection.empty_at.load(Ordering::Relaxed);
     let operations = collection.preparer.documents.operations_to_index(after, limit, skip_to).await?;
-    let Some(batch) = read_batch(collection, operations).await? else { return Ok(false) };
+    let Some(batch) = read_batch(collection, operations).await? else { return Ok(Step::Idle) };
 
     let started = Instant::now();
     let count = batch.present.len() + batch.absent.len();
-    let (documents, failed) = match apart {
-        false => (collection.preparer.prepare(batch.present).await?, Vec::new()),
-        true => prepare_apart(collection, batch.present).await?,
+    let Prepared { documents, failed, job_error } = match attempt {
+        Attempt::Whole => {
+            let documents = collection.preparer.prepare(batch.present).await?;
+            Prepared { documents, ..Prepared::default() }
+        }
+        Attempt::Apart | Attempt::Last => {
+            prepare_apart(collection, batch.present, attempt == Attempt::Last).await?
+        }
     };
     // the previous version of a document that cannot be embedded must not be found in its place
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
@@ -179,44 +235,75 @@ async fn apply_next(collection: &OpenCollection, apart: bool) -> Result<bool, In
     let (refused, indexed) =
         ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);
     if !failed.is_empty() {
-        store.fail_documents(collection.id, failed).await?;
+        store.fail_documents(collection.id, failed, job_error.clone()).await?;
     }
     collection.engine.apply(changes, batch.applied_seq).await?;
     store.record_applied(collection.preparer.generation, batch.applied_seq, now()).await?;
 
     collection.metrics.documents_indexed(indexed);
     collection.metrics.documents_failed(refused);
-    collection.note_failure(None);
+    let step = if job_error.is_some() { Step::GaveUp } else { Step::Applied };
+    collection.note_failure(job_error);
     collection.notify_applied(batch.applied_seq);
     tracing::debug!(collection = collection.name, applied_seq = batch.applied_seq, documents = count, took = ?started.elapsed(), "batch applied");
-    Ok(true)
+    Ok(step)
 }
 
 /// Documents that could not be embedded: the operation that stored each, and its error.
 type Failed = Vec<(u64, DocumentError)>;
 
-/// Prepares each document by itself and separates those whose text the model refuses.
+/// Documents of a batch that were prepared.
+#[derive(Default)]
+struct Prepared {
+    documents: Vec<IndexedDocument>,
+    failed: Failed,
+    /// Why the jobs of the failed documents have failed: the model embeds no text.
+    job_error: Option<String>,
+}
+
+/// Prepares each document by itself and separates those whose text the model refuses, and if `is_last` every one that fails.
 async fn prepare_apart(
     collection: &OpenCollection,
     documents: Vec<StoredDocument>,
-) -> Result<(Vec<IndexedDocument>, Failed), IngestError> {
-    let (mut prepared, mut failed) = (Vec::with_capacity(documents.len()), Vec::new());
+    is_last: bool,
+) -> Result<Prepared, IngestError> {
+    let preparer = &collection.preparer;
+    let mut prepared = Prepared::default();
     for document in documents {
         let (id, version) = (document.id.clone(), document.version);
-        match collection.preparer.prepare(vec![document]).await {
-            Ok(one) => prepared.extend(one),
-            Err(IngestError::Inference(error)) if collection.preparer.is_text_refused(&error).await => {
-                tracing::warn!(collection = collection.name, document = id, %error, "a document cannot be embedded");
-                failed.push((version, refused(id, &error)));
+        let error = match preparer.prepare(vec![document]).await {
+            Ok(one) => {
+                prepared.documents.extend(one);
+                continue;
             }
-            Err(error) => return Err(error),
+            Err(
+                error @ (IngestError::Inference(InferenceError::Stopping)
+                | IngestError::Store(_)
+                | IngestError::Index(_)),
+            ) => return Err(error),
+            Err(error) => error,
+        };
+        let is_refused = match &error {
+            IngestError::Inference(error) => preparer.is_text_refused(error).await,
+            // reading the text panicked
+            _ => true,
+        };
+        if !is_refused && !is_last {
+            return Err(error);
         }
+        tracing::warn!(collection = collection.name, document = id, %error, "a document cannot be embedded");
+        if !is_refused && prepared.job_error.is_none() {
+            let attempts = collection.ingest.attempts_max;
+            prepared.job_error =
+                Some(format!("{error}, {attempts} times in sequence (`ingest.attempts_max`)"));
+        }
+        prepared.failed.push((version, refused(id, &error)));
     }
-    Ok((prepared, failed))
+    Ok(prepared)
 }
 
-fn refused(document_id: String, error: &InferenceError) -> DocumentError {
-    let is_upstream = matches!(error, InferenceError::Upstream(_));
+fn refused(document_id: String, error: &IngestError) -> DocumentError {
+    let is_upstream = matches!(error, IngestError::Inference(InferenceError::Upstream(_)));
     let code = if is_upstream { ErrorCode::UpstreamError } else { ErrorCode::Internal };
     let message = format!("{error}. The document is stored and not searchable; change it, or send it again.");
     DocumentError { document_id, code: code.as_str().to_owned(), message }

@@ -46,6 +46,7 @@ pub(super) fn reason(part: Part, error: Option<&InferenceError>) -> DegradedReas
         Some(
             InferenceError::QueueFull { .. }
             | InferenceError::QueueTooSlow { .. }
+            | InferenceError::TooMuchWork { .. }
             | InferenceError::Upstream(UpstreamError::Limited { .. }),
         ) => overloaded,
         Some(InferenceError::Upstream(_) | InferenceError::Stopping | InferenceError::Failed) => failed,

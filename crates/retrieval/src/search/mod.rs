@@ -8,6 +8,7 @@ mod plan;
 mod rank;
 mod recall_sampling;
 mod refusal;
+mod reply_budget;
 mod second_stage;
 mod why_not;
 
@@ -32,6 +33,7 @@ use crate::{Result, Retrieval, SearchPermit, maybe_spawn_blocking};
 use embed::Embedded;
 use plan::Plan;
 use rank::Ranked;
+use reply_budget::ReplyBudget;
 
 /// Searches of one batch that run at one instant.
 const BATCH_CONCURRENCY: usize = 8;
@@ -70,7 +72,8 @@ impl Retrieval {
         context: SearchContext,
     ) -> Result<SearchOrBatchReply> {
         let Some(queries) = request.queries.take() else {
-            let reply = self.search_one(request, &context, context.started).await?;
+            let budget = Arc::new(ReplyBudget::new(self.config.limits.search_reply_bytes_max));
+            let reply = self.search_one(request, &context, context.started, budget).await?;
             return Ok(SearchOrBatchReply::One(Box::new(reply)));
         };
         request.check_batch(&queries, &self.config.request_limits())?;
@@ -83,14 +86,16 @@ impl Retrieval {
     /// it; the tasks end with this one.
     async fn search_batch(&self, queries: Vec<RawJson>, context: Arc<SearchContext>) -> Vec<BatchItem> {
         let permits = Arc::new(Semaphore::new(BATCH_CONCURRENCY));
+        let budget = Arc::new(ReplyBudget::new(self.config.limits.search_reply_bytes_max));
         let mut tasks = JoinSet::new();
         for (index, query) in queries.into_iter().enumerate() {
             let (retrieval, context, permits) = (self.clone(), context.clone(), permits.clone());
+            let budget = budget.clone();
             let answer = async move {
                 let _permit = permits.acquire().await;
                 let started = Instant::now();
                 let answer = match weir_api::parse_item(query.text(), "query") {
-                    Ok(request) => retrieval.search_one(request, &context, started).await,
+                    Ok(request) => retrieval.search_one(request, &context, started, budget).await,
                     Err(invalid) => Err(invalid.into()),
                 };
                 let item = match answer {
@@ -117,6 +122,7 @@ impl Retrieval {
         request: SearchRequest,
         context: &SearchContext,
         started: Instant,
+        budget: Arc<ReplyBudget>,
     ) -> Result<SearchReply> {
         let plan = Arc::new(self.plan(request, &context.caller).await?);
         let planned = started.elapsed();
@@ -136,7 +142,7 @@ impl Retrieval {
         let next_cursor = ranked.next_cursor(&plan).map(|cursor| self.cursors.sign(&plan.binding, &cursor));
         let is_long = page::is_long(&plan, &ranked);
         let rendered = plan.clone();
-        let render = move || page::render(&rendered, ranked, next_cursor, timings);
+        let render = move || page::render(&rendered, ranked, next_cursor, timings, &budget);
         let mut reply = maybe_spawn_blocking(is_long, render).await??;
         if let Some(query) = &plan.request.query {
             let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
-    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
-    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks, RetrieverCounts, Scores,
-    SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
+    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainLearned, ExplainRerank, Explanation,
+    FacetCount, FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks,
+    RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};
@@ -13,6 +13,7 @@ use weir_text::Language;
 
 use super::plan::Plan;
 use super::rank::{Ranked, RankedHit};
+use super::reply_budget::ReplyBudget;
 use super::why_not;
 use crate::Result;
 use crate::error::RequestError;
@@ -23,6 +24,9 @@ const HIGHLIGHTED_INLINE_MAX: usize = 20;
 /// Approximate characters of a snippet.
 const SNIPPET_CHARS: usize = 300;
 
+/// Terms of an explanation: those with the highest scores.
+const EXPLAINED_TERMS_MAX: usize = 32;
+
 /// Collapsed documents that a result names.
 const COLLAPSED_NAMED_MAX: usize = 100;
 
@@ -31,12 +35,13 @@ pub(super) fn is_long(plan: &Plan, ranked: &Ranked) -> bool {
     plan.request.highlight == Some(true) && ranked.hits.len() > HIGHLIGHTED_INLINE_MAX
 }
 
-/// Renders the reply; `took_ms` is set later.
+/// Renders the reply; `took_ms` is set later. Refuses one whose results take more than `budget`.
 pub(super) fn render(
     plan: &Plan,
     ranked: Ranked,
     next_cursor: Option<String>,
     timings: Timings,
+    budget: &ReplyBudget,
 ) -> Result<SearchReply> {
     let explain = ranked.query.explain.then(|| explain(plan, &ranked));
     let why_not = plan.request.why_not.as_ref().zip(ranked.found.trace.clone());
@@ -48,8 +53,14 @@ pub(super) fn render(
         context: query.context > 0,
         second_stage_depth: if query.explain { plan.second_stage.depth() } else { 0 },
     };
+    let mut results = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let result = result(hit, &extras)?;
+        budget.take(&result)?;
+        results.push(result);
+    }
     Ok(SearchReply {
-        results: hits.into_iter().map(|one| result(one, &extras)).collect::<Result<Vec<_>, _>>()?,
+        results,
         total: total(found.total),
         left_out: plan.request.min_relevance.map(|_| less_relevant.len() as u64),
         next_cursor,
@@ -183,7 +194,12 @@ fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {
     ContextChunk { chunk: chunk.chunk, start: chunk.start as u64, end: chunk.end as u64, text: chunk.text }
 }
 
-fn explanation(explanation: weir_index::ScoreBreakdown) -> Explanation {
+fn explanation(mut explanation: weir_index::ScoreBreakdown) -> Explanation {
+    // most searches have few terms, which keep the order of the query
+    if explanation.terms.len() > EXPLAINED_TERMS_MAX {
+        explanation.terms.sort_by(|a, b| b.score.total_cmp(&a.score));
+        explanation.terms.truncate(EXPLAINED_TERMS_MAX);
+    }
     let term = |share: weir_index::TermContribution| TermScore {
         term: share.term,
         chunks: share.chunks,
@@ -197,6 +213,17 @@ fn explanation(explanation: weir_index::ScoreBreakdown) -> Explanation {
         neighbours: explanation.neighbours,
         name: explanation.name,
         fused: None,
+    }
+}
+
+fn learned(plan: &Plan) -> ExplainLearned {
+    let (summary, (cosine, drop)) = plan.view.engine.learned_relevance();
+    ExplainLearned {
+        votes: summary.votes as u64,
+        callers: summary.callers as u64,
+        shift: summary.shift,
+        cosine,
+        drop,
     }
 }
 
@@ -231,5 +258,6 @@ fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
             dense: found.dense.documents as u64,
         },
         reached: found.applied_seq,
+        learned: learned(plan),
     }
 }

@@ -82,6 +82,7 @@ impl Plan {
         let template = IndexQuery {
             strict: request.strict == Some(true),
             lexical: lexical.index.clone(),
+            expanded_terms_max: retrieval.config.limits.query_expanded_terms_max,
             // the parsed query has lost the white space that ends its last word
             is_unfinished: request.prefix == Some(Prefix::Last)
                 && request.query.as_deref().is_some_and(|query| !query.ends_with(char::is_whitespace)),

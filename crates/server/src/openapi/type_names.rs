@@ -62,6 +62,7 @@ fn types() -> Vec<Type> {
         ExplainRerank,
         Explanation,
         FacetCount,
+        FeedbackDeleteReply,
         FeedbackReply,
         FeedbackRequest,
         FusedPosition,

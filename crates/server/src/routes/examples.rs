@@ -94,6 +94,7 @@ pub const GROUPS: &[Group] = &[
                 r#"{"query": "what holds back a river", "document_id": "a/1", "collection": "notes", "relevant": true}"#,
             ),
             get("/v1/feedback", &[("collection", "notes")]),
+            delete("/v1/feedback", &[("collection", "notes"), ("until", "1700000000")]),
             get("/v1/collections/{name}/queries", &[("name", "notes"), ("report", "zero_results")]),
         ],
     },

@@ -5,11 +5,11 @@ use weir_api::{
     AnyRerankReply, AuditReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings,
     DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
-    FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest,
-    List, LlmRequest, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest,
-    OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply,
-    RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
-    UsageReportReply,
+    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
+    KeyReply, KeyRequest, List, LlmRequest, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply,
+    OllamaEmbedRequest, OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest,
+    QueryReply, ReadyReply, RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError,
+    TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -143,10 +143,23 @@ pub const ROUTES: &[Route] = &[
         .takes::<FeedbackRequest>(BodyLimit::Default)
         .replies::<FeedbackReply>()
         .fails_with(FEEDBACK_CODES),
+    Route::new("delete", "/v1/feedback", SEARCH, || delete(feedback::delete))
+        .about("Delete feedback: of a key, of a time, or all, which also forgets what searches have taught relevance. Feedback of others needs the scope `admin`.")
+        .with_query(&[
+            ("collection", "the collection; required"),
+            ("key", "only that of the API key with this id"),
+            ("since", "only that of this time, in unix seconds, or later"),
+            ("until", "only that before this time"),
+        ])
+        .replies::<FeedbackDeleteReply>()
+        .fails_with(PAGE_CODES),
     Route::new("get", "/v1/feedback", SEARCH, || get(feedback::list))
         .about("The feedback to a collection, newest first.")
         .with_query(&[
             ("collection", "the collection (`default`)"),
+            ("key", "only that of the API key with this id"),
+            ("since", "only that of this time, in unix seconds, or later"),
+            ("until", "only that before this time"),
             ("limit", "entries on a page, 1 to 1000 (100)"),
             ("cursor", "the page's start, from `next_cursor`"),
         ])

@@ -7,5 +7,6 @@ mod admission;
 mod cors;
 mod examples;
 mod in_process;
+mod panics;
 mod route_walk;
 mod usage;

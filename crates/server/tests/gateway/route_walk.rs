@@ -45,7 +45,7 @@ fn examples(route: &Route, jobs: &[String]) -> Vec<Example> {
     };
     uris = fill(uris, "{id}", ids);
     let queries: &[&str] = match route.path {
-        "/v1/feedback" if route.method == "get" => &["?collection=open", "?collection=secret"],
+        "/v1/feedback" if route.method != "post" => &["?collection=open", "?collection=secret"],
         "/v1/collections/{name}/documents" => &["", "?sort=team", "?filter=%7B%22team%22%3A%22b%22%7D"],
         _ => &[""],
     };

@@ -78,7 +78,7 @@ pub(super) fn advance(
         params![collection.0, applied_seq, now],
     )?;
     connection.run(
-        "UPDATE jobs SET status = 'completed', finished_at = ?3, processed = total, chunks = (
+        "UPDATE jobs SET status = iif(error IS NULL, 'completed', 'failed'), finished_at = ?3, processed = total, chunks = (
              SELECT count(*) FROM operations o
              JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id AND d.version = o.number
              JOIN chunks c ON c.generation_id = ?4 AND c.document = d.key AND c.version = d.version
@@ -90,11 +90,12 @@ pub(super) fn advance(
 }
 
 /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs, once per
-/// document. Submitting such a document again counts as a change.
+/// document. Submitting such a document again counts as a change. With `job_error`, the jobs end as failed.
 pub(crate) fn fail_documents(
     connection: &Connection,
     collection: CollectionId,
     failed: &[(u64, DocumentError)],
+    job_error: Option<&str>,
 ) -> Result<()> {
     for (operation, error) in failed {
         documents::clear_content_hash(connection, collection, &error.document_id, *operation)?;
@@ -112,8 +113,8 @@ pub(crate) fn fail_documents(
         }
         errors.push(error.clone());
         connection.run(
-            "UPDATE jobs SET errors = ?2, failed = failed + 1 WHERE id = ?1",
-            params![id, errors_to_json(&errors)?],
+            "UPDATE jobs SET errors = ?2, failed = failed + 1, error = coalesce(error, ?3) WHERE id = ?1",
+            params![id, errors_to_json(&errors)?, job_error],
         )?;
     }
     Ok(())

@@ -5,8 +5,8 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 9] =
-    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9];
+const MIGRATIONS: [&str; 10] =
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -206,6 +206,12 @@ CREATE TABLE spending (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO spending (key_id, model, day, nanos) SELECT key_id, '', day, nanos FROM spending_of_keys;
 DROP TABLE spending_of_keys;
+";
+
+/// Who gave a judgment: the API key, NULL without one and in judgments of earlier formats; and whether it was an operator.
+const FORMAT_10: &str = "
+ALTER TABLE feedback ADD COLUMN caller INTEGER;
+ALTER TABLE feedback ADD COLUMN is_operator INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -154,7 +154,7 @@ pub async fn a_document_that_fails_in_preparation_is_listed_once(open: Open<'_>)
         message: "refused".to_owned(),
     };
     for _ in 0..2 {
-        store.fail_documents(made.id, vec![(2, failed.clone())]).await.unwrap();
+        store.fail_documents(made.id, vec![(2, failed.clone())], None).await.unwrap();
     }
     store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
     let job = store.job(&Caller::system(), "j").await.unwrap().unwrap();
@@ -162,7 +162,7 @@ pub async fn a_document_that_fails_in_preparation_is_listed_once(open: Open<'_>)
     assert_eq!(job.errors, std::slice::from_ref(&failed));
     // a finished job does not change
     store
-        .fail_documents(made.id, vec![(1, DocumentError { document_id: "a".to_owned(), ..failed })])
+        .fail_documents(made.id, vec![(1, DocumentError { document_id: "a".to_owned(), ..failed })], None)
         .await
         .unwrap();
     assert_eq!(store.job(&Caller::system(), "j").await.unwrap(), Some(job));
@@ -171,6 +171,28 @@ pub async fn a_document_that_fails_in_preparation_is_listed_once(open: Open<'_>)
     assert_eq!((again.unchanged, again.last_operation), (0, 4), "both failed once");
     let once_more = accept(&store, &made, "once more", &[document("a", "1")]).await;
     assert_eq!(once_more.unchanged, 1);
+    close_sound(store).await;
+}
+
+pub async fn a_job_whose_model_failed_ends_as_failed_with_the_reason(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
+    accept(&store, &made, "k", &[document("c", "3")]).await;
+    let failed = |document_id: &str| DocumentError {
+        document_id: document_id.to_owned(),
+        code: "internal".to_owned(),
+        message: "failed".to_owned(),
+    };
+    let error = |reason: &str| Some(reason.to_owned());
+    store.fail_documents(made.id, vec![(2, failed("b"))], error("the model failed")).await.unwrap();
+    store.fail_documents(made.id, vec![(1, failed("a"))], error("a later reason")).await.unwrap();
+    store.record_applied(made.generation.id, 3, 3.0).await.unwrap();
+    let job = store.job(&Caller::system(), "j").await.unwrap().unwrap();
+    assert_eq!((job.status, job.failed, job.errors.len()), (JobStatus::Failed, 2, 2));
+    assert_eq!((job.error.as_deref(), job.finished_at), (Some("the model failed"), Some(3.0)));
+    let other = store.job(&Caller::system(), "k").await.unwrap().unwrap();
+    assert_eq!((other.status, other.error), (JobStatus::Completed, None));
     close_sound(store).await;
 }
 

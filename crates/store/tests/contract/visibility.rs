@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use weir_filter::Filter;
-use weir_store::{DocumentError, Error, JobStatus, LoggedQuery, NewFeedback, PreparedDocument, QueryReport};
+use weir_store::{
+    DocumentError, Error, FeedbackFilter, FeedbackLimits, JobStatus, LoggedQuery, NewFeedback,
+    PreparedDocument, QueryReport,
+};
 
 use super::*;
 
@@ -35,8 +38,17 @@ async fn of_two_tenants(store: &Store) -> Collection {
     made
 }
 
+const LIMITS: FeedbackLimits = FeedbackLimits { entries_max: 100, per_caller_max: 100, pending_max: 100 };
+
 fn judgment(document_id: &str, grade: u32) -> NewFeedback {
-    NewFeedback { query: "q".to_owned(), document_id: document_id.to_owned(), chunk: None, grade }
+    NewFeedback {
+        query: "q".to_owned(),
+        document_id: document_id.to_owned(),
+        chunk: None,
+        grade,
+        caller: None,
+        is_operator: false,
+    }
 }
 
 fn not_allowed(errors: &[DocumentError]) -> Vec<&str> {
@@ -211,7 +223,7 @@ pub async fn feedback_on_hidden_documents_does_not_exist(open: Open<'_>) {
         view.add_feedback(judgment(document_id, grade), 100, 3.5).await.unwrap().unwrap();
     }
     let page = async |view: &StoreView, limit, cursor| {
-        let (found, next) = view.feedback(limit, cursor).await.unwrap();
+        let (found, next) = view.feedback(FeedbackFilter::default(), limit, cursor).await.unwrap();
         (ids(found, |judgment| judgment.grade.to_string()), next)
     };
     let next = |number: &str| Some(number.to_owned());
@@ -225,10 +237,12 @@ pub async fn feedback_on_hidden_documents_does_not_exist(open: Open<'_>) {
     let features = |text: &str| Some(text.to_owned());
     let found = vec![(5, features("of a1")), (4, features("of b2"))];
     store.save_features(made.id, "m", found).await.unwrap();
-    let batch = a.feedback_batch("m", 100, 100).await.unwrap();
-    assert_eq!(batch.processed, [(true, "of a1".to_owned())]);
+    let batch = a.feedback_batch("m", LIMITS).await.unwrap();
+    let processed: Vec<_> =
+        batch.processed.iter().map(|one| (one.is_relevant, one.features.as_str())).collect();
+    assert_eq!(processed, [(true, "of a1")]);
     assert_eq!(ids(batch.pending, |judgment| judgment.document_id), "a2");
-    let batch = view(&store, &made).feedback_batch("m", 100, 100).await.unwrap();
+    let batch = view(&store, &made).feedback_batch("m", LIMITS).await.unwrap();
     assert_eq!((batch.processed.len(), batch.pending.len()), (2, 2));
     close_sound(store).await;
 }
@@ -239,8 +253,8 @@ pub async fn deleted_documents_are_hidden_with_their_feedback(open: Open<'_>) {
     let a = store.view(&tenant("a"), &made).unwrap();
     a.add_feedback(judgment("a1", 1), 100, 3.5).await.unwrap().unwrap();
     a.delete_document("a1").await.unwrap().unwrap();
-    assert_eq!(a.feedback(9, None).await.unwrap(), (Vec::new(), None));
-    assert_eq!(view(&store, &made).feedback(9, None).await.unwrap().0.len(), 1);
+    assert_eq!(a.feedback(FeedbackFilter::default(), 9, None).await.unwrap(), (Vec::new(), None));
+    assert_eq!(view(&store, &made).feedback(FeedbackFilter::default(), 9, None).await.unwrap().0.len(), 1);
     close_sound(store).await;
 }
 

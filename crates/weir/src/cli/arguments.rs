@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::chat::ChatArguments;
 use super::doctor::DoctorArguments;
+use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
@@ -85,6 +86,8 @@ pub enum Command {
     /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document again replaces its
     /// row, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
     Doctor(DoctorArguments),
+    /// Export, import and delete the judgments that relevance learns from.
+    Feedback(FeedbackArguments),
     /// Create, list, revoke and rotate the API keys of a gateway.
     ///
     /// With --url or WEIR_URL, a running gateway is asked, with the key of WEIR_API_KEY. Otherwise the keys in the data directory are

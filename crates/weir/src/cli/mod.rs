@@ -19,6 +19,7 @@ pub mod delete;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod feedback;
 pub mod health;
 pub mod ingest;
 pub mod jobs;

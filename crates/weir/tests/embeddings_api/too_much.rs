@@ -1,6 +1,6 @@
 //! Deadlines and large requests. Refusals are tested in `crates/server/tests/gateway/admission.rs`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -9,11 +9,12 @@ use crate::{post, with_the_model};
 
 #[test]
 fn a_request_that_takes_too_long_is_answered_at_its_deadline() {
-    let gateway = with_the_model(&[("WEIR_SERVER_REQUEST_DEADLINE_MS", "60")]);
+    // reading the texts alone takes longer
+    let gateway = with_the_model(&[("WEIR_SERVER_REQUEST_DEADLINE_MS", "1")]);
     let texts = vec!["river ".repeat(200); 1_000];
     let reply = post(&gateway, "/v1/embeddings", "", &json!({"model": "all-MiniLM-L6-v2", "input": texts}));
     assert_eq!((reply.status, reply.header("retry-after")), (504, "1"), "{}", reply.text);
-    let message = "there was no answer within 60 ms. Retry, request less, or raise the deadline: `deadline_ms` of a search, or `server.request_deadline_ms`.";
+    let message = "there was no answer within 1 ms. Retry, request less, or raise the deadline: `deadline_ms` of a search, or `server.request_deadline_ms`.";
     let error = json!({"error": {
         "message": message, "type": "server_error", "param": null, "code": "deadline_exceeded",
     }});
@@ -22,6 +23,22 @@ fn a_request_that_takes_too_long_is_answered_at_its_deadline() {
     let reply = post(&gateway, "/embed", "", &json!({"inputs": texts}));
     assert_eq!((reply.status, reply.header("retry-after")), (429, "1"), "{}", reply.text);
     assert_eq!(reply.json(), json!({"error": message, "error_type": "Overloaded"}));
+}
+
+#[test]
+fn a_request_that_would_miss_its_deadline_is_refused_at_once() {
+    let gateway = with_the_model(&[("WEIR_SERVER_REQUEST_DEADLINE_MS", "4000")]);
+    let texts = vec!["river ".repeat(200); 2_048];
+    let started = Instant::now();
+    let reply = post(&gateway, "/v1/embeddings", "", &json!({"model": "all-MiniLM-L6-v2", "input": texts}));
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (400, &json!("batch_too_large")),
+        "{}",
+        reply.text
+    );
+    assert!(reply.text.contains("at the speed of this gateway"), "{}", reply.text);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 }
 
 #[test]

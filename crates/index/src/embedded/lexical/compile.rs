@@ -11,6 +11,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 use weir_text::{Language, QueryTerm};
 
 use super::bag::{Bag, QUERY_TERMS_MAX};
+use super::expansion::ExpansionLimit;
 use super::statistics::DocumentFrequencies;
 use super::{LexicalView, TITLE, near_terms, wildcard};
 use crate::embedded::selection::{Selection, Visible};
@@ -106,7 +107,8 @@ impl Condition {
 impl LexicalView {
     /// Compiles a query whose fields are all known.
     pub(crate) fn compile(&self, query: &Query, context: QueryContext<'_>) -> tantivy::Result<LexicalQuery> {
-        let QueryContext { mode, existing, is_unfinished, settings, select, text_of } = context;
+        let QueryContext { mode, existing, is_unfinished, expanded_terms_max, settings, select, text_of } =
+            context;
         let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
@@ -115,6 +117,7 @@ impl LexicalView {
             existing,
             settings,
             corrections_max,
+            expansion: ExpansionLimit::of(query, expanded_terms_max),
             terms: Vec::new(),
             corrections: Vec::new(),
             synonyms: Vec::new(),
@@ -165,6 +168,8 @@ pub(crate) struct QueryContext<'a> {
     pub(crate) existing: Visible<'a>,
     /// Whether the last word may be the beginning of one.
     pub(crate) is_unfinished: bool,
+    /// Maximum number of terms that all prefixes and wildcards together stand for.
+    pub(crate) expanded_terms_max: usize,
     /// Synonyms, stop words and weights.
     pub(crate) settings: &'a LexicalSettings,
     /// The chunks of the documents that pass a filter.
@@ -180,6 +185,7 @@ pub(super) struct Compiler<'a> {
     pub(super) existing: Visible<'a>,
     pub(super) settings: &'a LexicalSettings,
     pub(super) corrections_max: usize,
+    pub(super) expansion: ExpansionLimit,
     pub(super) terms: Vec<QueryTerm>,
     pub(super) corrections: Vec<SpellingCorrection>,
     pub(super) synonyms: Vec<String>,
@@ -237,7 +243,8 @@ impl Compiler<'_> {
 
     /// The terms that match a pattern.
     fn wildcard(&mut self, pattern: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
-        let terms = wildcard::expand(&self.view.searcher, field, pattern, self.view.language)?;
+        let terms =
+            wildcard::expand(&self.view.searcher, field, pattern, self.view.language, self.expansion)?;
         Ok(self.any_of(terms.into_iter().map(once).collect(), field))
     }
 
@@ -259,7 +266,7 @@ impl Compiler<'_> {
         let mut whole = terms_of(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
         let beginning = terms_of(text, Language::None).pop().unwrap_or_default();
-        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning)?;
+        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?;
         if !terms.contains(&stem) {
             terms.push(stem);
         }

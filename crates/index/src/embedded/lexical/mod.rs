@@ -7,6 +7,7 @@ mod by_segment;
 mod chunk_ids;
 mod compile;
 mod directory;
+mod expansion;
 mod explain;
 mod max_score;
 mod merge_policy;

@@ -6,10 +6,9 @@ use tantivy::Searcher;
 use tantivy::schema::Field;
 
 use super::by_segment::BySegment;
+use super::expansion::ExpansionLimit;
 use super::spelling_index::{self, SpellingIndex};
 
-/// Maximum number of terms that a prefix expands to: the most frequent.
-const PREFIX_TERMS_MAX: usize = 64;
 /// Maximum number of terms scanned per segment, to bound the cost of a prefix.
 const TERMS_SCANNED_MAX: usize = 20_000;
 /// Minimum lengths for one edit and for two.
@@ -20,13 +19,19 @@ const CHARS_MAX: usize = 64;
 const WORD_CHARS_MIN: usize = 4;
 
 /// The terms with this prefix, most frequent first.
-pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> tantivy::Result<Vec<String>> {
+pub(super) fn expand_prefix(
+    searcher: &Searcher,
+    field: Field,
+    prefix: &str,
+    limit: ExpansionLimit,
+) -> tantivy::Result<Vec<String>> {
+    let scanned_max = limit.scanned(TERMS_SCANNED_MAX);
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(prefix).into_stream()?;
         let mut seen = 0;
-        while seen < TERMS_SCANNED_MAX && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
+        while seen < scanned_max && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
             seen += 1;
             if let Ok(term) = std::str::from_utf8(terms.key()) {
                 found.entry(term.to_owned()).or_insert((0, 0)).1 += u64::from(terms.value().doc_freq);
@@ -34,7 +39,7 @@ pub(super) fn expand_prefix(searcher: &Searcher, field: Field, prefix: &str) -> 
         }
     }
     let mut terms = nearest(found);
-    terms.truncate(PREFIX_TERMS_MAX);
+    terms.truncate(limit.terms);
     Ok(terms)
 }
 

@@ -6,10 +6,9 @@ use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 use weir_text::Language;
 
+use super::expansion::ExpansionLimit;
 use crate::lexical_settings::terms as terms_of;
 
-/// Maximum number of terms that a pattern expands to: the most frequent.
-const TERMS_MAX: usize = 64;
 /// Maximum number of terms scanned per query, to bound the cost of a pattern that begins with few letters.
 const TERMS_SCANNED_MAX: usize = 200_000;
 /// Maximum number of `?` that are replaced by each letter of the alphabet, which gives 676 words to stem.
@@ -23,7 +22,9 @@ pub(super) fn expand(
     field: Field,
     pattern: &str,
     language: Language,
+    limit: ExpansionLimit,
 ) -> tantivy::Result<Vec<String>> {
+    let scanned_max = limit.scanned(TERMS_SCANNED_MAX);
     let pattern = normalised(pattern);
     let mut found: HashMap<String, u64> = HashMap::new();
     for word in words_of(&pattern) {
@@ -39,8 +40,7 @@ pub(super) fn expand(
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(&beginning).into_stream()?;
-        while scanned < TERMS_SCANNED_MAX && terms.advance() && terms.key().starts_with(beginning.as_bytes())
-        {
+        while scanned < scanned_max && terms.advance() && terms.key().starts_with(beginning.as_bytes()) {
             scanned += 1;
             let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
             if matches(&pattern, term) {
@@ -50,7 +50,7 @@ pub(super) fn expand(
     }
     let mut terms: Vec<(u64, String)> = found.into_iter().map(|(term, chunks)| (chunks, term)).collect();
     terms.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    terms.truncate(TERMS_MAX);
+    terms.truncate(limit.terms);
     Ok(terms.into_iter().map(|(_, term)| term).collect())
 }
 

@@ -48,7 +48,7 @@ impl Search<'_> {
             text: self.snapshot.text(&chunk.record)?,
             position,
             score: candidate.score,
-            relevance: features.map(|features| self.relevance_model.calibration.relevance(&features)),
+            relevance: features.map(|features| self.relevance_model.learned.relevance(&features)),
             features,
             lexical,
             dense,

@@ -14,6 +14,7 @@ mod restricted;
 mod smoothed;
 mod trace;
 
+use std::hash::{Hash as _, Hasher as _};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,6 +144,17 @@ impl Embedded {
     }
 }
 
+/// A hash of what is searched for.
+fn hash_of(request: &IndexQuery) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::mem::discriminant(&request.mode).hash(&mut hasher);
+    match &request.query {
+        Some(query) => query.to_string().hash(&mut hasher),
+        None => request.embedding.iter().flatten().for_each(|value| value.to_bits().hash(&mut hasher)),
+    }
+    hasher.finish()
+}
+
 impl IndexQuery {
     /// Whether there is nothing to rank by: all documents that pass the filter are listed.
     pub(crate) fn is_listing(&self) -> bool {
@@ -255,7 +267,10 @@ impl<'a> Search<'a> {
         if let Some(query_features) =
             self.query_features.filter(|_| is_first && is_of_all && has_enough && self.ranks_by_relevance())
         {
-            query_features.observe(&mut super::lock(&self.engine.inner.baseline).baseline);
+            let inner = &self.engine.inner;
+            if super::lock(&inner.recent_queries).insert(hash_of(&self.request)) {
+                query_features.observe(&mut super::lock(&inner.baseline).baseline);
+            }
         }
     }
 
@@ -339,6 +354,7 @@ impl Snapshot {
             mode: request.mode,
             existing,
             is_unfinished: request.is_unfinished,
+            expanded_terms_max: request.expanded_terms_max,
             settings: &request.lexical,
             select: &|filter| self.fields.select(filter),
             text_of: &text_of,

@@ -20,7 +20,8 @@ pub(super) fn run(folder: Option<&Path>, is_json: bool, config: &Config, out: &m
         None => default_model(config)?,
     };
     let begun = Instant::now();
-    let mut model = Model::load(&folder, encoder_precision(precision), Kernels::current(), None)
+    let (precision, bytes_max) = (encoder_precision(precision), config.inference.model_bytes_max);
+    let mut model = Model::load_within(&folder, precision, Kernels::current(), None, bytes_max)
         .map_err(InfoError::Load)?;
     if !dimensions.is_empty() {
         model = model.with_dimensions(dimensions).map_err(InfoError::Load)?;

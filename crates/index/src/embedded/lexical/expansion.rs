@@ -1,0 +1,60 @@
+//! How many terms the prefixes and wildcards of a query may stand for, together: each term costs work for every hit.
+
+use crate::query::Query;
+
+/// Maximum number of terms of one prefix or wildcard: the most frequent.
+const TERMS_MAX: usize = 64;
+
+/// The limits of one prefix or wildcard of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExpansionLimit {
+    /// Terms that it stands for.
+    pub(super) terms: usize,
+    /// Prefixes and wildcards of the query.
+    count: usize,
+}
+
+impl ExpansionLimit {
+    /// Each prefix and wildcard of `query` may stand for an equal share of `terms_max` terms, at least one.
+    pub(super) fn of(query: &Query, terms_max: usize) -> ExpansionLimit {
+        let count = expansions(query).max(1);
+        ExpansionLimit { terms: (terms_max / count).clamp(1, TERMS_MAX), count }
+    }
+
+    /// Its share of `scanned_max` terms of the index.
+    pub(super) fn scanned(self, scanned_max: usize) -> usize {
+        (scanned_max / self.count).max(1)
+    }
+}
+
+/// Number of prefixes and wildcards; those in metadata are conditions and stand for no term.
+fn expansions(query: &Query) -> usize {
+    match query {
+        Query::Words(_) | Query::Phrase(_) => 0,
+        Query::Prefix(_) | Query::Wildcard(_) => 1,
+        Query::Field { value, .. } => expansions(value),
+        Query::Boolean { must, should, must_not } => {
+            [must, should, must_not].into_iter().flatten().map(expansions).sum()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExpansionLimit;
+    use crate::query::parse;
+
+    #[test]
+    fn prefixes_and_wildcards_share_the_terms_of_a_query() {
+        let check = |text: &str, terms, scanned| {
+            let limit = ExpansionLimit::of(&parse(text).unwrap(), 256);
+            assert_eq!((limit.terms, limit.scanned(20_000)), (terms, scanned), "{text}");
+        };
+        check("weir", 64, 20_000);
+        check("we*", 64, 20_000);
+        check("we* OR title:so* -w?nd", 64, 6_666);
+        let letters: Vec<String> = (b'a'..=b'z').map(|letter| format!("{}*", char::from(letter))).collect();
+        check(&letters.join(" "), 9, 769);
+        check(&vec![letters.join(" "); 9].join(" "), 1, 85);
+    }
+}
