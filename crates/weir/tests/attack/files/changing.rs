@@ -121,7 +121,7 @@ fn a_truncated_index_file_neither_ends_the_process_nor_gives_wrong_data() {
             if len < 2 {
                 continue;
             }
-            truncate(file, if share == 0 { 0 } else { len / share });
+            truncate(file, len.checked_div(share).unwrap_or(0));
             truncated += 1;
             attacked.wait_until_found(name);
         }

@@ -134,9 +134,8 @@ fn a_damaged_operation_fails_alone_and_no_deleted_document_is_found() {
         weir.terminate();
         // the index has missed the damaged operation, or everything
         let index = folder.path().join("index");
-        match is_waiting {
-            true => std::fs::remove_dir_all(index).unwrap(),
-            false => {}
+        if is_waiting {
+            std::fs::remove_dir_all(index).unwrap();
         }
         damage(folder.path(), operation);
         assert!(doctor(folder.path()).1.contains("operation"), "{operation}");
