@@ -257,3 +257,39 @@ fn a_question_that_failed_is_not_part_of_the_conversation() {
     let body: Value = serde_json::from_str(&gateway.requests()[1].1).unwrap();
     assert_eq!(body["messages"], json!([{"role": "user", "content": "two"}]));
 }
+
+impl CommandLine {
+    /// Adds a document to the collection `notes`.
+    fn ingest(&self) {
+        let folder = folder_with(&[("weirs.md", "# Weirs\n\nA weir is a low dam across a river.\n")]);
+        let run = self.weir().in_folder(&folder).run(&["ingest", ".", "--collection", "notes"]);
+        assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    }
+}
+
+#[test]
+fn an_answer_from_a_collection_cites_the_bytes_of_its_documents() {
+    let line = CommandLine::start(&["--echo", "cite"], ROUTE);
+    line.ingest();
+    let run = line.chat(&["what is a weir?", "--collection", "notes"]);
+    let expected = "\"A weir is a low dam across a river.\" [1]\n\n[1] weirs.md bytes 9–44 “A weir is a low dam across a river.”\n";
+    check(&run, 0, expected, "");
+    let other =
+        line.chat(&["what is a weir?", "--collection", "notes", "--filter", "{\"path\": \"other.md\"}"]);
+    check(&other, 0, "The prompt has no sources.\n\nno sources: nothing relevant was found\n", "");
+    let wrong = line.chat(&["what is a weir?", "--collection", "note"]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.err.contains("hint: did you mean `notes`?"), "{}", wrong.err);
+}
+
+#[test]
+fn forged_citations_are_marked() {
+    let line = CommandLine::start(&["--echo", "last"], ROUTE);
+    line.ingest();
+    let question = "a weir is \"a high dam\" [1], \"a low dam\" [1] or \"a mill\" [9]";
+    let run = line.chat(&[question, "--collection", "notes"]);
+    let citations = "\n[1] NOT VERIFIED weirs.md “a high dam” (source 1 does not contain the quoted text)\n\
+        [1] weirs.md bytes 19–28 “a low dam”\n\
+        [9] NOT VERIFIED “a mill” (there is no source 9; 1 were given)\n";
+    check(&run, 0, &format!("{question}\n{citations}"), "");
+}
