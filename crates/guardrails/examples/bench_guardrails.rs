@@ -75,7 +75,11 @@ fn main() {
         blieben. Für die nächste Woche müssen größere Änderungen geprüft werden. ".repeat(5);
     println!("| what | median | fastest | line | unit |\n|---|---|---|---|---|");
     let mut findings = Vec::new();
-    for (name, text, line) in [("scan, clean prompt", &clean, 4.0), ("scan, clean, German", &german, 4.0), ("scan, with hits", &hits, 6.0)] {
+    for (name, text, line) in [
+        ("scan, clean prompt", &clean, 4.0),
+        ("scan, clean, German", &german, 4.0),
+        ("scan, with hits", &hits, 6.0),
+    ] {
         let kilobytes = text.len() as f64 / 1024.0;
         let time = measure(|| {
             findings.clear();

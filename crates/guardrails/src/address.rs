@@ -102,7 +102,8 @@ pub(crate) fn credentials(text: &Text, colon: usize) -> Option<Range<usize>> {
         return None;
     }
     let start = colon + 3;
-    let is_authority = |byte: u8| !matches!(byte, 0..=b' ' | b'/' | b'?' | b'#' | b'"' | b'<' | b'>' | b'\\' | 0x7F);
+    let is_authority =
+        |byte: u8| !matches!(byte, 0..=b' ' | b'/' | b'?' | b'#' | b'"' | b'<' | b'>' | b'\\' | 0x7F);
     let end = text.run(start, USERINFO_BYTES_MAX, is_authority);
     // A password may contain `@` by mistake: the last one ends it.
     let at = start + text.bytes[start..end].iter().rposition(|byte| *byte == b'@')?;
@@ -121,7 +122,9 @@ pub(crate) fn ipv6(text: &Text, colon: usize) -> Option<Range<usize>> {
         return None;
     }
     let mut end = text.run(start, IPV6_BYTES_MAX + 1, |byte| is_part(byte) || byte == b'.');
-    while end > start && (text.bytes[end - 1] == b'.' || (text.bytes[end - 1] == b':' && text.before(end - 1) != b':')) {
+    while end > start
+        && (text.bytes[end - 1] == b'.' || (text.bytes[end - 1] == b':' && text.before(end - 1) != b':'))
+    {
         end -= 1;
     }
     if end - start > IPV6_BYTES_MAX || text.is_joined_after(end) {

@@ -30,7 +30,9 @@ const CLASSES: [u8; 256] = {
         classes[byte] = match byte as u8 {
             b'a'..=b'z' | b'A'..=b'Z' => class::LETTER,
             b'0'..=b'9' => class::DIGIT,
-            b'@' | b':' | b'+' | b'(' | b'-' | b'<' | b'[' | b'#' | b'!' | b'.' | b'?' | b'\n' | 0x80.. => class::SIGN,
+            b'@' | b':' | b'+' | b'(' | b'-' | b'<' | b'[' | b'#' | b'!' | b'.' | b'?' | b'\n' | 0x80.. => {
+                class::SIGN
+            }
             _ => 0,
         };
         byte += 1;
@@ -83,7 +85,13 @@ pub(crate) enum Cause {
 
 impl<'t> Pass<'t> {
     /// Scans `text` from `from` on; `offset` is what came before the text, in bytes, and `carried` are phrases that began there.
-    pub(crate) fn run(rules: &'t RuleSet, text: &'t Text<'t>, from: usize, offset: usize, carried: &[Event]) -> Pass<'t> {
+    pub(crate) fn run(
+        rules: &'t RuleSet,
+        text: &'t Text<'t>,
+        from: usize,
+        offset: usize,
+        carried: &[Event],
+    ) -> Pass<'t> {
         let mut pass = Pass {
             rules,
             text,
@@ -160,7 +168,8 @@ impl<'t> Pass<'t> {
                 self.credentials(colon);
             }
         }
-        let is_inside = text.str[..from].chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
+        let is_inside =
+            text.str[..from].chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
         if is_inside { from + word_rest(&text.str[from..]) } else { from }
     }
 
@@ -183,11 +192,18 @@ impl<'t> Pass<'t> {
     }
 
     fn key(&mut self, start: usize) -> Option<usize> {
-        self.detect(self.rules.kinds.key, start, Cause::Key, |text| secret::key(text, start).map(|end| start..end))
+        self.detect(self.rules.kinds.key, start, Cause::Key, |text| {
+            secret::key(text, start).map(|end| start..end)
+        })
     }
 
     fn credentials(&mut self, colon: usize) -> Option<usize> {
-        self.detect(self.rules.kinds.credentials, colon, |_| Cause::Short, |text| address::credentials(text, colon))
+        self.detect(
+            self.rules.kinds.credentials,
+            colon,
+            |_| Cause::Short,
+            |text| address::credentials(text, colon),
+        )
     }
 
     /// A word with digits, or beside characters that are not ASCII, or at the end of the text. Returns where to go on.
@@ -215,9 +231,12 @@ impl<'t> Pass<'t> {
             return self.number(start);
         }
         if classes & class::DIGIT != 0 || bytes.len() < start + 4 {
-            let iban = self.detect(self.rules.kinds.iban, start, |_| Cause::Short, |text| {
-                number::iban(text, start).map(|end| start..end)
-            });
+            let iban = self.detect(
+                self.rules.kinds.iban,
+                start,
+                |_| Cause::Short,
+                |text| number::iban(text, start).map(|end| start..end),
+            );
             if iban.is_some() {
                 return iban;
             }
@@ -232,8 +251,12 @@ impl<'t> Pass<'t> {
         }
         let short = |_| Cause::Short;
         self.detect(kinds.card, start, short, |text| number::card(text, start).map(|end| start..end))
-            .or_else(|| self.detect(kinds.ssn, start, short, |text| number::ssn(text, start).map(|end| start..end)))
-            .or_else(|| self.detect(kinds.ip, start, short, |text| number::ipv4(text, start).map(|end| start..end)))
+            .or_else(|| {
+                self.detect(kinds.ssn, start, short, |text| number::ssn(text, start).map(|end| start..end))
+            })
+            .or_else(|| {
+                self.detect(kinds.ip, start, short, |text| number::ipv4(text, start).map(|end| start..end))
+            })
             .or_else(|| self.detect(kinds.phone, start, short, |text| phone::phone(text, start)))
     }
 
@@ -260,7 +283,8 @@ impl<'t> Pass<'t> {
                     None
                 }
             }
-            b'-' => self.detect(kinds.key, at, Cause::Key, |text| secret::private_key(text, at).map(|end| at..end)),
+            b'-' => self
+                .detect(kinds.key, at, Cause::Key, |text| secret::private_key(text, at).map(|end| at..end)),
             b'<' | b'[' | b'#' | b'!' => {
                 self.marker(at);
                 self.end_sentence(at)
@@ -309,7 +333,8 @@ impl<'t> Pass<'t> {
 
     fn unicode_word(&mut self, start: usize, end: usize) {
         let text = self.text;
-        let is_whole = end < text.len() || text.is_final() || text.str[start..].chars().next().is_some_and(is_alone);
+        let is_whole =
+            end < text.len() || text.is_final() || text.str[start..].chars().next().is_some_and(is_alone);
         if is_whole {
             self.words.count += 1;
             self.look_up(start, end, self.words.count - 1);
@@ -336,13 +361,19 @@ impl<'t> Pass<'t> {
             self.events.sort_unstable_by_key(|event| (event.start, event.end, event.id));
             for (index, event) in self.events.iter().enumerate() {
                 if injection::is_finding(carried, &self.events, index) {
-                    self.findings.push(Finding { start: event.start as usize, end: event.end as usize, rule });
+                    self.findings.push(Finding {
+                        start: event.start as usize,
+                        end: event.end as usize,
+                        rule,
+                    });
                 }
             }
         }
         if !rules.deny_lists.is_empty() {
             let findings = &mut self.findings;
-            let open = rules.deny_lists.find(text, &words, |rule, start, end| findings.push(Finding { start, end, rule }));
+            let open = rules
+                .deny_lists
+                .find(text, &words, |rule, start, end| findings.push(Finding { start, end, rule }));
             self.hold(open, true, Cause::Short);
         }
     }
@@ -352,7 +383,11 @@ impl<'t> Pass<'t> {
         for (index, (rule, pattern)) in rules.patterns.iter().enumerate() {
             let first = self.findings.len();
             let found = pattern.matches(text.str, from);
-            self.findings.extend(found.map(|found| Finding { start: found.start, end: found.end, rule: *rule }));
+            self.findings.extend(found.map(|found| Finding {
+                start: found.start,
+                end: found.end,
+                rule: *rule,
+            }));
             if !text.is_final()
                 && let Some((start, state)) = pattern.open(text.str, from, &self.findings[first..])
             {
@@ -391,5 +426,7 @@ impl<'t> Pass<'t> {
 
 /// Bytes of the word in the middle of which a text begins.
 fn word_rest(text: &str) -> usize {
-    text.char_indices().find(|(_, character)| !is_word(*character) || is_alone(*character)).map_or(text.len(), |(at, _)| at)
+    text.char_indices()
+        .find(|(_, character)| !is_word(*character) || is_alone(*character))
+        .map_or(text.len(), |(at, _)| at)
 }

@@ -40,7 +40,12 @@ pub(crate) struct Vocabulary {
 
 impl Default for Vocabulary {
     fn default() -> Vocabulary {
-        Vocabulary { lengths: Box::new([0; 1024]), numbers: HashMap::default(), entries: Vec::new(), denied: 0 }
+        Vocabulary {
+            lengths: Box::new([0; 1024]),
+            numbers: HashMap::default(),
+            entries: Vec::new(),
+            denied: 0,
+        }
     }
 }
 
@@ -141,7 +146,8 @@ pub(crate) fn word_length(text: &str) -> usize {
 
 /// Whether a character is part of a word.
 pub(crate) fn is_word(character: char) -> bool {
-    character.is_alphanumeric() || (!character.is_ascii() && (is_invisible(character) || is_combining_mark(character)))
+    character.is_alphanumeric()
+        || (!character.is_ascii() && (is_invisible(character) || is_combining_mark(character)))
 }
 
 /// Whether a character is a word by itself: those of scripts without spaces between words.

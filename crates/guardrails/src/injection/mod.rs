@@ -118,7 +118,13 @@ impl Phrases {
     }
 
     /// Finds phrases, and returns the start of the first one that more text could complete.
-    pub(crate) fn find(&self, text: &Text, words: &Words, vocabulary: &Vocabulary, events: &mut Vec<Event>) -> usize {
+    pub(crate) fn find(
+        &self,
+        text: &Text,
+        words: &Words,
+        vocabulary: &Vocabulary,
+        events: &mut Vec<Event>,
+    ) -> usize {
         let mut open = text.len();
         for (index, word) in words.words.iter().enumerate() {
             let sets = &vocabulary.entry(word.entry).sets;
@@ -228,7 +234,12 @@ fn image(text: &Text, start: usize) -> Option<Event> {
     }
     let end = text.run(label + 6, IMAGE_BYTES_MAX, |byte| !matches!(byte, b')' | 0..=b' '));
     let has_query = text.bytes[label..end].contains(&b'?') || text.bytes[label..end].contains(&b'{');
-    has_query.then(|| Event { start: start as isize, end: end as isize, id: u16::MAX / 2, weight: IMAGE_WEIGHT })
+    has_query.then(|| Event {
+        start: start as isize,
+        end: end as isize,
+        id: u16::MAX / 2,
+        weight: IMAGE_WEIGHT,
+    })
 }
 
 /// Whether the phrase at `index` of phrases ordered by their start makes a finding, with those of `carried` before them.
@@ -280,10 +291,18 @@ impl DenyLists {
     }
 
     /// Finds entries, and returns the start of the first one that more text could complete.
-    pub(crate) fn find(&self, text: &Text, words: &Words, mut found: impl FnMut(usize, usize, usize)) -> usize {
+    pub(crate) fn find(
+        &self,
+        text: &Text,
+        words: &Words,
+        mut found: impl FnMut(usize, usize, usize),
+    ) -> usize {
         let mut open = text.len();
         for (index, word) in words.words.iter().enumerate() {
-            let Some(entries) = self.by_first.get(word.denied as usize).filter(|_| word.denied != NO_WORD) else { continue };
+            let Some(entries) = self.by_first.get(word.denied as usize).filter(|_| word.denied != NO_WORD)
+            else {
+                continue;
+            };
             for entry in entries {
                 let (rule, expected) = &self.entries[*entry as usize];
                 match end_of_sequence(text, words, index, expected) {
@@ -302,7 +321,8 @@ fn end_of_sequence(text: &Text, words: &Words, first: usize, expected: &[u32]) -
     for (offset, denied) in expected.iter().enumerate().skip(1) {
         match words.words.get(first + offset) {
             Some(word) => {
-                let follows = word.index == last.index + 1 && word.start - last.end <= BETWEEN_WORDS_BYTES_MAX;
+                let follows =
+                    word.index == last.index + 1 && word.start - last.end <= BETWEEN_WORDS_BYTES_MAX;
                 if word.denied != *denied || !follows {
                     return Found::No;
                 }

@@ -8,38 +8,95 @@ use crate::Origin::{self, Document, User};
 
 /// Sets with names, words separated by blanks.
 pub(super) const NAMED_SETS: [(&str, &str); 41] = [
-    ("override", "ignore ignores ignored ignoring disregard disregards disregarding forget forgets forgetting neglect overlook bypass override overrule discard dismiss erase unlearn"),
-    ("prior", "previous previously prior preceding preceeding above earlier foregoing former initial original past"),
-    ("orders", "instruction instructions order orders direction directions directive directives command commands rule rules guideline guidelines prompt prompts programming constraint constraints restriction restrictions limitation limitations safeguards"),
-    ("matter", "context text texts message messages conversation conversations information task tasks input inputs content assignment assignments question questions words statement statements settings chat dialogue sentence sentences"),
+    (
+        "override",
+        "ignore ignores ignored ignoring disregard disregards disregarding forget forgets forgetting neglect overlook bypass override overrule discard dismiss erase unlearn",
+    ),
+    (
+        "prior",
+        "previous previously prior preceding preceeding above earlier foregoing former initial original past",
+    ),
+    (
+        "orders",
+        "instruction instructions order orders direction directions directive directives command commands rule rules guideline guidelines prompt prompts programming constraint constraints restriction restrictions limitation limitations safeguards",
+    ),
+    (
+        "matter",
+        "context text texts message messages conversation conversations information task tasks input inputs content assignment assignments question questions words statement statements settings chat dialogue sentence sentences",
+    ),
     ("whole", "all any every everything anything whatever"),
     ("told", "said told given learned wrote written discussed talked mentioned know known stated asked"),
     ("earlier", "before above previously earlier prior beforehand previous"),
-    ("show", "show reveal print repeat output display tell give list write return share leak expose dump copy recite provide spell summarize summarise paraphrase echo disclose translate type state read describe"),
-    ("reveal", "show reveal print repeat output display leak expose dump copy recite echo disclose paraphrase summarize summarise"),
+    (
+        "show",
+        "show reveal print repeat output display tell give list write return share leak expose dump copy recite provide spell summarize summarise paraphrase echo disclose translate type state read describe",
+    ),
+    (
+        "reveal",
+        "show reveal print repeat output display leak expose dump copy recite echo disclose paraphrase summarize summarise",
+    ),
     ("ask", "what which whats"),
     ("be", "is are was were be"),
     ("own", "your system initial original secret hidden entire full exact complete internal confidential"),
-    ("prompt", "prompt prompts instruction instructions directive directives guidelines rules preprompt configuration initialization"),
+    (
+        "prompt",
+        "prompt prompts instruction instructions directive directives guidelines rules preprompt configuration initialization",
+    ),
     ("first", "first initial original previous prior preceding above last beginning"),
-    ("reply", "response responses answer answers reply replies message output explanation elucidation summary"),
+    (
+        "reply",
+        "response responses answer answers reply replies message output explanation elucidation summary",
+    ),
     ("work", "implementation solution code codebase algorithm logic program script"),
-    ("edit", "add include insert append incorporate integrate embed modify change enhance augment improve extend supplement mention promote suggest provide write render convert replace substitute remove use introduce rearrange scramble jumble group combine misspell translate encode format begin start end finish give deliver present craft compose phrase reverse make hint tease highlight adjust put place"),
+    (
+        "edit",
+        "add include insert append incorporate integrate embed modify change enhance augment improve extend supplement mention promote suggest provide write render convert replace substitute remove use introduce rearrange scramble jumble group combine misspell translate encode format begin start end finish give deliver present craft compose phrase reverse make hint tease highlight adjust put place",
+    ),
     ("code", "snippet snippets excerpt excerpts block section fragment"),
-    ("free", "unrestricted unfiltered uncensored unlimited unbound amoral unethical immoral unhinged lawless"),
-    ("limits", "restrictions restriction limitations limits constraints filters filter censorship rules guidelines ethics morals boundaries policies safeguards"),
+    (
+        "free",
+        "unrestricted unfiltered uncensored unlimited unbound amoral unethical immoral unhinged lawless",
+    ),
+    (
+        "limits",
+        "restrictions restriction limitations limits constraints filters filter censorship rules guidelines ethics morals boundaries policies safeguards",
+    ),
     ("model", "ai llm assistant chatbot gpt chatgpt claude gemini bot"),
     // German
-    ("de-override", "ignoriere ignorier ignorieren ignoriert vergiss vergesse vergessen vergesst missachte missachten übergehe verwirf verwerfe lösche überschreibe"),
-    ("de-prior", "vorherige vorherigen vorheriger vorangegangene vorangegangenen vorangehenden vorigen vorige bisherige bisherigen obige obigen obiger frühere früheren alle allen alles sämtliche sämtlichen davor zuvor vorher deine deinen ursprünglichen"),
-    ("de-orders", "anweisung anweisungen instruktion instruktionen befehl befehle befehlen regel regeln aufgabe aufgaben vorgabe vorgaben information informationen richtlinien anordnungen prompt prompts eingaben eingabe texte text gesagte geschriebene kontext beschränkungen aufträge"),
+    (
+        "de-override",
+        "ignoriere ignorier ignorieren ignoriert vergiss vergesse vergessen vergesst missachte missachten übergehe verwirf verwerfe lösche überschreibe",
+    ),
+    (
+        "de-prior",
+        "vorherige vorherigen vorheriger vorangegangene vorangegangenen vorangehenden vorigen vorige bisherige bisherigen obige obigen obiger frühere früheren alle allen alles sämtliche sämtlichen davor zuvor vorher deine deinen ursprünglichen",
+    ),
+    (
+        "de-orders",
+        "anweisung anweisungen instruktion instruktionen befehl befehle befehlen regel regeln aufgabe aufgaben vorgabe vorgaben information informationen richtlinien anordnungen prompt prompts eingaben eingabe texte text gesagte geschriebene kontext beschränkungen aufträge",
+    ),
     ("de-before", "davor zuvor vorher bisher oben vorhin"),
-    ("de-show", "zeige zeig nenne nenn wiederhole wiederhol gib schreibe schreib verrate verrat drucke liste sage sag übersetze ausgeben wie was"),
-    ("de-own", "deine deinen dein deiner ursprüngliche ursprünglichen vorherigen obigen ersten gesamten system geheimen lauten lautet"),
-    ("de-prompt", "prompt prompts systemprompt systemprompts anweisung anweisungen instruktionen befehle richtlinien regeln"),
+    (
+        "de-show",
+        "zeige zeig nenne nenn wiederhole wiederhol gib schreibe schreib verrate verrat drucke liste sage sag übersetze ausgeben wie was",
+    ),
+    (
+        "de-own",
+        "deine deinen dein deiner ursprüngliche ursprünglichen vorherigen obigen ersten gesamten system geheimen lauten lautet",
+    ),
+    (
+        "de-prompt",
+        "prompt prompts systemprompt systemprompts anweisung anweisungen instruktionen befehle richtlinien regeln",
+    ),
     // Spanish, Portuguese, French, Italian, Dutch
-    ("es-override", "ignora ignore ignorar ignoren olvida olvide olvidar descarta descarte omite desconsidera"),
-    ("es-orders", "instrucciones instrucción órdenes indicaciones reglas directrices mensajes comandos normas"),
+    (
+        "es-override",
+        "ignora ignore ignorar ignoren olvida olvide olvidar descarta descarte omite desconsidera",
+    ),
+    (
+        "es-orders",
+        "instrucciones instrucción órdenes indicaciones reglas directrices mensajes comandos normas",
+    ),
     ("pt-override", "ignore ignora ignorar esqueça esquece esquecer desconsidere descarte"),
     ("pt-orders", "instruções instrução ordens regras diretrizes comandos orientações"),
     ("fr-override", "ignore ignorez ignorer oublie oubliez oublier néglige négligez"),
@@ -68,7 +125,11 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (100, User, "$override _2 $orders _3 $earlier"),
     (100, User, "$override _2 system|developer $orders|message|messages"),
     (50, User, "$override _1 the instructions|rules|guidelines"),
-    (100, User, "not|dont|don|never _2 follow|listen|obey|adhere|heed|consider _4 $prior _3 $orders|information|messages|context"),
+    (
+        100,
+        User,
+        "not|dont|don|never _2 follow|listen|obey|adhere|heed|consider _4 $prior _3 $orders|information|messages|context",
+    ),
     (100, User, "stop following _3 $orders"),
     (60, User, "leave|drop _2 $prior _2 task|tasks|instructions|orders"),
     (60, User, "instead of _3 $prior _2 $orders"),
@@ -101,9 +162,17 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (60, User, "opposite mode|of _3 guidelines|instructions|rules"),
     (50, User, "evil|unethical|malicious|rogue _1 $model|confidant|twin"),
     (40, User, "no|without _2 warnings|disclaimers|disclaimer|apologies|moral"),
-    (60, User, "break|bypass|circumvent|evade|disable|deactivate _3 $limits|safety|security|protections|protocols"),
+    (
+        60,
+        User,
+        "break|bypass|circumvent|evade|disable|deactivate _3 $limits|safety|security|protections|protocols",
+    ),
     (100, User, "pwned"),
-    (50, User, "immediately|instead|now|just|only _1 say|print|output|respond|reply|write|answer _1 with|only|exactly"),
+    (
+        50,
+        User,
+        "immediately|instead|now|just|only _1 say|print|output|respond|reply|write|answer _1 with|only|exactly",
+    ),
     // The prompt is to be revealed.
     (100, User, "$reveal _5 system|developer|hidden|secret prompt|prompts|message|messages|instructions"),
     (100, User, "$show _3 your _3 $prompt"),
@@ -120,18 +189,34 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (50, User, "system prompt|prompts"),
     (60, User, "secret|hidden|confidential key|password|word|instructions|prompt|code"),
     (40, User, "password|passcode|secret|credentials _4 reveal|leak|tell|share"),
-    (40, User, "reveal|leak|disclose|expose|exfiltrate _4 password|passwords|secret|secrets|credentials|key|keys|data"),
+    (
+        40,
+        User,
+        "reveal|leak|disclose|expose|exfiltrate _4 password|passwords|secret|secrets|credentials|key|keys|data",
+    ),
     // Texts that address the model.
     (100, Document, "in|to|into|of|with|from|for your $reply|$work"),
     (100, Document, "$edit _8 your $reply"),
     (100, Document, "$edit _8 your $work"),
     (100, Document, "your $reply must|should|will|has|needs"),
-    (80, Document, "$edit|integrating|incorporating|embedding|adding|including|employ|utilize|ensure|validate _6 code $code"),
+    (
+        80,
+        Document,
+        "$edit|integrating|incorporating|embedding|adding|including|employ|utilize|ensure|validate _6 code $code",
+    ),
     (80, Document, "code $code _6 your|into|in|as"),
     (100, Document, "if you _2 $model|language"),
     (100, Document, "dear|attention $model"),
-    (100, Document, "not|never|without _1 tell|mention|telling|mentioning|inform|informing|notify|reveal _4 user|human|anyone"),
-    (80, Document, "send|forward|email|post|upload|transmit|submit _6 conversation|history|password|passwords|credentials|secrets|contents _4 to"),
+    (
+        100,
+        Document,
+        "not|never|without _1 tell|mention|telling|mentioning|inform|informing|notify|reveal _4 user|human|anyone",
+    ),
+    (
+        80,
+        Document,
+        "send|forward|email|post|upload|transmit|submit _6 conversation|history|password|passwords|credentials|secrets|contents _4 to",
+    ),
     (60, Document, "user asked|requested|wants|said you"),
     (60, Document, "when|before|after|while you _2 answer|respond|reply|summarize|summarise|process|read"),
     // German
@@ -142,18 +227,34 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (100, User, "$de-show _4 $de-own _3 $de-prompt"),
     (60, User, "du bist jetzt|nun|ab"),
     (60, User, "ab jetzt|sofort|nun _1 bist|wirst|sollst|antwortest|antworte du"),
-    (60, User, "konzentriere|konzentrier|fokussiere|fokussier dich _5 aufgabe|aufgaben|anweisung|anweisungen|frage"),
+    (
+        60,
+        User,
+        "konzentriere|konzentrier|fokussiere|fokussier dich _5 aufgabe|aufgaben|anweisung|anweisungen|frage",
+    ),
     (40, User, "neue|neuen|folgende|nächste aufgabe|aufgaben|anweisung|anweisungen"),
     (40, User, "tu|tue so als"),
     // Others
     (100, User, "$es-override _3 $es-orders"),
     (100, User, "$es-override todo|todas|todos _3 anterior|anteriores|anteriormente|antes"),
-    (100, User, "muestra|muéstrame|revela|repite|dime|imprime _3 tu|tus|las|el _2 instrucciones|prompt|indicaciones"),
+    (
+        100,
+        User,
+        "muestra|muéstrame|revela|repite|dime|imprime _3 tu|tus|las|el _2 instrucciones|prompt|indicaciones",
+    ),
     (100, User, "$pt-override _3 $pt-orders"),
     (100, User, "mostre|revele|repita|diga|imprima _3 suas|seu|as|o _2 instruções|prompt"),
-    (100, User, "$fr-override _3 $fr-orders _2 précédentes|précédente|antérieures|précédents|données|ci|dessus"),
+    (
+        100,
+        User,
+        "$fr-override _3 $fr-orders _2 précédentes|précédente|antérieures|précédents|données|ci|dessus",
+    ),
     (100, User, "$fr-override tout _3 précède|dit|avant|dessus"),
-    (100, User, "affiche|affichez|montre|révèle|répète|donne|dis _3 tes|vos|ton|votre|les|le _2 instructions|consignes|prompt"),
+    (
+        100,
+        User,
+        "affiche|affichez|montre|révèle|répète|donne|dis _3 tes|vos|ton|votre|les|le _2 instructions|consignes|prompt",
+    ),
     (100, User, "$it-override _4 $it-orders"),
     (100, User, "mostra|rivela|ripeti|stampa|dimmi _3 tue|tuo|le|il _2 istruzioni|prompt"),
     (100, User, "$nl-override _3 $nl-orders"),
@@ -162,7 +263,11 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (100, User, "önceki|yukarıdaki _2 talimatları|komutları|kuralları _2 yoksay|unut|görmezden|dikkate"),
     (100, User, "忽|无|無|忘 略|视|視|记|記 _6 前|上|先|有|全 _6 指|提|规|規|命 令|示|则|則"),
     (100, User, "前|上|で _6 指|命 示|令 _6 無|忘 視|れ"),
-    (100, User, "이전|이전의|앞의|위의|기존 _2 지시|지시를|지시사항을|명령|명령을|지침을|지침 _3 무시|무시하세요|무시하고|무시해|무시하라|무시하십시오|잊어|잊고"),
+    (
+        100,
+        User,
+        "이전|이전의|앞의|위의|기존 _2 지시|지시를|지시사항을|명령|명령을|지침을|지침 _3 무시|무시하세요|무시하고|무시해|무시하라|무시하십시오|잊어|잊고",
+    ),
     (100, User, "تجاهل|انس|انسى _3 التعليمات|الأوامر|التوجيهات|القواعد"),
     (100, User, "पिछले|पहले|उपरोक्त _2 निर्देश|निर्देशों|आदेशों _3 अनदेखा|नजरअंदाज|भूल"),
 ];
