@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, Stream, StreamExt};
@@ -92,7 +93,9 @@ async fn answer(
     id: &Arc<str>,
     route: Option<&'static Route>,
 ) -> Response {
-    let checked = check_host_and_origin(gateway, &request).and_then(|()| check_connection(&request, route));
+    let checked = check_host(&request)
+        .and_then(|()| check_host_and_origin(gateway, &request))
+        .and_then(|()| check_connection(&request, route));
     let response = match checked.map(|()| route) {
         Err(error) => error.into_response(),
         Ok(None) => with_deadline(gateway, request, next, id).await,
@@ -263,6 +266,25 @@ fn method_label(method: &axum::http::Method) -> &'static str {
     }
 }
 
+/// Refuses requests over HTTP/1.1 without `Host`, and any with an empty or malformed one or with several: a proxy could take them for another host's.
+fn check_host(request: &Request) -> Result<()> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let problem = match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => "the request has no `Host` header",
+        (Some(_), Some(_)) => "the request has more than one `Host` header",
+        (Some(host), None) if !is_authority(host) => {
+            "the `Host` header is not a host name with or without a port"
+        }
+        _ => return Ok(()),
+    };
+    Err(ApiError::new(ErrorCode::InvalidParameter, problem))
+}
+
+fn is_authority(host: &HeaderValue) -> bool {
+    let host = host.to_str().ok().filter(|host| !host.contains('@'));
+    host.is_some_and(|host| host.parse::<Authority>().is_ok())
+}
+
 /// Refuses requests whose `Host` or `Origin` is neither loopback nor in `server.allowed_hosts`, unless the `Origin` is in
 /// `server.cors_origins`: any web page can reach a loopback address,
 /// by its own address (then `Origin` names the page) or by a name that resolves to it (then `Host` names it).
@@ -273,6 +295,12 @@ fn check_host_and_origin(gateway: &Gateway, request: &Request) -> Result<()> {
     }
     let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = request.uri().host().or_else(|| text(header::HOST).map(host_of));
+    if request.headers().get_all(header::ORIGIN).iter().count() > 1 {
+        return Err(ApiError::new(
+            ErrorCode::HostNotAllowed,
+            "a request with more than one `Origin` is not allowed",
+        ));
+    }
     let page = text(header::ORIGIN)
         .filter(|origin| !cors::is_allowed(&gateway.config, origin))
         .map(|origin| host_of(origin.split_once("://").map_or("?", |(_, host)| host)));
@@ -312,7 +340,7 @@ fn host_of(authority: &str) -> &str {
 fn is_known(host: &str, allowed: &str) -> bool {
     let is_loopback =
         |host: &str| host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let mut allowed = allowed.split(',').map(str::trim);
+    let mut allowed = allowed.split(',').map(str::trim).filter(|name| !name.is_empty());
     host.eq_ignore_ascii_case("localhost")
         || is_loopback(host.trim_start_matches('[').trim_end_matches(']'))
         || allowed.any(|name| name == "*" || name.eq_ignore_ascii_case(host))
@@ -408,6 +436,7 @@ mod tests {
             ["", "?", "evil.example", "localhost.evil.example:8000", "10.0.0.1", "127.0.0.1.evil.example"]
         {
             assert!(!is_known(host_of(unknown), "other.lan, weir.lan"), "{unknown}");
+            assert!(!is_known(host_of(unknown), ""), "{unknown}");
             assert!(is_known(host_of(unknown), "*"), "{unknown}");
         }
     }

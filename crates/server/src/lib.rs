@@ -37,8 +37,9 @@ mod usage;
 mod vectors;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use axum::body::Bytes;
 use axum::http::HeaderMap;
 use tokio::sync::Semaphore;
 use weir_access::Keys;
@@ -76,6 +77,8 @@ pub struct Parts {
     keys: Keys,
     llm: Llm,
     ingest_kib: Arc<Semaphore>,
+    /// The OpenAPI description, made when it is first asked for.
+    openapi: OnceLock<Bytes>,
 }
 
 impl Deref for Gateway {
@@ -113,6 +116,7 @@ impl Gateway {
             keys,
             llm,
             ingest_kib,
+            openapi: OnceLock::new(),
         }))
     }
 

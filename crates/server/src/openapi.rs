@@ -1,10 +1,10 @@
 //! `/openapi.json`, made from the table of routes, their examples and the wire types.
 
+mod limits;
 mod order;
 mod type_names;
 
-use std::sync::LazyLock;
-
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::SchemaGenerator;
@@ -13,15 +13,20 @@ use serde_json::{Map, Value, json};
 use weir_api::{
     AnthropicErrorBody, CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError,
 };
+use weir_config::Config;
 
+use super::Gateway;
 use super::dialect::Dialect;
 use super::encoding::{ARROW, RAW};
 use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
 use order::{Ordered, set_order, verbatim};
 
-/// The OpenAPI 3.1 description, as JSON.
-static DOCUMENT: LazyLock<String> =
-    LazyLock::new(|| serde_json::to_string(&Ordered(&document())).unwrap_or_default());
+/// The OpenAPI 3.1 description of a gateway with this configuration, as JSON.
+fn described(config: &Config) -> String {
+    let mut document = document();
+    limits::add(config, &mut document);
+    serde_json::to_string(&Ordered(&document)).unwrap_or_default()
+}
 
 fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.definitions_path = "/components/schemas".into());
@@ -138,7 +143,8 @@ fn operation(route: &Route, group: &Group, example: &Example, generator: &mut Sc
     });
     if let Some(Content::Schema(schema)) = route.request {
         let content = json!({"schema": schema(generator), "example": verbatim(example.body)});
-        operation["requestBody"] = json!({"required": true, "content": {"application/json": content}});
+        operation["requestBody"] =
+            json!({"required": route.needs_body, "content": {"application/json": content}});
     }
     operation
 }
@@ -192,8 +198,9 @@ fn reply(status: u16, content: Content, generator: &mut SchemaGenerator) -> Valu
 }
 
 /// `GET /openapi.json`.
-pub(super) async fn json() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
+pub(super) async fn json(State(gateway): State<Gateway>) -> Response {
+    let document = gateway.openapi.get_or_init(|| described(&gateway.config).into());
+    ([(header::CONTENT_TYPE, "application/json")], document.clone()).into_response()
 }
 
 /// The types of the description.

@@ -49,6 +49,8 @@ pub struct Route {
     pub query: &'static [(&'static str, &'static str)],
     /// The type of the body, if it has one.
     pub(super) request: Option<Content>,
+    /// Whether a request without a body is refused, if there is a type of it.
+    pub(super) needs_body: bool,
     /// The type of the reply.
     pub(super) reply: Content,
     /// Replies with other statuses that are no errors of the dialect.
@@ -136,6 +138,7 @@ impl Route {
             status: 200,
             query: &[],
             request: None,
+            needs_body: true,
             reply: Content::Media("text/plain"),
             others: &[],
             has_deadline: true,
@@ -154,6 +157,11 @@ impl Route {
 
     const fn takes<T: JsonSchema>(self, body: BodyLimit) -> Route {
         Route { body, request: Some(Content::of::<T>()), ..self }
+    }
+
+    /// A request without a body means the defaults.
+    const fn without_need_of_body(self) -> Route {
+        Route { needs_body: false, ..self }
     }
 
     const fn reserves(self, admission: AdmissionClass) -> Route {

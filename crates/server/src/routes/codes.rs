@@ -3,7 +3,7 @@
 use weir_api::ErrorCode;
 
 use super::super::dialect::Dialect;
-use super::{Access, AdmissionClass, BodyLimit, Route};
+use super::{Access, BodyLimit, Route};
 
 /// Error codes of a JSON body.
 const BODY_CODES: &[ErrorCode] = &[
@@ -88,7 +88,13 @@ pub(super) const PAGE_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound];
 impl Route {
     /// Every error code that the route can answer with.
     pub fn codes(&self) -> Vec<ErrorCode> {
-        let mut codes = vec![ErrorCode::Internal, ErrorCode::DeadlineExceeded, ErrorCode::HostNotAllowed];
+        let mut codes = vec![
+            ErrorCode::Internal,
+            ErrorCode::DeadlineExceeded,
+            ErrorCode::HostNotAllowed,
+            // a request over HTTP/1.1 without `Host`
+            ErrorCode::InvalidParameter,
+        ];
         codes.extend(self.codes);
         if self.path.contains('{') {
             codes.push(ErrorCode::InvalidUtf8);
@@ -96,13 +102,10 @@ impl Route {
         if self.body != BodyLimit::None {
             codes.extend(BODY_CODES);
         }
-        if !self.query.is_empty() {
-            codes.push(ErrorCode::InvalidParameter);
-        }
         if self.dialect == Dialect::Native && self.access != Access::Public {
             codes.extend([ErrorCode::UnknownField, ErrorCode::StoreUnavailable]);
         }
-        if self.admission != AdmissionClass::Light {
+        if !self.is_health_check() {
             codes.push(ErrorCode::Overloaded);
         }
         if self.access != Access::Public {

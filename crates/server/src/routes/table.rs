@@ -302,6 +302,7 @@ pub const ROUTES: &[Route] = &[
     Route::new("put", "/v1/collections/{name}", ADMIN, || put(collections::put))
         .about("Create a collection (201), or check that it has these settings (200).")
         .takes::<CollectionSettings>(BodyLimit::Default)
+        .without_need_of_body()
         .replies::<CollectionReply>()
         .also(CREATED)
         .fails_with(PUT_COLLECTION_CODES),

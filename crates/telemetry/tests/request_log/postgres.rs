@@ -1,12 +1,14 @@
 //! PostgreSQL on loopback, in a folder of its own, stopped and killed under load.
 
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use weir_config::{Environment, Flags, RequestStore, load};
 use weir_telemetry::Metrics;
@@ -24,6 +26,11 @@ struct Postgres {
 
 impl Postgres {
     fn start() -> Postgres {
+        Postgres::start_with(|_| ())
+    }
+
+    /// Starts after `prepare` has changed the data folder.
+    fn start_with(prepare: impl FnOnce(&Path)) -> Postgres {
         let binaries = binaries();
         let folder = tempfile::tempdir().unwrap();
         own(folder.path());
@@ -35,6 +42,7 @@ impl Postgres {
             .status()
             .unwrap();
         assert!(made.success(), "initdb failed");
+        prepare(&data);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let process = run(&binaries, folder.path(), port);
         Postgres { binaries, folder, port, process }
@@ -198,6 +206,85 @@ fn every_row_arrives_once_although_postgresql_is_stopped_and_killed_under_load()
     assert_eq!(server.count("SELECT count(*) FROM weir_requests"), sent);
     assert_eq!(server.count("SELECT count(*) FROM weir_requests WHERE status = 502"), sent / 4);
     assert_eq!(["written", "dropped"].map(|result| counter(&metrics, result)), [sent.cast_unsigned(), 0]);
+}
+
+/// Writes a certificate for `db.example`, which is its own authority, and its key.
+fn issue(certificate: &Path, key: &Path) {
+    let made = rcgen::generate_simple_self_signed(["db.example".to_owned()]).unwrap();
+    let secret = made.signing_key.serialize_der();
+    for (path, label, bytes) in
+        [(certificate, "CERTIFICATE", made.cert.der().as_ref()), (key, "PRIVATE KEY", &secret)]
+    {
+        let text = BASE64_STANDARD.encode(bytes);
+        std::fs::write(path, format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+#[test]
+fn connections_are_encrypted_and_checked_as_the_mode_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, other) = (folder.path().join("authority.pem"), folder.path().join("other.pem"));
+    issue(&other, &folder.path().join("other-key.pem"));
+    let server = Postgres::start_with(|data| {
+        let (certificate, key) = (data.join("server.crt"), data.join("server.key"));
+        issue(&certificate, &key);
+        std::fs::copy(&certificate, &authority).unwrap();
+        own(&certificate);
+        own(&key);
+        let settings = data.join("postgresql.conf");
+        let written = std::fs::read_to_string(&settings).unwrap();
+        std::fs::write(&settings, format!("{written}\nssl = on\n")).unwrap();
+    });
+    let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND application_name = 'weir'";
+    let (authority, other) = (authority.display(), other.display());
+    let mut stored = 0;
+    for (number, (host, parameters, expected)) in [
+        ("127.0.0.1", "sslmode=disable".to_owned(), Some(false)),
+        ("127.0.0.1", "sslmode=prefer".to_owned(), Some(true)),
+        ("127.0.0.1", "sslmode=require".to_owned(), Some(true)),
+        ("127.0.0.1", format!("sslmode=require&sslrootcert={other}"), None),
+        ("127.0.0.1", format!("sslmode=verify-ca&sslrootcert={authority}"), Some(true)),
+        ("127.0.0.1", format!("sslmode=verify-full&sslrootcert={authority}"), None),
+        ("db.example", format!("hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={authority}"), Some(true)),
+        ("db.example", format!("hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={other}"), None),
+        ("db.example", "hostaddr=127.0.0.1&sslmode=verify-full".to_owned(), None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let data = folder.path().join(number.to_string());
+        std::fs::create_dir(&data).unwrap();
+        let url = data.join("url");
+        std::fs::write(&url, format!("postgresql://weir@{host}:{}/postgres?{parameters}", server.port))
+            .unwrap();
+        let variables = [
+            ("WEIR_SERVER_DATA_DIR", data.display().to_string()),
+            ("WEIR_TELEMETRY_REQUESTS", "postgres".to_owned()),
+            ("WEIR_TELEMETRY_POSTGRES_URL", format!("file:{}", url.display())),
+        ];
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let config = load(&Flags::default(), &Environment::of(&variables)).unwrap().config;
+        let metrics = Metrics::new("scalar");
+        let requests = RequestLog::start(&config, metrics.clone()).unwrap();
+        super::log(&requests, 4);
+        match expected {
+            Some(is_encrypted) => {
+                stored += 4;
+                wait_for_requests(&requests, stored);
+                assert_eq!(server.count(encrypted) > 0, is_encrypted, "{host} {parameters}");
+            }
+            None => {
+                let until = Instant::now() + Duration::from_secs(60);
+                while counter(&metrics, "spilled") == 0 {
+                    assert!(Instant::now() < until, "{host} {parameters}: the rows are not on disk");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                assert_eq!(server.count("SELECT count(*) FROM weir_requests"), stored, "{host} {parameters}");
+            }
+        }
+        requests.close();
+    }
 }
 
 fn resident_bytes() -> u64 {

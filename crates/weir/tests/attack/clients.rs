@@ -274,3 +274,88 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     assert!(open <= 2, "{open} connections are counted as open");
     held("connections that come and go", &format!("{before} descriptors before, {} after", descriptors()));
 }
+
+#[test]
+fn requests_without_one_host_are_refused() {
+    let gateway = Gateway::start_with(&[("WEIR_SERVER_ALLOWED_HOSTS", "*")]);
+    for (head, status) in [
+        ("GET /livez HTTP/1.1\r\nhost: localhost", 200),
+        ("GET /livez HTTP/1.1\r\nhost: weir.example:8000", 200),
+        ("GET /livez HTTP/1.1\r\nhost: [::1]:8000", 200),
+        ("GET /livez HTTP/1.0", 200),
+        ("GET /livez HTTP/1.1", 400),
+        ("GET /livez HTTP/1.1\r\nhost:", 400),
+        ("GET /livez HTTP/1.1\r\nhost: localhost\r\nhost: localhost", 400),
+        ("GET /livez HTTP/1.0\r\nhost: localhost\r\nhost: weir.example", 400),
+        ("GET /livez HTTP/1.1\r\nhost: user@localhost", 400),
+        ("GET /livez HTTP/1.1\r\nhost: a b", 400),
+        ("GET http://localhost/livez HTTP/1.1", 400),
+    ] {
+        let reply = ask(&gateway, head);
+        let expected = format!("HTTP/1.{} {status} ", if head.contains("HTTP/1.0") { 0 } else { 1 });
+        assert!(reply.starts_with(&expected), "{head}: {reply}");
+        assert!(status == 200 || reply.contains("invalid_parameter"), "{head}: {reply}");
+    }
+    held("requests without a host, or with two", "refused");
+}
+
+#[test]
+fn pages_of_files_and_of_several_origins_are_refused() {
+    let gateway = Gateway::start();
+    for (origin, status) in [
+        ("origin: http://localhost:3000", 200),
+        ("origin: file://", 403),
+        ("origin: null", 403),
+        ("origin:", 403),
+        ("origin: http://", 403),
+        ("origin: http://localhost\r\norigin: https://evil.example", 403),
+        ("origin: https://evil.example\r\norigin: http://localhost", 403),
+    ] {
+        let reply = ask(&gateway, &format!("GET /v1/models HTTP/1.1\r\nhost: localhost\r\n{origin}"));
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{origin}: {reply}");
+    }
+    let reply = ask(&gateway, "GET /v1/models HTTP/1.1\r\nhost: :8000");
+    assert!(!reply.starts_with("HTTP/1.1 200 "), "a host without a name: {reply}");
+    held("pages of files, and of two origins at once", "refused");
+}
+
+#[test]
+fn media_types_and_methods_are_those_of_the_description() {
+    let gateway = Gateway::start_with(&[("WEIR_LIMITS_TOP_K_MAX", "77")]);
+    for (path, media) in [
+        ("/docs", "text/html; charset=utf-8"),
+        ("/metrics", "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        ("/health", ""),
+        ("/livez", "text/plain; charset=utf-8"),
+        ("/openapi.json", "application/json"),
+    ] {
+        let reply = gateway.send("GET", path, None);
+        assert_eq!((reply.status, reply.header("content-type")), (200, media), "{path}");
+    }
+    let description = gateway.get("/openapi.json").1;
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        let path = path.replace("{name}", "default").replace("{id}", "absent");
+        if path.ends_with("/documents/delete") {
+            continue; // a document may have this id
+        }
+        let mut expected: Vec<String> =
+            methods.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
+        if expected.contains(&"GET".to_owned()) {
+            expected.push("HEAD".to_owned());
+        }
+        let refused = gateway.send("PATCH", &path, None);
+        assert_eq!(refused.status, 405, "{path}");
+        let mut allowed: Vec<&str> = refused.header("allow").split(',').map(str::trim).collect();
+        allowed.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(allowed, expected, "{path}");
+    }
+    let put = &description["paths"]["/v1/collections/{name}"]["put"];
+    assert_eq!(put["requestBody"]["required"], false);
+    assert!(put["responses"]["201"].is_object(), "{put}");
+    assert_eq!(gateway.send("PUT", "/v1/collections/empty", None).status, 201);
+    let schemas = &description["components"]["schemas"];
+    assert_eq!(schemas["SearchRequest"]["properties"]["top_k"]["maximum"], 77);
+    assert_eq!(schemas["IngestRequest"]["properties"]["documents"]["maxItems"], 10_000);
+    held("media types, methods and limits", "those of the description");
+}
