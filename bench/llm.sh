@@ -3,7 +3,7 @@
 # figures; about 20 minutes on four cores after the peers are installed, most of them into .cache/bench-peers (1 GB the first time).
 # PEERS chooses among floor, go, weir, weir-pg, portkey, litellm and litellm-4; RATES are requests/s; SECONDS_PER_TURN and ROUNDS change how
 # long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY and
-# FLOOR_BINARY name binaries that are built already.
+# FLOOR_BINARY name binaries that are built already. `bench/llm.sh --install` installs the peers and measures nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=.cache/bench-peers
@@ -45,6 +45,7 @@ install_python harness
 ! wants litellm && ! wants litellm-4 || install_python litellm || echo "bench/llm: LiteLLM is left out" >&2
 ! wants portkey || install_portkey || echo "bench/llm: Portkey is left out" >&2
 ! wants go || build_go || echo "bench/llm: Go is left out" >&2
+[ "${1:-}" != --install ] || exit 0
 [ -n "${FLOOR_BINARY:-}" ] || ! wants floor ||
     cargo build --release --locked --manifest-path bench/peers/floor/Cargo.toml --target-dir "$target/floor"
 if [ -z "${LOAD_BINARY:-}" ] || [ -z "${MOCK_BINARY:-}" ]; then
