@@ -230,7 +230,12 @@ impl Table {
             let built = Arc::new(Route { choice, sticky_header, targets, retrieval, cache });
             match route.model.strip_suffix('*') {
                 Some(prefix) => prefixes.push((prefix.to_owned(), built)),
-                None => drop(exact.insert(route.model.clone(), built)),
+                None => {
+                    for target in &built.targets {
+                        metrics.model_series(&route.model, &target.upstream.id);
+                    }
+                    exact.insert(route.model.clone(), built);
+                }
             }
         }
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));

@@ -1,6 +1,7 @@
 //! The table of all metrics, from which `/metrics` and `docs/metrics.md` are generated.
 
 mod guards;
+mod llm;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
 
-use crate::requests::RequestRecord;
 pub use guards::{OpenConnection, Queued};
 
 /// The type of a metric.
@@ -347,27 +347,6 @@ impl Metrics {
         }
     }
 
-    /// Shows the series of a rule before its first finding.
-    pub fn guardrail_rule(&self, direction: &str, rule: &str, action: &str) {
-        self.guardrail_found(direction, rule, action, 0);
-    }
-
-    /// Counts what a guardrail's rule found.
-    pub fn guardrail_found(&self, direction: &str, rule: &str, action: &str, count: u64) {
-        let labels = FindingLabels { direction: direction.into(), rule: rule.into(), action: action.into() };
-        self.findings.get_or_create(&labels).inc_by(count);
-    }
-
-    /// Counts a lookup of a kept reply.
-    pub fn reply_cache(&self, result: &str) {
-        self.reply_cache.get_or_create(&ResultLabel { result: result.into() }).inc();
-    }
-
-    /// Sets the bytes of the kept replies.
-    pub fn reply_cache_bytes(&self, bytes: usize) {
-        self.reply_cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-    }
-
     /// Counts an answered request.
     pub fn request(&self, route: &str, method: &str, status: u16, seconds: f64) {
         let labels = RequestLabels { route: route.into(), method: method.into(), status };
@@ -455,34 +434,6 @@ impl Metrics {
     /// Counts spans by result.
     pub(crate) fn spans(&self, result: &str, spans: usize) {
         self.spans.get_or_create(&ResultLabel { result: result.into() }).inc_by(spans as u64);
-    }
-
-    /// Counts a finished request that an upstream took part in. Other models are any text of a client.
-    pub fn finished(&self, record: &RequestRecord) {
-        if record.saved_nanos > 0 {
-            self.reply_cache_savings.inc_by(record.saved_nanos as f64 / 1e9);
-        }
-        let (Some(model), Some(upstream)) = (&record.model, &record.upstream) else { return };
-        let (model, upstream) = (LabelValue(model.clone()), LabelValue(upstream.clone()));
-        let result = if record.status >= 400 || record.error.is_some() { "failed" } else { "ok" };
-        let labels =
-            ModelUpstreamLabels { model: model.clone(), upstream: upstream.clone(), result: result.into() };
-        self.model_requests.get_or_create(&labels).inc();
-        let tokens = [
-            ("prompt", record.prompt_tokens),
-            ("cached", record.cached_tokens),
-            ("completion", record.completion_tokens),
-        ];
-        for (kind, count) in tokens {
-            let labels =
-                ModelTokenLabels { model: model.clone(), upstream: upstream.clone(), r#type: kind.into() };
-            self.model_tokens.get_or_create(&labels).inc_by(count);
-        }
-        let labels = ModelUpstreamLabel { model: model.clone(), upstream };
-        self.model_cost.get_or_create(&labels).inc_by(record.cost_nanos as f64 / 1e9);
-        if let Some(first) = record.first_token {
-            self.first_token.get_or_create(&ModelLabel { model }).observe(first.as_secs_f64());
-        }
     }
 
     /// Counts a failed request to an upstream.

@@ -81,6 +81,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
         first_token: Some(std::time::Duration::from_millis(3)),
         ..RequestRecord::default()
     });
+    metrics.guardrail_found("input", "email", "redact", 1);
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
         name: "c".to_owned(),
