@@ -75,7 +75,9 @@ fn measure(folder: &Path) -> Result<bool, String> {
 
 fn read(path: &Path) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    text.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("{}: {error}", path.display()))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).map_err(|error| format!("{}: {error}", path.display())))
+        .collect()
 }
 
 fn rule(name: &str, detect: Detect) -> Rule {
@@ -128,7 +130,8 @@ fn measure_personal_data(rows: &[Value]) -> Result<bool, String> {
         for (rule, (exact, overlap)) in exact.iter_mut().zip(&mut overlap).enumerate() {
             let found: Vec<&Finding> = found.iter().filter(|finding| finding.rule == rule).collect();
             let labelled: Vec<_> = labelled.iter().filter(|(kind, ..)| *kind == rule).collect();
-            let is_equal = |f: &Finding| labelled.iter().any(|(_, start, end)| (f.start, f.end) == (*start, *end));
+            let is_equal =
+                |f: &Finding| labelled.iter().any(|(_, start, end)| (f.start, f.end) == (*start, *end));
             let meets = |f: &Finding| labelled.iter().any(|(_, start, end)| f.start < *end && *start < f.end);
             for (counts, hits) in [
                 (exact, found.iter().filter(|f| is_equal(f)).count()),
@@ -199,10 +202,15 @@ struct Set {
 }
 
 const SETS: [Set; 5] = [
-    Set { name: "PIGuard, first half", file: "piguard_valid", origin: Origin::User, half: Some(0) },
-    Set { name: "PIGuard, held-out half", file: "piguard_valid", origin: Origin::User, half: Some(1) },
-    Set { name: "BIPIA, first half", file: "bipia_text_attacks", origin: Origin::Document, half: Some(0) },
-    Set { name: "BIPIA, held-out half", file: "bipia_text_attacks", origin: Origin::Document, half: Some(1) },
+    Set { name: "PIGuard, even rows", file: "piguard_valid", origin: Origin::User, half: Some(0) },
+    Set { name: "PIGuard, odd rows, held out", file: "piguard_valid", origin: Origin::User, half: Some(1) },
+    Set { name: "BIPIA, even rows", file: "bipia_text_attacks", origin: Origin::Document, half: Some(0) },
+    Set {
+        name: "BIPIA, odd rows, held out",
+        file: "bipia_text_attacks",
+        origin: Origin::Document,
+        half: Some(1),
+    },
     Set {
         name: "deepset, not seen",
         file: "deepset_prompt_injections_train",
@@ -212,7 +220,9 @@ const SETS: [Set; 5] = [
 ];
 
 fn measure_injection(folder: &Path) -> Result<bool, String> {
-    println!("| set | injections | benign | recall, keywords | false blocks, keywords | recall, as user | false blocks, as user | recall, as document | false blocks, as document |");
+    println!(
+        "| set | injections | benign | recall, keywords | false blocks, keywords | recall, as user | false blocks, as user | recall, as document | false blocks, as document |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     let user = compile(&[rule("injection", Detect::Injection(Origin::User))])?;
     let document = compile(&[rule("injection", Detect::Injection(Origin::Document))])?;
@@ -224,8 +234,12 @@ fn measure_injection(folder: &Path) -> Result<bool, String> {
     let mut totals = [[Share::default(); 2]; 2];
     for set in &SETS {
         let rows = read(&folder.join(format!("guardrails/{}.jsonl", set.file)))?;
-        let rows: Vec<&Value> =
-            rows.iter().enumerate().filter(|(index, _)| set.half.is_none_or(|half| index % 2 == half)).map(|(_, row)| row).collect();
+        let rows: Vec<&Value> = rows
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| set.half.is_none_or(|half| index % 2 == half))
+            .map(|(_, row)| row)
+            .collect();
         let by_rules = |rules: &RuleSet, text: &str| !scan(rules, text).is_empty();
         let keywords = shares(&rows, by_keywords);
         let as_user = shares(&rows, |text| by_rules(&user, text));
@@ -255,8 +269,13 @@ fn measure_injection(folder: &Path) -> Result<bool, String> {
         );
     }
     let [keywords, ours] = totals;
-    println!("\nAll, each set by its origin: recall {:.3} (keywords {:.3}), false blocks {:.3} (keywords {:.3})",
-        ours[0].value(), keywords[0].value(), ours[1].value(), keywords[1].value());
+    println!(
+        "\nAll, each set by its origin: recall {:.3} (keywords {:.3}), false blocks {:.3} (keywords {:.3})",
+        ours[0].value(),
+        keywords[0].value(),
+        ours[1].value(),
+        keywords[1].value()
+    );
     is_met &= ours[0].value() > keywords[0].value() && ours[1].value() <= FALSE_BLOCKS_MAX;
     Ok(is_met)
 }

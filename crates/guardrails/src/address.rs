@@ -102,7 +102,8 @@ pub(crate) fn credentials(text: &Text, colon: usize) -> Option<Range<usize>> {
         return None;
     }
     let start = colon + 3;
-    let is_authority = |byte: u8| !matches!(byte, 0..=b' ' | b'/' | b'?' | b'#' | b'"' | b'<' | b'>' | b'\\' | 0x7F);
+    let is_authority =
+        |byte: u8| !matches!(byte, 0..=b' ' | b'/' | b'?' | b'#' | b'"' | b'<' | b'>' | b'\\' | 0x7F);
     let end = text.run(start, USERINFO_BYTES_MAX, is_authority);
     // A password may contain `@` by mistake: the last one ends it.
     let at = start + text.bytes[start..end].iter().rposition(|byte| *byte == b'@')?;
@@ -110,18 +111,26 @@ pub(crate) fn credentials(text: &Text, colon: usize) -> Option<Range<usize>> {
     (separator + 1 < at).then_some(start..at)
 }
 
+/// The start of the hexadecimal digits before a colon.
+pub(crate) fn group_start(text: &Text, colon: usize) -> usize {
+    let mut start = colon;
+    while colon - start < 4 && text.before(start).is_ascii_hexdigit() {
+        start -= 1;
+    }
+    start
+}
+
 /// The IPv6 address to which the colon at `colon` belongs.
 pub(crate) fn ipv6(text: &Text, colon: usize) -> Option<Range<usize>> {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
-    let mut start = colon;
-    while start > 0 && colon - start < 4 && text.before(start).is_ascii_hexdigit() {
-        start -= 1;
-    }
+    let start = group_start(text, colon);
     if text.is_joined_before(start) || text.before(start) == b':' || !is_part(text.at(colon + 1)) {
         return None;
     }
     let mut end = text.run(start, IPV6_BYTES_MAX + 1, |byte| is_part(byte) || byte == b'.');
-    while end > start && (text.bytes[end - 1] == b'.' || (text.bytes[end - 1] == b':' && text.before(end - 1) != b':')) {
+    while end > start
+        && (text.bytes[end - 1] == b'.' || (text.bytes[end - 1] == b':' && text.before(end - 1) != b':'))
+    {
         end -= 1;
     }
     if end - start > IPV6_BYTES_MAX || text.is_joined_after(end) {

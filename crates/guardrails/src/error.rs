@@ -4,7 +4,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// The name is empty, too long, has other characters, or is that of another rule.
-    #[error("`{name}` cannot name a rule: use letters, digits, `-` and `_`, at most {bytes_max} bytes, each name once")]
+    #[error(
+        "`{name}` cannot name a rule: use letters, digits, `-` and `_`, at most {bytes_max} bytes, each name once"
+    )]
     Name {
         /// The name.
         name: String,
@@ -53,7 +55,9 @@ pub enum RuleError {
         rule: String,
     },
     /// A list without a word, or with an entry in which there is none, or with a word that is too long.
-    #[error("words of rule `{rule}`: `{entry}` must have a letter or digit, and no word of more than {bytes_max} bytes")]
+    #[error(
+        "words of rule `{rule}`: `{entry}` must have a letter or digit, and no word of more than {bytes_max} bytes"
+    )]
     Words {
         /// The rule.
         rule: String,

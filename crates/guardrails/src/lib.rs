@@ -22,8 +22,8 @@ mod words;
 
 pub use error::RuleError;
 pub use redact::{Placeholders, Restorer, redact};
-pub use rules::RuleSet;
 use rules::NAME_BYTES_MAX;
+pub use rules::RuleSet;
 pub use window::{Blocked, WINDOW_BYTES_MIN, Window};
 
 /// One check, with what is done about its findings.

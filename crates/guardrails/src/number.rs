@@ -15,7 +15,8 @@ pub(crate) fn may_begin(text: &Text, start: usize) -> bool {
 
 /// Whether a number may end here.
 pub(crate) fn may_end(text: &Text, end: usize) -> bool {
-    !text.is_joined_after(end) && !(matches!(text.at(end), b'.' | b'-' | b'/' | b',') && text.at(end + 1).is_ascii_digit())
+    !text.is_joined_after(end)
+        && !(matches!(text.at(end), b'.' | b'-' | b'/' | b',') && text.at(end + 1).is_ascii_digit())
 }
 
 /// Where the card number from `start` on ends: an issuer's prefix with a length that it gives, and a Luhn digit; in one piece or in
@@ -35,10 +36,16 @@ pub(crate) fn card(text: &Text, start: usize) -> Option<usize> {
         }
         let joins = matches!(byte, b' ' | b'-') && (separator == 0 || separator == byte);
         // Four digits first, and never fewer than two: not a list of years or ordinals.
-        if !joins || count < 4 || (separator == 0 && count != 4) || group < 2 || !text.at(at + 1).is_ascii_digit() {
+        if !joins
+            || count < 4
+            || (separator == 0 && count != 4)
+            || group < 2
+            || !text.at(at + 1).is_ascii_digit()
+        {
             break;
         }
-        if count == CARD_DIGITS_MAX || (count >= CARD_DIGITS_MIN && is_card(&digits[..count]) && byte == b' ') {
+        if count == CARD_DIGITS_MAX || (count >= CARD_DIGITS_MIN && is_card(&digits[..count]) && byte == b' ')
+        {
             break;
         }
         (separator, group, at) = (byte, 0, at + 1);
@@ -48,19 +55,20 @@ pub(crate) fn card(text: &Text, start: usize) -> Option<usize> {
 
 /// Whether these digits have an issuer's prefix, a length that it gives, and a Luhn digit.
 fn is_card(digits: &[u8]) -> bool {
-    let first = |count: usize| digits[..count].iter().fold(0u32, |value, digit| 10 * value + u32::from(*digit));
+    let first =
+        |count: usize| digits[..count].iter().fold(0u32, |value, digit| 10 * value + u32::from(*digit));
     let lengths = match (first(2), first(3), first(4)) {
-        (40..=49, _, _) => [13, 16, 19].as_slice(),                               // Visa
-        (34 | 37, _, _) => &[15],                                                 // American Express
-        (51..=55, _, _) | (_, _, 2221..=2720) => &[16],                           // Mastercard
+        (40..=49, _, _) => [13, 16, 19].as_slice(),     // Visa
+        (34 | 37, _, _) => &[15],                       // American Express
+        (51..=55, _, _) | (_, _, 2221..=2720) => &[16], // Mastercard
         (_, 300..=305 | 309, _) | (36 | 38 | 39, _, _) => &[14, 15, 16, 17, 18, 19], // Diners Club
-        (_, _, 1800 | 2131) => &[15],                                             // JCB
-        (_, _, 3528..=3589) => &[16, 17, 18, 19],                                 // JCB
-        (65, _, _) | (_, 644..=649, _) | (_, _, 6011) => &[16, 17, 18, 19],       // Discover
-        (62 | 81 | 82 | 60, _, _) => &[16, 17, 18, 19],                           // UnionPay, RuPay
-        (_, _, 2200..=2204 | 9792) => &[16],                                      // Mir, Troy
+        (_, _, 1800 | 2131) => &[15],                   // JCB
+        (_, _, 3528..=3589) => &[16, 17, 18, 19],       // JCB
+        (65, _, _) | (_, 644..=649, _) | (_, _, 6011) => &[16, 17, 18, 19], // Discover
+        (62 | 81 | 82 | 60, _, _) => &[16, 17, 18, 19], // UnionPay, RuPay
+        (_, _, 2200..=2204 | 9792) => &[16],            // Mir, Troy
         (50 | 56 | 57 | 58 | 67, _, _) | (_, _, 6304 | 6390) => &[12, 13, 14, 15, 16, 17, 18, 19], // Maestro
-        (63, _, _) => &[16],                                                      // Elo, InstaPayment
+        (63, _, _) => &[16],                            // Elo, InstaPayment
         _ => &[],
     };
     lengths.contains(&digits.len()) && luhn(digits)
@@ -69,7 +77,8 @@ fn is_card(digits: &[u8]) -> bool {
 /// Whether the last digit is that of Luhn's formula (ISO/IEC 7812-1, annex B).
 fn luhn(digits: &[u8]) -> bool {
     let doubled = |digit: u8| if digit >= 5 { 2 * digit - 9 } else { 2 * digit };
-    let digit = |(index, digit): (usize, &u8)| u32::from(if index % 2 == 1 { doubled(*digit) } else { *digit });
+    let digit =
+        |(index, digit): (usize, &u8)| u32::from(if index % 2 == 1 { doubled(*digit) } else { *digit });
     digits.iter().rev().enumerate().map(digit).sum::<u32>() % 10 == 0
 }
 
@@ -81,14 +90,18 @@ pub(crate) fn ssn(text: &Text, start: usize) -> Option<usize> {
         return None;
     }
     let separator = text.at(start + 3);
-    if !matches!(separator, b'-' | b' ' | b'.') || !is_digits(start + 4, 2) || text.at(start + 6) != separator {
+    if !matches!(separator, b'-' | b' ' | b'.') || !is_digits(start + 4, 2) || text.at(start + 6) != separator
+    {
         return None;
     }
     if !is_digits(start + 7, 4) || !may_end(text, start + 11) {
         return None;
     }
-    let (area, group, serial) =
-        (&text.bytes[start..start + 3], &text.bytes[start + 4..start + 6], &text.bytes[start + 7..start + 11]);
+    let (area, group, serial) = (
+        &text.bytes[start..start + 3],
+        &text.bytes[start + 4..start + 6],
+        &text.bytes[start + 7..start + 11],
+    );
     let is_given = area != b"000" && area != b"666" && area[0] != b'9' && group != b"00" && serial != b"0000";
     is_given.then_some(start + 11)
 }
@@ -141,7 +154,10 @@ pub(crate) fn iban(text: &Text, start: usize) -> Option<usize> {
     let mut characters = [0u8; 33];
     let mut at = start;
     for (index, character) in characters[..length].iter_mut().enumerate() {
-        if index > 0 && index % 4 == 0 && let Some(separator) = separator {
+        if index > 0
+            && index % 4 == 0
+            && let Some(separator) = separator
+        {
             if text.at(at) != separator {
                 return None;
             }

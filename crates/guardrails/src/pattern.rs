@@ -46,10 +46,15 @@ impl Pattern {
             parsed = Hir::concat(vec![Hir::look(Look::Start), parsed, Hir::look(Look::End)]);
         }
         let nfa = |reverse: bool| {
-            let config = thompson::Config::new().which_captures(WhichCaptures::None).reverse(reverse).nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
-            thompson::Compiler::new().configure(config).build_from_hir(&parsed).map_err(|error| match error.size_limit() {
-                Some(_) => too_large(),
-                None => syntax(error.to_string()),
+            let config = thompson::Config::new()
+                .which_captures(WhichCaptures::None)
+                .reverse(reverse)
+                .nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
+            thompson::Compiler::new().configure(config).build_from_hir(&parsed).map_err(|error| {
+                match error.size_limit() {
+                    Some(_) => too_large(),
+                    None => syntax(error.to_string()),
+                }
             })
         };
         let config = dense::Config::new()
@@ -87,7 +92,10 @@ impl Pattern {
         for position in from..bytes.len() {
             while matches.next_if(|found| found.end <= position).is_some() {}
             let is_inside = matches.peek().is_some_and(|found| found.start < position);
-            if !is_inside && live.len() < LIVE_MAX && let Some(state) = start(dfa, bytes, position) {
+            if !is_inside
+                && live.len() < LIVE_MAX
+                && let Some(state) = start(dfa, bytes, position)
+            {
                 live.push((state, position));
             }
             let mut kept = 0;
@@ -147,6 +155,8 @@ fn with_ascii_boundaries(hir: Hir) -> Hir {
         }
         HirKind::Capture(capture) => with_ascii_boundaries(*capture.sub),
         HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(with_ascii_boundaries).collect()),
-        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(with_ascii_boundaries).collect()),
+        HirKind::Alternation(parts) => {
+            Hir::alternation(parts.into_iter().map(with_ascii_boundaries).collect())
+        }
     }
 }

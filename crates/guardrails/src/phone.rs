@@ -101,7 +101,8 @@ fn read_groups(text: &Text, start: usize) -> Option<Groups> {
 
 /// Whether a phone number may end here: not in the middle of a number or a word, but for its extension.
 fn is_whole(text: &Text, end: usize) -> bool {
-    let goes_on = matches!(text.at(end), b'.' | b'-' | b'/' | b',' | b':') && text.at(end + 1).is_ascii_digit();
+    let goes_on =
+        matches!(text.at(end), b'.' | b'-' | b'/' | b',' | b':') && text.at(end + 1).is_ascii_digit();
     !goes_on && (!text.is_joined_after(end) || extension_end(text, end) > end)
 }
 
@@ -111,7 +112,10 @@ fn international(text: &Text, start: usize) -> Option<usize> {
         return None;
     }
     let groups = read_groups(text, start)?;
-    (1..=groups.count).rev().find(|&count| groups.digits(count) >= 8 && is_whole(text, groups.end(count))).map(|c| groups.end(c))
+    (1..=groups.count)
+        .rev()
+        .find(|&count| groups.digits(count) >= 8 && is_whole(text, groups.end(count)))
+        .map(|c| groups.end(c))
 }
 
 /// Forms that are phone numbers without a word beside them.
@@ -131,7 +135,9 @@ fn trunk_or_north_american(text: &Text, start: usize, groups: &Groups) -> Option
         _ if groups.count < 2 || digit(0, 0) != b'0' => None,
         // 001-212-555-0123, 0049 30 1234567: the prefix for calls abroad
         [length, ..] if length >= 2 && digit(0, 1) == b'0' => {
-            (2..=groups.count).rev().find(|&count| groups.digits(count) >= 10 && is_whole(text, groups.end(count)))
+            (2..=groups.count)
+                .rev()
+                .find(|&count| groups.digits(count) >= 10 && is_whole(text, groups.end(count)))
         }
         .filter(|_| length > 2 || groups.count > 2)
         .map(|count| groups.end(count)),

@@ -117,7 +117,8 @@ enum Shape {
 }
 
 fn placeholder_length(bytes: &[u8]) -> Shape {
-    let inside = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    let inside =
+        |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
     let longest = &bytes[1..bytes.len().min(PLACEHOLDER_BYTES_MAX)];
     match longest.iter().position(|byte| !inside(byte)) {
         Some(0) => Shape::Other,

@@ -100,7 +100,8 @@ impl RuleSet {
             findings.retain(|finding| !self.is_allowed(&text[finding.start..finding.end]));
         }
         findings.sort_unstable_by_key(|finding| (finding.start, finding.end, finding.rule));
-        let (strict, mut flags): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| self.is_strict(finding.rule));
+        let (strict, mut flags): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| self.is_strict(finding.rule));
         let strict = self.merge(strict);
         let first = out.len();
         flags.retain(|flag| {
@@ -133,7 +134,8 @@ impl RuleSet {
     }
 
     fn is_allowed(&self, value: &str) -> bool {
-        self.allowed_words.contains(&value.to_lowercase()) || self.allowed_patterns.iter().any(|p| p.is_match(value))
+        self.allowed_words.contains(&value.to_lowercase())
+            || self.allowed_patterns.iter().any(|p| p.is_match(value))
     }
 
     fn add(&mut self, index: usize, rule: &Rule) -> Result<(), RuleError> {
@@ -147,7 +149,9 @@ impl RuleSet {
                 self.allowed_patterns.push(Pattern::compile(&rule.name, expression, true)?);
             }
             (_, Action::Allow) => return refused("only words and patterns can be allowed"),
-            (Detect::Length { .. }, Action::Redact) => return refused("text that is too long can be flagged or blocked"),
+            (Detect::Length { .. }, Action::Redact) => {
+                return refused("text that is too long can be flagged or blocked");
+            }
             (Detect::Words(entries), _) => {
                 check_words(rule, entries)?;
                 for entry in entries {

@@ -30,7 +30,9 @@ const CLASSES: [u8; 256] = {
         classes[byte] = match byte as u8 {
             b'a'..=b'z' | b'A'..=b'Z' => class::LETTER,
             b'0'..=b'9' => class::DIGIT,
-            b'@' | b':' | b'+' | b'(' | b'-' | b'<' | b'[' | b'#' | b'!' | b'.' | b'?' | b'\n' | 0x80.. => class::SIGN,
+            b'@' | b':' | b'+' | b'(' | b'-' | b'<' | b'[' | b'#' | b'!' | b'.' | b'?' | b'\n' | 0x80.. => {
+                class::SIGN
+            }
             _ => 0,
         };
         byte += 1;
@@ -58,6 +60,8 @@ pub(crate) struct Pass<'t> {
     text: &'t Text<'t>,
     from: usize,
     words: Words,
+    /// Words before this number may belong to a phrase or an entry of which the first word was found.
+    words_until: u32,
     /// Findings, which may overlap, in no order.
     pub(crate) findings: Vec<Finding>,
     /// Phrases and markers, ordered by their start when the pass is done.
@@ -83,12 +87,19 @@ pub(crate) enum Cause {
 
 impl<'t> Pass<'t> {
     /// Scans `text` from `from` on; `offset` is what came before the text, in bytes, and `carried` are phrases that began there.
-    pub(crate) fn run(rules: &'t RuleSet, text: &'t Text<'t>, from: usize, offset: usize, carried: &[Event]) -> Pass<'t> {
+    pub(crate) fn run(
+        rules: &'t RuleSet,
+        text: &'t Text<'t>,
+        from: usize,
+        offset: usize,
+        carried: &[Event],
+    ) -> Pass<'t> {
         let mut pass = Pass {
             rules,
             text,
             from,
             words: Words::default(),
+            words_until: 0,
             findings: Vec::new(),
             events: Vec::new(),
             open: text.len(),
@@ -105,6 +116,8 @@ impl<'t> Pass<'t> {
         }
         pass.match_patterns();
         pass.check_length(offset);
+        pass.open = text.str.floor_char_boundary(pass.open);
+        pass.open_strict = text.str.floor_char_boundary(pass.open_strict);
         pass
     }
 
@@ -133,12 +146,11 @@ impl<'t> Pass<'t> {
                     at += 1;
                 }
                 if at < bytes.len() && bytes[at] < 0x80 && classes == class::LETTER {
-                    self.words.count += 1;
-                    if self.rules.vocabulary.may_have(bytes, start, at) {
-                        self.look_up(start, at, self.words.count - 1);
-                    }
-                    if self.rules.may_begin_key(bytes[start], bytes[start + 1]) {
-                        at = self.key(start).unwrap_or(at);
+                    self.ascii_word(start, at);
+                    if self.rules.may_begin_key(bytes[start], bytes[start + 1])
+                        && let Some(end) = self.key(start)
+                    {
+                        at = self.after_word(end);
                     }
                 } else {
                     at = self.word(start, at, classes);
@@ -160,8 +172,22 @@ impl<'t> Pass<'t> {
                 self.credentials(colon);
             }
         }
-        let is_inside = text.str[..from].chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
-        if is_inside { from + word_rest(&text.str[from..]) } else { from }
+        self.after_word(from)
+    }
+
+    /// The position itself, or the end of the word that it cuts: a scan of a stream can begin there, and what it finds must be the same.
+    fn after_word(&self, position: usize) -> usize {
+        let (before, after) = self.text.str.split_at(position);
+        let is_inside = before.chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
+        if is_inside { position + word_rest(after) } else { position }
+    }
+
+    fn ascii_word(&mut self, start: usize, end: usize) {
+        let index = self.words.count;
+        self.words.count += 1;
+        if self.rules.vocabulary.may_have(self.text.bytes, start, end, index >= self.words_until) {
+            self.look_up(start, end, index);
+        }
     }
 
     /// Runs a detector on what begins at or after `start`, and returns where it ends.
@@ -183,11 +209,18 @@ impl<'t> Pass<'t> {
     }
 
     fn key(&mut self, start: usize) -> Option<usize> {
-        self.detect(self.rules.kinds.key, start, Cause::Key, |text| secret::key(text, start).map(|end| start..end))
+        self.detect(self.rules.kinds.key, start, Cause::Key, |text| {
+            secret::key(text, start).map(|end| start..end)
+        })
     }
 
     fn credentials(&mut self, colon: usize) -> Option<usize> {
-        self.detect(self.rules.kinds.credentials, colon, |_| Cause::Short, |text| address::credentials(text, colon))
+        self.detect(
+            self.rules.kinds.credentials,
+            colon,
+            |_| Cause::Short,
+            |text| address::credentials(text, colon),
+        )
     }
 
     /// A word with digits, or beside characters that are not ASCII, or at the end of the text. Returns where to go on.
@@ -197,16 +230,13 @@ impl<'t> Pass<'t> {
             let whole = start + word_length(&text.str[start..]);
             if whole > end {
                 self.unicode_word(start, whole);
-                return self.number_or_key(start, classes).unwrap_or(whole);
+                return self.number_or_key(start, classes).map_or(whole, |end| self.after_word(end));
             }
         }
         if end < text.len() || text.is_final() {
-            self.words.count += 1;
-            if self.rules.vocabulary.may_have(text.bytes, start, end) {
-                self.look_up(start, end, self.words.count - 1);
-            }
+            self.ascii_word(start, end);
         }
-        self.number_or_key(start, classes).unwrap_or(end)
+        self.number_or_key(start, classes).map_or(end, |end| self.after_word(end))
     }
 
     fn number_or_key(&mut self, start: usize, classes: u8) -> Option<usize> {
@@ -215,9 +245,12 @@ impl<'t> Pass<'t> {
             return self.number(start);
         }
         if classes & class::DIGIT != 0 || bytes.len() < start + 4 {
-            let iban = self.detect(self.rules.kinds.iban, start, |_| Cause::Short, |text| {
-                number::iban(text, start).map(|end| start..end)
-            });
+            let iban = self.detect(
+                self.rules.kinds.iban,
+                start,
+                |_| Cause::Short,
+                |text| number::iban(text, start).map(|end| start..end),
+            );
             if iban.is_some() {
                 return iban;
             }
@@ -232,8 +265,12 @@ impl<'t> Pass<'t> {
         }
         let short = |_| Cause::Short;
         self.detect(kinds.card, start, short, |text| number::card(text, start).map(|end| start..end))
-            .or_else(|| self.detect(kinds.ssn, start, short, |text| number::ssn(text, start).map(|end| start..end)))
-            .or_else(|| self.detect(kinds.ip, start, short, |text| number::ipv4(text, start).map(|end| start..end)))
+            .or_else(|| {
+                self.detect(kinds.ssn, start, short, |text| number::ssn(text, start).map(|end| start..end))
+            })
+            .or_else(|| {
+                self.detect(kinds.ip, start, short, |text| number::ipv4(text, start).map(|end| start..end))
+            })
             .or_else(|| self.detect(kinds.phone, start, short, |text| phone::phone(text, start)))
     }
 
@@ -247,7 +284,7 @@ impl<'t> Pass<'t> {
                 self.detect(kinds.email, start, short, |text| address::email(text, at))
             }
             b':' => self.credentials(at).or_else(|| {
-                self.detect(kinds.ip, at.saturating_sub(4), short, |text| address::ipv6(text, at))
+                self.detect(kinds.ip, address::group_start(text, at), short, |text| address::ipv6(text, at))
             }),
             b'+' | b'(' if kinds.phone.is_some() => {
                 let next = text.at(at + 1);
@@ -260,7 +297,8 @@ impl<'t> Pass<'t> {
                     None
                 }
             }
-            b'-' => self.detect(kinds.key, at, Cause::Key, |text| secret::private_key(text, at).map(|end| at..end)),
+            b'-' => self
+                .detect(kinds.key, at, Cause::Key, |text| secret::private_key(text, at).map(|end| at..end)),
             b'<' | b'[' | b'#' | b'!' => {
                 self.marker(at);
                 self.end_sentence(at)
@@ -269,7 +307,7 @@ impl<'t> Pass<'t> {
             0x80.. => return self.unicode(at),
             _ => None,
         };
-        found.unwrap_or(at + 1)
+        found.map_or(at + 1, |end| self.after_word(end))
     }
 
     fn marker(&mut self, at: usize) {
@@ -309,7 +347,8 @@ impl<'t> Pass<'t> {
 
     fn unicode_word(&mut self, start: usize, end: usize) {
         let text = self.text;
-        let is_whole = end < text.len() || text.is_final() || text.str[start..].chars().next().is_some_and(is_alone);
+        let is_whole =
+            end < text.len() || text.is_final() || text.str[start..].chars().next().is_some_and(is_alone);
         if is_whole {
             self.words.count += 1;
             self.look_up(start, end, self.words.count - 1);
@@ -322,6 +361,11 @@ impl<'t> Pass<'t> {
             return;
         }
         let Some(entry) = vocabulary.find(word) else { return };
+        match vocabulary.entry(entry).reach() {
+            Some(reach) => self.words_until = self.words_until.max(index + 1 + reach),
+            None if index >= self.words_until => return,
+            None => {}
+        }
         let denied = if self.rules.deny_lists.is_empty() { NO_WORD } else { vocabulary.denied(entry, word) };
         self.words.words.push(Word { start, end, index, sentence: self.words.sentence, entry, denied });
     }
@@ -336,13 +380,19 @@ impl<'t> Pass<'t> {
             self.events.sort_unstable_by_key(|event| (event.start, event.end, event.id));
             for (index, event) in self.events.iter().enumerate() {
                 if injection::is_finding(carried, &self.events, index) {
-                    self.findings.push(Finding { start: event.start as usize, end: event.end as usize, rule });
+                    self.findings.push(Finding {
+                        start: event.start as usize,
+                        end: event.end as usize,
+                        rule,
+                    });
                 }
             }
         }
         if !rules.deny_lists.is_empty() {
             let findings = &mut self.findings;
-            let open = rules.deny_lists.find(text, &words, |rule, start, end| findings.push(Finding { start, end, rule }));
+            let open = rules
+                .deny_lists
+                .find(text, &words, |rule, start, end| findings.push(Finding { start, end, rule }));
             self.hold(open, true, Cause::Short);
         }
     }
@@ -352,7 +402,11 @@ impl<'t> Pass<'t> {
         for (index, (rule, pattern)) in rules.patterns.iter().enumerate() {
             let first = self.findings.len();
             let found = pattern.matches(text.str, from);
-            self.findings.extend(found.map(|found| Finding { start: found.start, end: found.end, rule: *rule }));
+            self.findings.extend(found.map(|found| Finding {
+                start: found.start,
+                end: found.end,
+                rule: *rule,
+            }));
             if !text.is_final()
                 && let Some((start, state)) = pattern.open(text.str, from, &self.findings[first..])
             {
@@ -391,5 +445,7 @@ impl<'t> Pass<'t> {
 
 /// Bytes of the word in the middle of which a text begins.
 fn word_rest(text: &str) -> usize {
-    text.char_indices().find(|(_, character)| !is_word(*character) || is_alone(*character)).map_or(text.len(), |(at, _)| at)
+    text.char_indices()
+        .find(|(_, character)| !is_word(*character) || is_alone(*character))
+        .map_or(text.len(), |(at, _)| at)
 }

@@ -48,22 +48,22 @@ const fn exact(start: &'static [u8], is_part: fn(u8) -> bool, length: usize) -> 
 
 /// Forms that the makers document, or that public scanners of secrets (gitleaks, trufflehog, GitHub) agree on.
 const FORMS: [Form; 37] = [
-    form(b"sk-", is_base64url, 20, 2),        // OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), DeepSeek
-    exact(b"AKIA", is_upper, 16),             // AWS: access keys
-    exact(b"ASIA", is_upper, 16),             // AWS: temporary keys
-    exact(b"ABIA", is_upper, 16),             // AWS: bearer tokens
-    exact(b"ACCA", is_upper, 16),             // AWS: context-specific credentials
-    form(b"ghp_", is_alphanumeric, 36, 0),    // GitHub: personal
-    form(b"gho_", is_alphanumeric, 36, 0),    // GitHub: OAuth
-    form(b"ghu_", is_alphanumeric, 36, 0),    // GitHub: user to server
-    form(b"ghs_", is_alphanumeric, 36, 0),    // GitHub: server to server
-    form(b"ghr_", is_alphanumeric, 36, 0),    // GitHub: refresh
+    form(b"sk-", is_base64url, 20, 2), // OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), DeepSeek
+    exact(b"AKIA", is_upper, 16),      // AWS: access keys
+    exact(b"ASIA", is_upper, 16),      // AWS: temporary keys
+    exact(b"ABIA", is_upper, 16),      // AWS: bearer tokens
+    exact(b"ACCA", is_upper, 16),      // AWS: context-specific credentials
+    form(b"ghp_", is_alphanumeric, 36, 0), // GitHub: personal
+    form(b"gho_", is_alphanumeric, 36, 0), // GitHub: OAuth
+    form(b"ghu_", is_alphanumeric, 36, 0), // GitHub: user to server
+    form(b"ghs_", is_alphanumeric, 36, 0), // GitHub: server to server
+    form(b"ghr_", is_alphanumeric, 36, 0), // GitHub: refresh
     form(b"github_pat_", is_base64url, 36, 0),
-    form(b"glpat-", is_base64url, 20, 0),     // GitLab
-    form(b"AIza", is_base64url, 35, 0),       // Google: API keys
-    form(b"GOCSPX-", is_base64url, 24, 0),    // Google: client secrets
-    form(b"ya29.", is_base64url, 20, 0),      // Google: access tokens
-    form(b"xoxa-", is_base64url, 20, 2),      // Slack
+    form(b"glpat-", is_base64url, 20, 0),  // GitLab
+    form(b"AIza", is_base64url, 35, 0),    // Google: API keys
+    form(b"GOCSPX-", is_base64url, 24, 0), // Google: client secrets
+    form(b"ya29.", is_base64url, 20, 0),   // Google: access tokens
+    form(b"xoxa-", is_base64url, 20, 2),   // Slack
     form(b"xoxb-", is_base64url, 20, 2),
     form(b"xoxe-", is_base64url, 20, 2),
     form(b"xoxp-", is_base64url, 20, 2),
@@ -75,11 +75,11 @@ const FORMS: [Form; 37] = [
     form(b"rk_live_", is_alphanumeric, 16, 0),
     form(b"rk_test_", is_alphanumeric, 16, 0),
     form(b"whsec_", is_alphanumeric, 24, 0),
-    form(b"hf_", is_alphanumeric, 34, 0),     // Hugging Face
-    form(b"gsk_", is_alphanumeric, 40, 0),    // Groq
-    form(b"xai-", is_alphanumeric, 40, 0),    // xAI
-    form(b"pplx-", is_alphanumeric, 40, 0),   // Perplexity
-    form(b"r8_", is_alphanumeric, 37, 0),     // Replicate
+    form(b"hf_", is_alphanumeric, 34, 0),   // Hugging Face
+    form(b"gsk_", is_alphanumeric, 40, 0),  // Groq
+    form(b"xai-", is_alphanumeric, 40, 0),  // xAI
+    form(b"pplx-", is_alphanumeric, 40, 0), // Perplexity
+    form(b"r8_", is_alphanumeric, 37, 0),   // Replicate
     form(b"npm_", is_alphanumeric, 36, 0),
     form(b"pypi-AgEIcHlwaS5vcmc", is_base64url, 40, 0),
     form(b"dop_v1_", is_alphanumeric, 64, 0), // DigitalOcean
@@ -105,7 +105,8 @@ pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
     if length < form.length_min || digits < form.digits_min || (form.is_exact && length > form.length_min) {
         return None;
     }
-    Some(text.run(decided, usize::MAX, form.is_part))
+    let end = text.run(decided, usize::MAX, form.is_part);
+    (!form.is_exact || !text.is_joined_after(end)).then_some(end)
 }
 
 /// Header and payload, which are JSON objects (`eyJ` is `{"` in base64), and a signature, which may be empty.
@@ -123,7 +124,9 @@ pub(crate) fn private_key(text: &Text, start: usize) -> Option<usize> {
     if !text.has_exactly(start, b"-----BEGIN ") {
         return None;
     }
-    let label_end = text.run(label, PEM_LABEL_BYTES_MAX, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ');
+    let label_end = text.run(label, PEM_LABEL_BYTES_MAX, |byte| {
+        byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
+    });
     if !text.bytes[label..label_end].ends_with(b"PRIVATE KEY") || !text.has_exactly(label_end, b"-----") {
         return None;
     }
@@ -131,7 +134,8 @@ pub(crate) fn private_key(text: &Text, start: usize) -> Option<usize> {
     loop {
         let line = skip_line_break(text, end);
         if text.has_exactly(line, b"-----END ") {
-            let last = text.run(line + 9, PEM_LABEL_BYTES_MAX, |byte| byte.is_ascii_uppercase() || byte == b' ');
+            let last =
+                text.run(line + 9, PEM_LABEL_BYTES_MAX, |byte| byte.is_ascii_uppercase() || byte == b' ');
             return Some(if text.has_exactly(last, b"-----") { last + 5 } else { last });
         }
         let Some(line_end) = pem_line_end(text, line) else { return Some(end) };
@@ -156,7 +160,8 @@ fn pem_line_end(text: &Text, start: usize) -> Option<usize> {
     if text.has_exactly(start, b"Proc-Type:") || text.has_exactly(start, b"DEK-Info:") {
         return Some(text.run(start, 120, |byte| !matches!(byte, b'\n' | b'\\' | 0)));
     }
-    let end = text.run(start, usize::MAX, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+    let end = text
+        .run(start, usize::MAX, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
     let is_last = || text.has_exactly(skip_line_break(text, end), b"-----END ");
     (end > start && (end - start >= PEM_LINE_BYTES_MIN || is_last())).then_some(end)
 }

@@ -72,7 +72,8 @@ impl<'t> Text<'t> {
     /// The same for the character before a position.
     pub(crate) fn is_joined_before(&self, position: usize) -> bool {
         let byte = self.before(position);
-        byte.is_ascii_alphanumeric() || (byte >= 0x80 && position >= 2 && is_two_byte_letter(self.bytes[position - 2]))
+        byte.is_ascii_alphanumeric()
+            || (byte >= 0x80 && position >= 2 && is_two_byte_letter(self.bytes[position - 2]))
     }
 
     /// Whether a decision since the last call depended on where the text ends.

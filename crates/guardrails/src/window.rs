@@ -117,7 +117,8 @@ impl Window {
         }
         let mut findings = Vec::new();
         if !pass.findings.is_empty() {
-            let rest: Vec<Finding> = pass.findings.iter().copied().filter(|finding| finding.start >= end).collect();
+            let rest: Vec<Finding> =
+                pass.findings.iter().copied().filter(|finding| finding.start >= end).collect();
             pass.findings.retain(|finding| finding.end <= end);
             rules.resolve(text.str, std::mem::take(&mut pass.findings), &mut findings);
             pass.findings = rest;
@@ -230,8 +231,11 @@ impl Window {
 /// `open`, or the start of the first of findings that overlap each other and reach beyond it.
 fn before_crossing(findings: &[Finding], open: usize) -> usize {
     let mut end = open;
-    while let Some(start) =
-        findings.iter().filter(|finding| finding.start < end && finding.end > end).map(|finding| finding.start).min()
+    while let Some(start) = findings
+        .iter()
+        .filter(|finding| finding.start < end && finding.end > end)
+        .map(|finding| finding.start)
+        .min()
     {
         end = start;
     }
@@ -256,7 +260,17 @@ fn end_of_key(text: &str, hyphens: &mut u8) -> Option<usize> {
         match byte {
             b'-' if *hyphens == 9 => return Some(position + 1),
             b'-' => *hyphens += 1,
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'/' | b'=' | b'.' | b'_' | b'\n' | b'\r' | b'\\' => {}
+            b'0'..=b'9'
+            | b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'+'
+            | b'/'
+            | b'='
+            | b'.'
+            | b'_'
+            | b'\n'
+            | b'\r'
+            | b'\\' => {}
             b' ' if *hyphens > 0 => {}
             _ => return Some(position),
         }

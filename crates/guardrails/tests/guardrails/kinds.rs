@@ -123,8 +123,14 @@ fn keys_of_known_forms_are_secrets() {
         format!("«sk-ant-api03-{letters}-{letters}»"),
         format!("Bearer «ghp_{}», «github_pat_{letters}»", &letters[..36]),
         "aws «AKIAIOSFODNN7EXAMPLE», not AKIAIOSFODNN7EXAMPLEX or XAKIAIOSFODNN7EXAMPLE".to_owned(),
-        format!("«AIza{}» «xoxb-123456789012-{}» «sk_live_{}»", &letters[..35], &letters[..12], &letters[..24]),
-        "«eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U» end".to_owned(),
+        format!(
+            "«AIza{}» «xoxb-123456789012-{}» «sk_live_{}»",
+            &letters[..35],
+            &letters[..12],
+            &letters[..24]
+        ),
+        "«eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U» end"
+            .to_owned(),
         format!("«weir_{}» weir_run weir_{}", &format!("{letters}{letters}")[..46], &letters[..20]),
         "risk-assessment-of-several-long-words sk-learn-is-a-library-with-a-name eyJust eyJ.eyJ.".to_owned(),
     ];
@@ -135,7 +141,9 @@ fn keys_of_known_forms_are_secrets() {
 fn a_private_key_is_found_to_its_last_line() {
     let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
     let texts = [
-        format!("x\n«-----BEGIN RSA PRIVATE KEY-----\n{line}\n{line}\nabc=\n-----END RSA PRIVATE KEY-----»\ny"),
+        format!(
+            "x\n«-----BEGIN RSA PRIVATE KEY-----\n{line}\n{line}\nabc=\n-----END RSA PRIVATE KEY-----»\ny"
+        ),
         format!("\"«-----BEGIN PRIVATE KEY-----\\n{line}\\nAA==\\n-----END PRIVATE KEY-----»\\n\""),
         format!(
             "«-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n{line}\n-----END RSA PRIVATE KEY-----»"

@@ -56,7 +56,9 @@ fn placeholders_are_restored_wherever_a_stream_cuts_them() {
 #[test]
 fn text_that_begins_no_placeholder_is_restored_at_once() {
     let (_, placeholders) = redacted(TEXT);
-    for (text, released) in [("array[0] is", "array[0] is"), ("a [", "a "), ("a [EMAIL", "a "), ("a [Email", "a [Email")] {
+    for (text, released) in
+        [("array[0] is", "array[0] is"), ("a [", "a "), ("a [EMAIL", "a "), ("a [Email", "a [Email")]
+    {
         let mut out = String::new();
         Restorer::new(placeholders.clone()).push(text, &mut out);
         assert_eq!(out, released);

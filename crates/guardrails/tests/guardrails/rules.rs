@@ -24,7 +24,9 @@ fn patterns_are_matched_as_by_a_regex_engine_with_ascii_boundaries() {
 
 #[test]
 fn a_pattern_that_would_explode_is_refused_with_advice() {
-    for expression in [r"\w{200}x", "(a|b|ab)*c[ab]{30}[^c]{40}d|.*[ab].{25}e", "[0-9]{1,2000}(a{1,2000}){1,2000}"] {
+    for expression in
+        [r"\w{200}x", "(a|b|ab)*c[ab]{30}[^c]{40}d|.*[ab].{25}e", "[0-9]{1,2000}(a{1,2000}){1,2000}"]
+    {
         match error(&[pattern("big", expression, Action::Flag)]) {
             RuleError::TooLarge { rule, .. } => assert_eq!(rule, "big"),
             other => panic!("{expression}: {other}"),
@@ -34,7 +36,9 @@ fn a_pattern_that_would_explode_is_refused_with_advice() {
 
 #[test]
 fn what_a_linear_search_cannot_do_is_refused_and_named() {
-    for (expression, problem) in [(r"(a)\1", "backreferences"), ("(?=a)b", "look-around"), ("a(", "unclosed group")] {
+    for (expression, problem) in
+        [(r"(a)\1", "backreferences"), ("(?=a)b", "look-around"), ("a(", "unclosed group")]
+    {
         let message = error(&[pattern("odd", expression, Action::Flag)]).to_string();
         assert!(message.contains("`odd`") && message.contains(problem), "{message}");
     }
@@ -65,7 +69,10 @@ fn allowed_values_are_no_findings() {
     rules.push(rule("ours", Detect::Words(words), Action::Allow));
     rules.push(pattern("inside", r"(?i)[^@]+@weir\.example", Action::Allow));
     let rules = compile(&rules);
-    check(&rules, "support@example.com «ada@example.com» 10.0.0.1 «10.0.0.2» x@WEIR.example «x@weir.example.org»");
+    check(
+        &rules,
+        "support@example.com «ada@example.com» 10.0.0.1 «10.0.0.2» x@WEIR.example «x@weir.example.org»",
+    );
 }
 
 #[test]

@@ -88,14 +88,19 @@ fn no_cut_of_a_stream_changes_its_redaction() {
 #[test]
 fn what_is_blocked_and_what_follows_is_never_released() {
     let mut blocking = rules_with_own();
-    blocking.iter_mut().filter(|rule| rule.action != Action::Allow).step_by(2).for_each(|rule| rule.action = Action::Block);
+    blocking
+        .iter_mut()
+        .filter(|rule| rule.action != Action::Allow)
+        .step_by(2)
+        .for_each(|rule| rule.action = Action::Block);
     let rules = Arc::new(compile(&blocking));
     let mut rng = Rng(7);
     for _ in 0..3000 {
         let text = stream(&mut rng);
         let findings = scan(&rules, &text);
         let blocked = findings.iter().find(|finding| rules.rules()[finding.rule].action == Action::Block);
-        let before: Vec<_> = findings.iter().copied().take_while(|finding| Some(finding) != blocked).collect();
+        let before: Vec<_> =
+            findings.iter().copied().take_while(|finding| Some(finding) != blocked).collect();
         let allowed = &text[..blocked.map_or(text.len(), |finding| finding.start)];
         let expected = redact(allowed, &before, &rules, &mut Placeholders::new());
         let (out, _, mut window) = windowed(&rules, &text, 5, &mut rng);
