@@ -97,6 +97,15 @@ quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=f
 	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS) -- $(EVAL)
 	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test sts -- --nocapture
 
+.PHONY: guardrails
+guardrails: ## accuracy of guardrails on labelled sets against targets, and what they cost; DATA=folder
+	$(if $(DATA),cargo run --release --locked -p weir-guardrails --example guardrails_accuracy -- "$(DATA)",@echo 'accuracy: skipped, because there is no DATA=folder')
+	cargo run --release --locked -p weir-guardrails --example bench_guardrails
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a minute, or FUZZ_SECONDS=n; needs a nightly compiler and cargo-fuzz
+	for target in query filter cursor html guardrails; do cargo +nightly fuzz run $$target -- -max_total_time=$(or $(FUZZ_SECONDS),60); done
+
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny
 	@scripts/setup.sh

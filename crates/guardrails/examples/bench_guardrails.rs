@@ -32,7 +32,7 @@ const HITS: &str = " Ada's address is ada.lovelace@example.com, her card 4111 11
 She logs in from 192.168.17.4 with postgres://ada:engine@db.example.com/notes, her number is +44 7700 900123, SSN 123-45-6789, and the \
 key sk-proj-aB3dE5gH7jK9mN1pQ3sT5vW7yZ9b was in the notes.";
 
-fn rules() -> RuleSet {
+fn rules(has_injection: bool) -> RuleSet {
     let redacted = [
         ("email", Detect::Email),
         ("card", Detect::PaymentCard),
@@ -45,8 +45,10 @@ fn rules() -> RuleSet {
     ];
     let mut rules: Vec<Rule> =
         redacted.map(|(name, detect)| Rule { name: name.to_owned(), detect, action: Action::Redact }).into();
-    let injection = Detect::Injection(Origin::User);
-    rules.push(Rule { name: "injection".to_owned(), detect: injection, action: Action::Block });
+    if has_injection {
+        let detect = Detect::Injection(Origin::User);
+        rules.push(Rule { name: "injection".to_owned(), detect, action: Action::Block });
+    }
     RuleSet::compile(&rules).expect("the rules are valid")
 }
 
@@ -68,7 +70,8 @@ fn print(name: &str, unit: &str, per: f64, (median, best): (f64, f64), line: f64
 }
 
 fn main() {
-    let rules = Arc::new(rules());
+    let rules = Arc::new(rules(true));
+    let personal = self::rules(false);
     let clean = CLEAN.to_owned();
     let hits = format!("{}{HITS}", CLEAN.split_at(1024 - HITS.len()).0);
     let german = "Die Besprechung begann mit einem Rückblick auf das letzte Quartal: Der Umsatz wuchs um neun Prozent, während die Kosten gleich \
@@ -87,6 +90,8 @@ fn main() {
         });
         print(&format!("{name} ({} findings)", findings.len()), "KB", kilobytes, time, line);
     }
+    let time = measure(|| personal.scan(black_box(&clean), &mut findings));
+    print("scan without injection, clean prompt", "KB", clean.len() as f64 / 1024.0, time, 4.0);
     let kilobytes = hits.len() as f64 / 1024.0;
     let time = measure(|| {
         findings.clear();

@@ -202,10 +202,15 @@ struct Set {
 }
 
 const SETS: [Set; 5] = [
-    Set { name: "PIGuard, first half", file: "piguard_valid", origin: Origin::User, half: Some(0) },
-    Set { name: "PIGuard, held-out half", file: "piguard_valid", origin: Origin::User, half: Some(1) },
-    Set { name: "BIPIA, first half", file: "bipia_text_attacks", origin: Origin::Document, half: Some(0) },
-    Set { name: "BIPIA, held-out half", file: "bipia_text_attacks", origin: Origin::Document, half: Some(1) },
+    Set { name: "PIGuard, even rows", file: "piguard_valid", origin: Origin::User, half: Some(0) },
+    Set { name: "PIGuard, odd rows, held out", file: "piguard_valid", origin: Origin::User, half: Some(1) },
+    Set { name: "BIPIA, even rows", file: "bipia_text_attacks", origin: Origin::Document, half: Some(0) },
+    Set {
+        name: "BIPIA, odd rows, held out",
+        file: "bipia_text_attacks",
+        origin: Origin::Document,
+        half: Some(1),
+    },
     Set {
         name: "deepset, not seen",
         file: "deepset_prompt_injections_train",

@@ -111,13 +111,19 @@ pub(crate) fn credentials(text: &Text, colon: usize) -> Option<Range<usize>> {
     (separator + 1 < at).then_some(start..at)
 }
 
+/// The start of the hexadecimal digits before a colon.
+pub(crate) fn group_start(text: &Text, colon: usize) -> usize {
+    let mut start = colon;
+    while colon - start < 4 && text.before(start).is_ascii_hexdigit() {
+        start -= 1;
+    }
+    start
+}
+
 /// The IPv6 address to which the colon at `colon` belongs.
 pub(crate) fn ipv6(text: &Text, colon: usize) -> Option<Range<usize>> {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
-    let mut start = colon;
-    while start > 0 && colon - start < 4 && text.before(start).is_ascii_hexdigit() {
-        start -= 1;
-    }
+    let start = group_start(text, colon);
     if text.is_joined_before(start) || text.before(start) == b':' || !is_part(text.at(colon + 1)) {
         return None;
     }

@@ -60,6 +60,8 @@ pub(crate) struct Pass<'t> {
     text: &'t Text<'t>,
     from: usize,
     words: Words,
+    /// Words before this number may belong to a phrase or an entry of which the first word was found.
+    words_until: u32,
     /// Findings, which may overlap, in no order.
     pub(crate) findings: Vec<Finding>,
     /// Phrases and markers, ordered by their start when the pass is done.
@@ -97,6 +99,7 @@ impl<'t> Pass<'t> {
             text,
             from,
             words: Words::default(),
+            words_until: 0,
             findings: Vec::new(),
             events: Vec::new(),
             open: text.len(),
@@ -113,6 +116,8 @@ impl<'t> Pass<'t> {
         }
         pass.match_patterns();
         pass.check_length(offset);
+        pass.open = text.str.floor_char_boundary(pass.open);
+        pass.open_strict = text.str.floor_char_boundary(pass.open_strict);
         pass
     }
 
@@ -141,12 +146,11 @@ impl<'t> Pass<'t> {
                     at += 1;
                 }
                 if at < bytes.len() && bytes[at] < 0x80 && classes == class::LETTER {
-                    self.words.count += 1;
-                    if self.rules.vocabulary.may_have(bytes, start, at) {
-                        self.look_up(start, at, self.words.count - 1);
-                    }
-                    if self.rules.may_begin_key(bytes[start], bytes[start + 1]) {
-                        at = self.key(start).unwrap_or(at);
+                    self.ascii_word(start, at);
+                    if self.rules.may_begin_key(bytes[start], bytes[start + 1])
+                        && let Some(end) = self.key(start)
+                    {
+                        at = self.after_word(end);
                     }
                 } else {
                     at = self.word(start, at, classes);
@@ -168,9 +172,22 @@ impl<'t> Pass<'t> {
                 self.credentials(colon);
             }
         }
-        let is_inside =
-            text.str[..from].chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
-        if is_inside { from + word_rest(&text.str[from..]) } else { from }
+        self.after_word(from)
+    }
+
+    /// The position itself, or the end of the word that it cuts: a scan of a stream can begin there, and what it finds must be the same.
+    fn after_word(&self, position: usize) -> usize {
+        let (before, after) = self.text.str.split_at(position);
+        let is_inside = before.chars().next_back().is_some_and(|before| is_word(before) && !is_alone(before));
+        if is_inside { position + word_rest(after) } else { position }
+    }
+
+    fn ascii_word(&mut self, start: usize, end: usize) {
+        let index = self.words.count;
+        self.words.count += 1;
+        if self.rules.vocabulary.may_have(self.text.bytes, start, end, index >= self.words_until) {
+            self.look_up(start, end, index);
+        }
     }
 
     /// Runs a detector on what begins at or after `start`, and returns where it ends.
@@ -213,16 +230,13 @@ impl<'t> Pass<'t> {
             let whole = start + word_length(&text.str[start..]);
             if whole > end {
                 self.unicode_word(start, whole);
-                return self.number_or_key(start, classes).unwrap_or(whole);
+                return self.number_or_key(start, classes).map_or(whole, |end| self.after_word(end));
             }
         }
         if end < text.len() || text.is_final() {
-            self.words.count += 1;
-            if self.rules.vocabulary.may_have(text.bytes, start, end) {
-                self.look_up(start, end, self.words.count - 1);
-            }
+            self.ascii_word(start, end);
         }
-        self.number_or_key(start, classes).unwrap_or(end)
+        self.number_or_key(start, classes).map_or(end, |end| self.after_word(end))
     }
 
     fn number_or_key(&mut self, start: usize, classes: u8) -> Option<usize> {
@@ -270,7 +284,7 @@ impl<'t> Pass<'t> {
                 self.detect(kinds.email, start, short, |text| address::email(text, at))
             }
             b':' => self.credentials(at).or_else(|| {
-                self.detect(kinds.ip, at.saturating_sub(4), short, |text| address::ipv6(text, at))
+                self.detect(kinds.ip, address::group_start(text, at), short, |text| address::ipv6(text, at))
             }),
             b'+' | b'(' if kinds.phone.is_some() => {
                 let next = text.at(at + 1);
@@ -293,7 +307,7 @@ impl<'t> Pass<'t> {
             0x80.. => return self.unicode(at),
             _ => None,
         };
-        found.unwrap_or(at + 1)
+        found.map_or(at + 1, |end| self.after_word(end))
     }
 
     fn marker(&mut self, at: usize) {
@@ -347,6 +361,11 @@ impl<'t> Pass<'t> {
             return;
         }
         let Some(entry) = vocabulary.find(word) else { return };
+        match vocabulary.entry(entry).reach() {
+            Some(reach) => self.words_until = self.words_until.max(index + 1 + reach),
+            None if index >= self.words_until => return,
+            None => {}
+        }
         let denied = if self.rules.deny_lists.is_empty() { NO_WORD } else { vocabulary.denied(entry, word) };
         self.words.words.push(Word { start, end, index, sentence: self.words.sentence, entry, denied });
     }

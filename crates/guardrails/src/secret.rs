@@ -105,7 +105,8 @@ pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
     if length < form.length_min || digits < form.digits_min || (form.is_exact && length > form.length_min) {
         return None;
     }
-    Some(text.run(decided, usize::MAX, form.is_part))
+    let end = text.run(decided, usize::MAX, form.is_part);
+    (!form.is_exact || !text.is_joined_after(end)).then_some(end)
 }
 
 /// Header and payload, which are JSON objects (`eyJ` is `{"` in base64), and a signature, which may be empty.

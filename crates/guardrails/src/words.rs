@@ -15,7 +15,7 @@ pub(crate) const WORD_BYTES_MAX: usize = 64;
 /// No word of a deny list.
 pub(crate) const NO_WORD: u32 = u32::MAX;
 /// Sets of words that patterns refer to, at most.
-const SETS_MAX: usize = 256;
+const SETS_MAX: usize = 512;
 
 /// Sets to which a word belongs, one bit each.
 pub(crate) type Sets = [u64; SETS_MAX / 64];
@@ -24,6 +24,8 @@ pub(crate) type Sets = [u64; SETS_MAX / 64];
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) sets: Sets,
+    /// How many words after this one belong to a phrase or an entry that begins with it; none if it begins none.
+    reach: Option<u32>,
     /// Words of deny lists that are normalised to this one, with their numbers.
     denied: Vec<(Box<str>, u32)>,
 }
@@ -33,19 +35,24 @@ pub(crate) struct Entry {
 pub(crate) struct Vocabulary {
     /// By the first two letters, a bit for each length that a word with them has (the last one: that or longer).
     lengths: Box<[u32; 1024]>,
-    numbers: HashMap<Box<[u8]>, u32, BuildHasherDefault<Fnv>>,
+    /// The same for words that begin a phrase or an entry.
+    first_lengths: Box<[u32; 1024]>,
+    numbers: HashMap<Box<[u8]>, u32, BuildHasherDefault<WordHasher>>,
     entries: Vec<Entry>,
     denied: u32,
 }
 
 impl Default for Vocabulary {
     fn default() -> Vocabulary {
-        Vocabulary {
-            lengths: Box::new([0; 1024]),
-            numbers: HashMap::default(),
-            entries: Vec::new(),
-            denied: 0,
-        }
+        let (lengths, first_lengths) = (Box::new([0; 1024]), Box::new([0; 1024]));
+        Vocabulary { lengths, first_lengths, numbers: HashMap::default(), entries: Vec::new(), denied: 0 }
+    }
+}
+
+impl Entry {
+    /// How many words after this one belong to what begins with it.
+    pub(crate) fn reach(&self) -> Option<u32> {
+        self.reach
     }
 }
 
@@ -69,15 +76,32 @@ impl Vocabulary {
         self.denied - 1
     }
 
+    /// Marks a word as one that begins something which has `reach` more words.
+    pub(crate) fn begin(&mut self, word: &str, reach: u32) {
+        let number = self.number(word);
+        let entry = &mut self.entries[number];
+        entry.reach = entry.reach.max(Some(reach));
+        let mut folded = Folded::default();
+        folded.fold(word);
+        if let Some(bytes) = folded.bytes() {
+            self.first_lengths[bytes_index(bytes)] |= length_bit(bytes.len());
+        }
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     pub(crate) fn entry(&self, number: u32) -> &Entry {
         &self.entries[number as usize]
     }
 
-    /// Whether an ASCII word could be in the vocabulary, by its first letters and its length.
+    /// Whether an ASCII word could be in the vocabulary, or begin a phrase or an entry, by its first letters and its length.
     #[inline(always)]
-    pub(crate) fn may_have(&self, bytes: &[u8], start: usize, end: usize) -> bool {
+    pub(crate) fn may_have(&self, bytes: &[u8], start: usize, end: usize, is_first: bool) -> bool {
         let second = if end - start > 1 { bytes[start + 1] } else { 0 };
-        self.lengths[filter_index(bytes[start], second)] & length_bit(end - start) != 0
+        let lengths = if is_first { &self.first_lengths } else { &self.lengths };
+        lengths[filter_index(bytes[start], second)] & length_bit(end - start) != 0
     }
 
     /// The entry of a word.
@@ -102,7 +126,7 @@ impl Vocabulary {
             return *number as usize;
         }
         // A word of other scripts is looked up without the filter.
-        self.lengths[filter_index(bytes[0], bytes.get(1).copied().unwrap_or(0))] |= length_bit(bytes.len());
+        self.lengths[bytes_index(bytes)] |= length_bit(bytes.len());
         self.numbers.insert(bytes.into(), self.entries.len() as u32);
         self.entries.push(Entry::default());
         self.entries.len() - 1
@@ -190,11 +214,18 @@ impl Default for Folded {
 impl Folded {
     fn fold(&mut self, word: &str) {
         if word.is_ascii() {
-            word.bytes().for_each(|byte| self.push(fold_ascii(byte)));
+            self.length = word.len();
+            for (slot, byte) in self.bytes.iter_mut().zip(word.bytes()) {
+                *slot = FOLDED[usize::from(byte)];
+            }
         } else {
             let is_mixed = word.bytes().any(|byte| byte.is_ascii_alphabetic());
-            for character in word.chars().filter(|character| !is_invisible(*character)) {
-                decompose_compatible(character, |part| self.push_character(part, is_mixed));
+            for character in word.chars() {
+                match u8::try_from(character) {
+                    Ok(byte) if byte.is_ascii() => self.push(FOLDED[usize::from(byte)]),
+                    _ if is_invisible(character) => {}
+                    _ => decompose_compatible(character, |part| self.push_character(part, is_mixed)),
+                }
             }
         }
     }
@@ -262,18 +293,25 @@ fn look_alike(character: char) -> char {
     }
 }
 
+/// [`fold_ascii`] of every byte.
+const FOLDED: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = fold_ascii(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
 #[inline(always)]
 fn filter_index(first: u8, second: u8) -> usize {
-    const FOLD: [u8; 256] = {
-        let mut table = [0; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            table[byte] = fold_ascii(byte as u8) & 31;
-            byte += 1;
-        }
-        table
-    };
-    usize::from(FOLD[usize::from(first)]) << 5 | usize::from(FOLD[usize::from(second)])
+    let low_bits = |byte: u8| usize::from(FOLDED[usize::from(byte)] & 31);
+    low_bits(first) << 5 | low_bits(second)
+}
+
+fn bytes_index(bytes: &[u8]) -> usize {
+    filter_index(bytes[0], bytes.get(1).copied().unwrap_or(0))
 }
 
 #[inline(always)]
@@ -281,18 +319,30 @@ fn length_bit(length: usize) -> u32 {
     1 << length.min(31)
 }
 
-/// The hash function FNV-1a: words are short, and nobody but the operator adds any.
+/// A multiplicative hash of eight bytes at a time: words are short, and nobody but the operator adds any.
 #[derive(Default)]
-struct Fnv(u64);
+struct WordHasher(u64);
 
-impl Hasher for Fnv {
+impl WordHasher {
+    fn mix(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    }
+}
+
+impl Hasher for WordHasher {
     fn finish(&self) -> u64 {
         self.0
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        for chunk in bytes.chunks(8) {
+            let mut padded = [0; 8];
+            padded[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(padded));
         }
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.mix(value as u64);
     }
 }

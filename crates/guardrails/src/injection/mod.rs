@@ -65,10 +65,8 @@ pub(crate) struct Event {
 #[derive(Debug)]
 pub(crate) struct Phrases {
     phrases: Vec<Phrase>,
-    /// Phrases by the set of their first word.
+    /// Phrases by the number of their first word in the vocabulary.
     by_first: Vec<Vec<u16>>,
-    /// Sets that begin a phrase.
-    firsts: Sets,
 }
 
 #[derive(Debug)]
@@ -82,6 +80,7 @@ impl Phrases {
     /// Adds the words of all phrases that count for this origin to a vocabulary.
     pub(crate) fn new(origin: Origin, vocabulary: &mut Vocabulary) -> Phrases {
         let mut sets: HashMap<&str, usize> = HashMap::new();
+        let mut names = Vec::new();
         let mut phrases = Vec::new();
         for (weight, scope, text) in PHRASES {
             if scope == Origin::Document && origin == Origin::User {
@@ -97,7 +96,8 @@ impl Phrases {
                             let next = sets.len();
                             let set = *sets.entry(word).or_insert(next);
                             if set == next {
-                                add_set(vocabulary, word, set);
+                                set_words(word).for_each(|word| vocabulary.add_to_set(word, set));
+                                names.push(word);
                             }
                             elements.push((set, gap));
                             gap = 0;
@@ -107,14 +107,21 @@ impl Phrases {
             }
             phrases.push(Phrase { elements, weight });
         }
-        let mut by_first = vec![Vec::new(); sets.len()];
-        let mut firsts = Sets::default();
-        for (id, phrase) in phrases.iter().enumerate() {
+        let begins = |sets: &Sets, phrase: &Phrase| {
             let first = phrase.elements[0].0;
-            by_first[first].push(id as u16);
-            firsts[first / 64] |= 1 << (first % 64);
+            sets[first / 64] & (1 << (first % 64)) != 0
+        };
+        let ids = |sets: &Sets| {
+            let found = phrases.iter().enumerate().filter(|(_, phrase)| begins(sets, phrase));
+            found.map(|(id, _)| id as u16).collect()
+        };
+        for phrase in &phrases {
+            let reach = phrase.elements[1..].iter().map(|(_, gap)| gap + 1).sum();
+            let first = names[phrase.elements[0].0];
+            set_words(first).for_each(|word| vocabulary.begin(word, reach));
         }
-        Phrases { phrases, by_first, firsts }
+        let by_first = vocabulary.entries().iter().map(|entry| ids(&entry.sets)).collect();
+        Phrases { phrases, by_first }
     }
 
     /// Finds phrases, and returns the start of the first one that more text could complete.
@@ -127,25 +134,15 @@ impl Phrases {
     ) -> usize {
         let mut open = text.len();
         for (index, word) in words.words.iter().enumerate() {
-            let sets = &vocabulary.entry(word.entry).sets;
-            for part in 0..sets.len() {
-                let mut firsts = sets[part] & self.firsts[part];
-                while firsts != 0 {
-                    let set = part * 64 + firsts.trailing_zeros() as usize;
-                    firsts &= firsts - 1;
-                    for id in &self.by_first[set] {
-                        let phrase = &self.phrases[usize::from(*id)];
-                        match phrase.end(text, words, vocabulary, index) {
-                            Found::At(end) => events.push(Event {
-                                start: word.start as isize,
-                                end: end as isize,
-                                id: *id,
-                                weight: phrase.weight,
-                            }),
-                            Found::Open => open = open.min(word.start),
-                            Found::No => {}
-                        }
-                    }
+            // Words of deny lists may have been added later.
+            let ids = self.by_first.get(word.entry as usize).map_or(&[][..], Vec::as_slice);
+            for id in ids {
+                let phrase = &self.phrases[usize::from(*id)];
+                let (start, weight) = (word.start as isize, phrase.weight);
+                match phrase.end(text, words, vocabulary, index) {
+                    Found::At(end) => events.push(Event { start, end: end as isize, id: *id, weight }),
+                    Found::Open => open = open.min(word.start),
+                    Found::No => {}
                 }
             }
         }
@@ -199,14 +196,15 @@ fn split_alternatives(element: &'static str) -> Vec<&'static str> {
     words(element).into_iter().map(|(_, word)| word).collect()
 }
 
-fn add_set(vocabulary: &mut Vocabulary, element: &str, set: usize) {
-    for alternative in element.split('|') {
+/// The words of an element.
+fn set_words(element: &'static str) -> impl Iterator<Item = &'static str> {
+    element.split('|').flat_map(|alternative| {
         let words = match alternative.strip_prefix('$') {
             Some(name) => NAMED_SETS.iter().find(|(known, _)| *known == name).map_or("", |(_, words)| words),
             None => alternative,
         };
-        words.split_ascii_whitespace().for_each(|word| vocabulary.add_to_set(word, set));
-    }
+        words.split_ascii_whitespace()
+    })
 }
 
 /// The marker or image that begins at a sign: tokens of chat templates, and images that send text to another server.
@@ -277,12 +275,15 @@ const BETWEEN_WORDS_BYTES_MAX: usize = 3;
 impl DenyLists {
     /// Adds an entry of a rule.
     pub(crate) fn add(&mut self, rule: usize, entry: &str, vocabulary: &mut Vocabulary) {
-        let words: Vec<u32> = words(entry).into_iter().map(|(_, word)| vocabulary.add_denied(word)).collect();
+        let entry = words(entry);
+        let Some((_, first_word)) = entry.first().copied() else { return };
+        let words: Vec<u32> = entry.into_iter().map(|(_, word)| vocabulary.add_denied(word)).collect();
         let first = words[0] as usize;
         if self.by_first.len() <= first {
             self.by_first.resize(first + 1, Vec::new());
         }
         self.by_first[first].push(self.entries.len() as u32);
+        vocabulary.begin(first_word, words.len() as u32 - 1);
         self.entries.push((rule, words));
     }
 

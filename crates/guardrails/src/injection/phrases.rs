@@ -10,7 +10,7 @@ use crate::Origin::{self, Document, User};
 pub(super) const NAMED_SETS: [(&str, &str); 41] = [
     (
         "override",
-        "ignore ignores ignored ignoring disregard disregards disregarding forget forgets forgetting neglect overlook bypass override overrule discard dismiss erase unlearn",
+        "ignore ignores ignored ignoring disregard disregards disregarding forget forgets forgetting neglect overlook bypass override overrule discard dismiss erase unlearn forgotten disobey",
     ),
     (
         "prior",
@@ -33,7 +33,7 @@ pub(super) const NAMED_SETS: [(&str, &str); 41] = [
     ),
     (
         "reveal",
-        "show reveal print repeat output display leak expose dump copy recite echo disclose paraphrase summarize summarise",
+        "show reveal print repeat output display leak expose dump copy recite echo disclose paraphrase",
     ),
     ("ask", "what which whats"),
     ("be", "is are was were be"),
@@ -112,12 +112,12 @@ pub(super) const NAMED_SETS: [(&str, &str); 41] = [
 ];
 
 /// Weight, origin, phrase.
-pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
+pub(super) const PHRASES: [(u32, Origin, &str); 117] = [
     // Instructions that are to be forgotten.
     (100, User, "$override _3 $prior _3 $orders"),
-    (70, User, "$override _3 $prior _2 $matter"),
+    (100, User, "$override _3 $prior _2 $matter"),
     (100, User, "$override _2 $whole _3 $orders"),
-    (70, User, "$override _2 $whole _2 $matter"),
+    (100, User, "$override _2 $whole _3 $matter"),
     (100, User, "$override _2 $whole _6 $earlier"),
     (100, User, "$override _1 $whole _3 $told"),
     (100, User, "$override what _5 $earlier"),
@@ -131,10 +131,20 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
         "not|dont|don|never _2 follow|listen|obey|adhere|heed|consider _4 $prior _3 $orders|information|messages|context",
     ),
     (100, User, "stop following _3 $orders"),
+    (100, User, "$override _2 $whole that|which|this"),
     (60, User, "leave|drop _2 $prior _2 task|tasks|instructions|orders"),
     (60, User, "instead of _3 $prior _2 $orders"),
     (60, User, "focus|concentrate _3 new|next|following _1 task|tasks|assignment|instructions"),
-    (50, User, "new|updated|revised|actual|real instructions|instruction|orders|directive|task"),
+    (
+        50,
+        User,
+        "new|updated|revised|actual|real _1 instructions|instruction|orders|directive|task|role|rules|prompt",
+    ),
+    (
+        50,
+        User,
+        "your|youre _2 new|next|real|true|only _2 task|job|role|goal|objective|purpose|instructions|identity",
+    ),
     (40, User, "start over|again|afresh|anew"),
     (40, User, "begin|start _1 new session|conversation|chat"),
     (60, User, "end of _2 instructions|prompt|document|context"),
@@ -142,8 +152,25 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (60, User, "you are now|henceforth"),
     (60, User, "from|as now|here|of _1 on|forward|now _2 you"),
     (40, User, "act|behave|respond|answer|reply as if|though"),
-    (40, User, "i want you to act|pretend|behave|simulate|ignore|forget"),
+    (
+        60,
+        User,
+        "i want|need|like|would you to act|pretend|behave|simulate|ignore|forget|impersonate|roleplay",
+    ),
     (30, User, "you _2 act|behave|acting as"),
+    (40, User, "my first request|sentence|command|prompt|question|suggestion is|order"),
+    (
+        50,
+        User,
+        "impersonate|imitate|roleplay|simulate _3 ai|character|persona|person|human|terminal|system|model",
+    ),
+    (40, User, "in|take|play|assume|adopt _2 role|persona|identity|character of|as"),
+    (
+        60,
+        User,
+        "i|im _1 your|the _1 developer|developers|creator|creators|admin|administrator|owner|boss|master|programmer",
+    ),
+    (50, User, "begin|start|end|finish|prefix|preface _2 your|every|each|all $reply|sentence with|by"),
     (50, User, "pretend _2 you|to _1 are|be|have|do"),
     (100, User, "pretend _3 no|without _2 $limits"),
     (40, User, "stay|remain in character"),
@@ -179,10 +206,15 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     (100, User, "$show _3 $prior _2 $prompt"),
     (70, User, "$show _3 $prior _2 text|message|messages|conversation|content|sentences|words|paragraph"),
     (100, User, "$show _4 $prompt above|verbatim|earlier|before"),
-    (80, User, "$show _3 everything|text|words|sentences|lines above|before|earlier"),
+    (80, User, "$reveal _3 everything|text|words|sentences|lines above|before|earlier"),
     (100, User, "$ask _2 $be _2 your _3 $prompt"),
     (100, User, "$ask _3 system|hidden|secret prompt|prompts|instructions"),
-    (90, User, "$ask _3 $first _2 prompt|instruction|instructions|command"),
+    (100, User, "$ask _3 $first _2 prompt|instruction|instructions|command"),
+    (
+        100,
+        User,
+        "how|what _3 would|will|do|does an|a ai|model|assistant _1 without ethics|rules|filters|limits|restrictions",
+    ),
     (100, User, "$show _3 all _3 instructions|prompts|directives"),
     (60, User, "instructions|prompt|prompts _2 verbatim|exactly|given"),
     (60, User, "starting|beginning|starts|begins with you are"),
@@ -234,6 +266,12 @@ pub(super) const PHRASES: [(u32, Origin, &str); 103] = [
     ),
     (40, User, "neue|neuen|folgende|nächste aufgabe|aufgaben|anweisung|anweisungen"),
     (40, User, "tu|tue so als"),
+    (60, User, "deine|dein _1 neue|neuer|einzige|nächste _1 aufgabe|rolle|ziel|job|identität"),
+    (50, User, "agiere|handle|agieren|verhalte|benimm|fungiere|spiele|schlüpfe _3 als|wie|rolle"),
+    (40, User, "stell|stelle dir vor _2 du"),
+    (40, User, "ab jetzt|sofort|nun"),
+    (40, User, "antworte|sage|sag|schreibe|schreib _2 nur|immer|jetzt|genau"),
+    (60, User, "ich möchte|will _1 dass du|sie"),
     // Others
     (100, User, "$es-override _3 $es-orders"),
     (100, User, "$es-override todo|todas|todos _3 anterior|anteriores|anteriormente|antes"),
