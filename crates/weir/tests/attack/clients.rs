@@ -78,7 +78,7 @@ fn silent_connections_do_not_block_others() {
 
 #[test]
 fn bodies_that_never_come_do_not_block_others() {
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+    let head = "POST /v1/feedback HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
     let gateway = Gateway::start_with(&[("WEIR_LIMITS_CONNECTIONS_MAX", "64")]);
     let silent: Vec<TcpStream> = (0..100).map(|_| send(&gateway, head.as_bytes())).collect();
     gateway.wait("the replacement of bodies that do not come", || {
