@@ -286,7 +286,7 @@ async fn prepare_apart(
         let is_refused = match &error {
             IngestError::Inference(error) => preparer.is_text_refused(error).await,
             // reading the text panicked
-            _ => true,
+            IngestError::Store(_) | IngestError::Index(_) | IngestError::Interrupted => true,
         };
         if !is_refused && !is_last {
             return Err(error);

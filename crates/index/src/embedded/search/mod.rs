@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
             self.query_features.filter(|_| is_first && is_of_all && has_enough && self.ranks_by_relevance())
         {
             let inner = &self.engine.inner;
-            if super::lock(&inner.recent_queries).insert(hash_of(&self.request)) {
+            if super::lock(&inner.recent_queries).insert(hash_of(self.request)) {
                 query_features.observe(&mut super::lock(&inner.baseline).baseline);
             }
         }
