@@ -49,7 +49,7 @@ test: check ## everything that CI runs
 	WEIR_BINARY=$(BUILT)/weir $(PYTHON) -m unittest discover --start-directory clients/python/tests
 	$(CHAT_CLIENTS) --compare docs/clients.md
 	cargo test $(CHECKED) --doc
-	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open --example bench_wire
+	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open --example bench_wire --example bench_guardrails
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/gateway --pattern 'test_*.py'
@@ -89,6 +89,12 @@ bench: ## measure at real size: every script of bench/, or BENCH=name
 	@scripts/setup.sh
 	cargo build --release --locked -p weir -p weir-loadgen
 	@scripts/bench.sh $(BENCH)
+
+.PHONY: soak
+soak: ## ten minutes of mixed chat traffic on one gateway, and whether its memory or open files grow; MINUTES=n for another time
+	@scripts/setup.sh
+	cargo build --release --locked -p weir -p weir-loadgen -p weir-mock
+	@RELEASE=$(or $(CARGO_TARGET_DIR),target)/release MINUTES=$(or $(MINUTES),10) scripts/soak.sh
 
 .PHONY: quality
 quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=folder, SETS="scifact cacm", EVAL="--fusion rrf"

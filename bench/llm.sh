@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The LLM gateway beside plain proxies, LiteLLM and Portkey in one run against one mock: docs/benchmarks/llm.md, its plots and its
 # figures; about 20 minutes on four cores after the peers are installed, most of them into .cache/bench-peers (1 GB the first time).
-# PEERS chooses among floor, go, weir, weir-pg, portkey, litellm and litellm-4; RATES are requests/s; SECONDS_PER_TURN and ROUNDS change how
-# long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY and
-# FLOOR_BINARY name binaries that are built already. `bench/llm.sh --install` installs the peers and measures nothing.
+# PEERS chooses among floor, go, weir, weir-guard, weir-pg, portkey, litellm and litellm-4; RATES are requests/s; SECONDS_PER_TURN and ROUNDS change how
+# long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY, FLOOR_BINARY
+# and GUARDRAILS_BINARY name binaries that are built already. `bench/llm.sh --install` installs the peers and measures nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=.cache/bench-peers
 target=${CARGO_TARGET_DIR:-target}
-peers=${PEERS:-floor go weir weir-pg portkey litellm litellm-4}
+peers=${PEERS:-floor go weir weir-guard weir-pg portkey litellm litellm-4}
 mkdir -p "$cache"
 
 wants() { [[ " ${peers//,/ } " == *" $1 "* ]]; }
@@ -51,12 +51,16 @@ install_python harness
 if [ -z "${LOAD_BINARY:-}" ] || [ -z "${MOCK_BINARY:-}" ]; then
     cargo build --release --locked -p weir-loadgen -p weir-mock
 fi
-[ -n "${WEIR_BINARY:-}" ] || { ! wants weir && ! wants weir-pg; } || cargo build --release --locked -p weir
+if wants weir || wants weir-guard || wants weir-pg; then
+    [ -n "${WEIR_BINARY:-}" ] || cargo build --release --locked -p weir
+    [ -n "${GUARDRAILS_BINARY:-}" ] || cargo build --release --locked -p weir-guardrails --example bench_guardrails
+fi
 
 # Thousands of streams take two files each in a gateway.
 ulimit -n "$(ulimit -Hn)"
 arguments=(--weir "${WEIR_BINARY:-$target/release/weir}" --load "${LOAD_BINARY:-$target/release/weir-bench}")
 arguments+=(--mock "${MOCK_BINARY:-$target/release/weir-mock}" --floor "${FLOOR_BINARY:-$target/floor/release/floor}")
+arguments+=(--guardrails "${GUARDRAILS_BINARY:-$target/release/examples/bench_guardrails}")
 arguments+=(--out "${OUT:-docs/benchmarks}" --seconds "${SECONDS_PER_TURN:-3}" --rounds "${ROUNDS:-2}" --peers "$peers")
 [ -z "${RATES:-}" ] || arguments+=(--rates "$RATES")
 PYTHONPATH=bench "$cache/harness/bin/python" bench/llm/measure.py "${arguments[@]}" "$@"

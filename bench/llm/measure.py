@@ -25,15 +25,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+import costs
 import report
 import scenarios
 import targets
 from postgres import Postgres
 from processes import EngineError
 from processes.server import Server, free_ports, stop_on_sigterm
-from report import Check, Load, Report, Rows
+from results import Check, Load, Report, Rows
 from scenarios import Kind, Scenario
-from targets import DIRECT, NAMES, ROOT, WEIR_PG, Paths, Target
+from targets import DIRECT, NAMES, ROOT, WEIR_L2, WEIR_PG, Paths, Target
 
 TIMEOUT = "10s"
 WARMUP_STREAMS = 8
@@ -73,7 +74,8 @@ def makers(run: Run) -> dict[str, Callable[[], Target]]:
         "floor": lambda: targets.floor(paths, port),
         "go": lambda: targets.go(paths, port),
         "weir": lambda: targets.weir(paths, port),
-        "weir-pg": lambda: targets.weir(paths, port, run.postgres.url if run.postgres else None),
+        "weir-guard": lambda: targets.weir(paths, port, WEIR_L2),
+        "weir-pg": lambda: targets.weir(paths, port, WEIR_PG, run.postgres.url if run.postgres else None),
         "portkey": lambda: targets.portkey(paths, port),
         "litellm": lambda: targets.litellm(paths, port, 1),
         "litellm-4": lambda: targets.litellm(paths, port, 4),
@@ -255,6 +257,18 @@ def count_rows(run: Run) -> None:
     say(f"{rows:,} rows of {run.sent:,} requests")
 
 
+def measure_costs(run: Run) -> None:
+    """Guardrails alone, then cache hits and retrieval; without what they need the page says that they are missing."""
+    restart_mock(run, ())
+    for title, measure in (("Guardrails alone", costs.guardrails), ("Cache hits and retrieval", costs.timings)):
+        try:
+            measure(run.paths, run.mock_port, run.seconds, run.rounds, run.found)
+            say(title)
+        except FileNotFoundError as error:
+            run.found.left_out[title] = str(error)
+            say(f"{title} left out: {error}")
+
+
 def streams_max(wanted: int) -> int:
     """As many streams as the limit of open files allows a gateway."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -273,6 +287,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--load", type=Path, default=release / "weir-bench", help="the load generator's binary")
     parser.add_argument("--mock", type=Path, default=release / "weir-mock", help="the mock's binary")
     parser.add_argument("--floor", type=Path, default=ROOT / ".cache" / "bench-peers" / "floor", help="the Rust floor's binary")
+    parser.add_argument("--guardrails", type=Path, default=release / "examples" / "bench_guardrails", help="the measurement of crates/guardrails")
+    parser.add_argument("--model", type=Path, default=ROOT / "models" / "all-MiniLM-L6-v2", help="an embedding model, for semantic hits and retrieval")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench-peers", help="the peers")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help="where the page is written")
     parser.add_argument("--seconds", type=float, default=3.0, help="of one turn")
@@ -293,7 +309,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 def start(given: argparse.Namespace, folder: Path) -> Run:
     """The scenarios and an empty report."""
     load, mock, floor = given.load.resolve(), given.mock.resolve(), given.floor.resolve()
-    paths = Paths(given.weir.resolve(), load, mock, floor, given.cache.resolve(), folder)
+    paths = Paths(given.weir.resolve(), load, mock, floor, given.cache.resolve(), folder, given.model.resolve(), given.guardrails.resolve())
     seconds, rounds = (0.3, 1) if given.tiny else (given.seconds, given.rounds)
     active, idle = streams_max(given.active), streams_max(given.idle)
     chosen = scenarios.tiny() if given.tiny else scenarios.full(given.rates, active, idle)
@@ -313,6 +329,8 @@ def main(arguments: list[str]) -> int:
                 open_targets(run, given.peers, stack)
                 measure_all(run)
                 count_rows(run)
+                if any(target.is_ours for target in run.chosen):
+                    measure_costs(run)
         except (OSError, ValueError, EngineError, subprocess.CalledProcessError) as error:
             print(f"bench/llm: {error}", file=sys.stderr)
             return 2

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
-from report import Load, Report
-from targets import DIRECT, FLOOR, GO, LITELLM, LITELLM_4, PORTKEY, WEIR, WEIR_PG
+from results import Load, Report
+from targets import DIRECT, FLOOR, GO, LITELLM, LITELLM_4, PORTKEY, WEIR, WEIR_L2, WEIR_PG
 
 matplotlib.use("svg")
 
@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 
 COLOURS = {
     WEIR: "#0b6e4f",
+    WEIR_L2: "#22897a",
     WEIR_PG: "#3fa37c",
     FLOOR: "#7b5ea7",
     GO: "#31648c",

@@ -24,6 +24,13 @@ METHOD = """## How it was measured
 - **Streams**: the first event counts from the due instant. A stream must end by `data: [DONE]` and have all events of the mock's; where a
   target passes bytes on unchanged, every stream is compared with the mock's, except for the values of `id`.
 - **Open streams**: all are opened at once, kept open and cut off at the end.
+- **Weir L1, L2, L3**: keys, limits and routing; the same with guardrails of all built-in kinds on prompts and answers; L1 with a row in
+  PostgreSQL for each request. The prompts of these scenarios have nothing to find. The tokens of the mock end in digits, which a window
+  holds back until the number has ended, so that the events of L2's streams are others than the mock's.
+- **Guardrails alone** is `crates/guardrails/examples/bench_guardrails.rs` in the same run: scans without a gateway around them.
+- **Kept replies and chat with documents** are measured after the other scenarios, by one caller, against a gateway with the default
+  embedding model and the sample (240 paragraphs), with the embedding cache off: a semantic hit and a search compute the embedding of their
+  question each time. The added time of sources is that of the first event of a stream; *one search* is `POST /v1/search` for the same question and as many results.
 - **Chaos**: faults of the mock, drawn by a fixed seed and the number of the request. Retries are as each target
   has them by default; without any the share of good replies is that of the mock.
 """
@@ -40,6 +47,6 @@ ratios within one table can be compared.
 | Bifrost | 4 | 35 | 50 |
 | LiteLLM | 5,800 more than direct | | |
 
-The same article has +5 ms for telemetry in PostgreSQL at 10,000 requests/s. Bifrost could not be installed from the package registries at
+The same article has its guardrails by regular expressions (L2) at less than 0.1 ms, and +5 ms for telemetry in PostgreSQL at 10,000 requests/s. Bifrost could not be installed from the package registries at
 hand and has no row above.
 """

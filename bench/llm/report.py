@@ -2,248 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
-from statistics import median
+from dataclasses import asdict
 from typing import Any
 
+from goals import goals
 from pages import machine, number, table
 from prose import METHOD, PUBLISHED, TOP
+from results import Added, Load, Report
 from scenarios import Kind, Scenario
-from targets import DIRECT, FLOOR, GO, LITELLM_4, PORTKEY, WEIR, WEIR_PG
-
-MIB = 2**20
-
-
-@dataclass(frozen=True)
-class Load:
-    """One turn of the load generator."""
-
-    requests: int
-    ok: int
-    failures: dict[str, int]
-    requests_per_s: float
-    latency_ms_p50: float
-    latency_ms_p95: float
-    latency_ms_p99: float
-    cpu_us_per_request: float
-    requests_per_cpu_s: float
-    # at its highest, of all processes of the target
-    rss_mib: float
-    rss_start_mib: float
-    # of streams; zero without
-    events: int = 0
-    events_min: int = 0
-    events_per_s: float = 0.0
-    first_event_ms_p50: float = 0.0
-    first_event_ms_p95: float = 0.0
-    gap_ms_p50: float = 0.0
-    gap_ms_p95: float = 0.0
-    gap_ms_p99: float = 0.0
-    cpu_us_per_event: float = 0.0
-
-    @staticmethod
-    def of(figures: dict[str, Any]) -> Load:
-        """From the generator's JSON."""
-        sent, cpu_s, duration_s = int(figures["requests_sent"]), figures["server_cpu_s"], figures["duration_s"]
-        events = int(figures.get("events", 0))
-        return Load(
-            sent,
-            int(figures["requests_ok"]),
-            {kind: count for kind, count in figures["failures"].items() if count},
-            figures["requests_per_s"],
-            figures["latency_ms_p50"],
-            figures["latency_ms_p95"],
-            figures["latency_ms_p99"],
-            cpu_s * 1e6 / max(sent, 1),
-            sent / cpu_s if cpu_s else 0.0,
-            figures["server_rss_bytes_max"] / MIB,
-            figures["server_rss_bytes_start"] / MIB,
-            events,
-            int(figures.get("events_per_reply_min", 0)),
-            events / duration_s if duration_s else 0.0,
-            figures.get("first_event_ms_p50", 0.0),
-            figures.get("first_event_ms_p95", 0.0),
-            figures.get("event_gap_ms_p50", 0.0),
-            figures.get("event_gap_ms_p95", 0.0),
-            figures.get("event_gap_ms_p99", 0.0),
-            cpu_s * 1e6 / events if events else 0.0,
-        )
-
-    @property
-    def failed(self) -> int:
-        """All kinds."""
-        return sum(self.failures.values())
-
-
-def middle(loads: list[Load]) -> Load:
-    """The median of each figure over the rounds; counts are added up, of the fewest events the least is taken."""
-    added = {name: sum(getattr(load, name) for load in loads) for name in ("requests", "ok", "events")}
-    kinds = sorted({kind for load in loads for kind in load.failures})
-    failures = {kind: sum(load.failures.get(kind, 0) for load in loads) for kind in kinds}
-    fixed: dict[str, Any] = added | {"failures": failures, "events_min": min(load.events_min for load in loads)}
-    medians = {one.name: median(getattr(load, one.name) for load in loads) for one in fields(Load) if one.name not in fixed}
-    return Load(**(fixed | medians))
-
-
-@dataclass(frozen=True)
-class Added:
-    """What a target adds to direct, at the median and at the 95th percentile: the median of the differences and ratios of the rounds."""
-
-    ms_p50: float
-    ms_p95: float
-    ratio_p50: float
-    ratio_p95: float
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Telemetry in PostgreSQL."""
-
-    version: str
-    # requests that were sent to the gateway, with those of warm-ups
-    requests: int
-    rows: int
-    # of PostgreSQL, while the gateway had its turns
-    cpu_us_per_row: float
-
-
-@dataclass(frozen=True)
-class Check:
-    """One stream of each target beside the mock's."""
-
-    events: int
-    is_equal: bool
-
-
-@dataclass
-class Report:
-    """All that there is to say."""
-
-    run: dict[str, Any]
-    scenarios: list[Scenario] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    details: dict[str, str] = field(default_factory=dict)
-    checks: dict[str, Check] = field(default_factory=dict)
-    # by scenario and target, by round
-    loads: dict[tuple[str, str], dict[int, Load]] = field(default_factory=dict)
-    rows: Rows | None = None
-    left_out: dict[str, str] = field(default_factory=dict)
-
-    def add(self, scenario: str, name: str, number_of_round: int, load: Load) -> None:
-        """A turn."""
-        self.loads.setdefault((scenario, name), {})[number_of_round] = load
-
-    def load(self, scenario: str, name: str) -> Load | None:
-        """The medians of a target, if it was measured."""
-        loads = self.loads.get((scenario, name))
-        return middle(list(loads.values())) if loads else None
-
-    def added(self, scenario: Scenario, name: str) -> Added | None:
-        """Against direct in the same rounds; of streams the first event."""
-        ours, direct = self.loads.get((scenario.name, name), {}), self.loads.get((scenario.name, DIRECT), {})
-        both = [(ours[at], direct[at]) for at in ours if at in direct]
-        pairs = [(percentiles(scenario, mine), percentiles(scenario, base)) for mine, base in both if mine.ok and base.ok]
-        if name == DIRECT or not pairs:
-            return None
-
-        def ratio(value: float, base: float) -> float:
-            return value / base if base else 0.0
-
-        return Added(
-            median(mine[0] - base[0] for mine, base in pairs),
-            median(mine[1] - base[1] for mine, base in pairs),
-            median(ratio(mine[0], base[0]) for mine, base in pairs),
-            median(ratio(mine[1], base[1]) for mine, base in pairs),
-        )
-
-    def measured(self, scenario: str) -> list[tuple[str, Load]]:
-        """The targets of a scenario in the order of tables."""
-        return [(name, load) for name in self.names if (load := self.load(scenario, name))]
-
-    def of_kind(self, *kinds: Kind) -> list[Scenario]:
-        """The scenarios that were measured."""
-        return [one for one in self.scenarios if one.kind in kinds and self.measured(one.name)]
-
-
-def percentiles(scenario: Scenario, load: Load) -> tuple[float, float]:
-    """p50 and p95 of what a caller waits for."""
-    if scenario.is_stream:
-        return load.first_event_ms_p50, load.first_event_ms_p95
-    return load.latency_ms_p50, load.latency_ms_p95
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is wanted, at most or at least, and what is."""
-
-    what: str
-    value: float | None
-    bound: float
-    unit: str
-    at_least: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """Said in the page."""
-        if self.value is None:
-            return "not measured"
-        if self.value >= self.bound if self.at_least else self.value <= self.bound:
-            return "reached"
-        return "BELOW" if self.at_least else "ABOVE"
-
-
-def goals(report: Report) -> list[Goal]:
-    """Ratios within this run, and a few absolute bounds."""
-
-    def of(scenario: str, name: str, value: Callable[[Load], float]) -> float | None:
-        load = report.load(scenario, name)
-        return value(load) if load else None
-
-    def ratio(scenario: str, other: str, value: Callable[[Load], float]) -> float | None:
-        ours, theirs = of(scenario, WEIR, value), of(scenario, other, value)
-        return ours / theirs if ours is not None and theirs else None
-
-    def added(scenario: str, value: Callable[[Added], float]) -> float | None:
-        found = next((one for one in report.scenarios if one.name == scenario), None)
-        result = report.added(found, WEIR) if found else None
-        return value(result) if result else None
-
-    def rate(load: Load) -> float:
-        return load.requests_per_s
-
-    def cpu(load: Load) -> float:
-        return load.cpu_us_per_request
-
-    def per_cpu_second(load: Load) -> float:
-        return 1e6 / load.cpu_us_per_request
-
-    def event_cpu(load: Load) -> float:
-        return load.cpu_us_per_event
-
-    own, pg = of("rate-5000", WEIR, cpu), of("rate-5000", WEIR_PG, cpu)
-    telemetry = pg - own if own is not None and pg is not None else None
-    streams = [load for one in report.of_kind(Kind.STREAM) if (load := report.load(one.name, WEIR))]
-    lost = float(report.rows.requests - report.rows.rows) if report.rows else None
-    return [
-        Goal(f"{WEIR}: requests/s in the closed loop against the floor", ratio("closed-1k", FLOOR, rate), 0.75, "×", True),
-        Goal(f"{WEIR}: requests/s in the closed loop against {GO}", ratio("closed-1k", GO, rate), 2, "×", True),
-        Goal(f"{WEIR}: requests/s in the closed loop against {PORTKEY}", ratio("closed-1k", PORTKEY, rate), 20, "×", True),
-        Goal(f"{WEIR}: requests/s in the closed loop against {LITELLM_4}", ratio("closed-1k", LITELLM_4, rate), 50, "×", True),
-        Goal(f"{WEIR}: requests per CPU-second in the closed loop", of("closed-1k", WEIR, per_cpu_second), 10_000, "", True),
-        Goal(f"{WEIR}: CPU per request in the closed loop against the floor", ratio("closed-1k", FLOOR, cpu), 1.4, "×"),
-        Goal(f"{WEIR}: CPU per request of 100 KB in the closed loop against the floor", ratio("closed-100k", FLOOR, cpu), 1.4, "×"),
-        Goal(f"{WEIR}: added p50 at 5,000/s", added("rate-5000", lambda one: one.ms_p50), 0.35, " ms"),
-        Goal(f"{WEIR}: added p50 at 8,000/s", added("rate-8000", lambda one: one.ms_p50), 0.35, " ms"),
-        Goal(f"{WEIR}: p95 at 5,000/s", of("rate-5000", WEIR, lambda load: load.latency_ms_p95), 4, " ms"),
-        Goal(f"{WEIR}: p95 at 8,000/s", of("rate-8000", WEIR, lambda load: load.latency_ms_p95), 10, " ms"),
-        Goal(f"{WEIR}: p95 at 12,000/s", of("rate-12000", WEIR, lambda load: load.latency_ms_p95), 35, " ms"),
-        Goal(f"{WEIR}: added time to the first event, p50", added("stream-100", lambda one: one.ms_p50), 0.7, " ms"),
-        Goal(f"{WEIR}: CPU per token against the floor", ratio("stream-100", FLOOR, event_cpu), 1.5, "×"),
-        Goal(f"{WEIR}: streams truncated or changed", float(sum(load.failed for load in streams)) if streams else None, 0, ""),
-        Goal(f"{WEIR_PG}: CPU per request at 5,000/s, more than {WEIR}", telemetry, 10, " µs"),
-        Goal(f"{WEIR_PG}: requests without a row", abs(lost) if lost is not None else None, 0, ""),
-    ]
+from targets import WEIR_PG
 
 
 def figures(report: Report) -> dict[str, Any]:
@@ -264,6 +31,8 @@ def figures(report: Report) -> dict[str, Any]:
         "checks": {name: asdict(check) for name, check in report.checks.items()},
         "rows": rows,
         "postgres": asdict(report.rows) if report.rows else None,
+        "guardrails": [asdict(row) for row in report.guardrails],
+        "timings": {what: [asdict(turn) for turn in turns] for what, turns in report.timings.items()},
         "left_out": report.left_out,
     }
 
@@ -362,6 +131,21 @@ def rows_table(report: Report) -> str:
     return table([WEIR_PG, "requests sent", "rows", "PostgreSQL's CPU µs/row"], [cells])
 
 
+def guardrail_table(report: Report) -> str:
+    """Scans without a gateway."""
+    rows = [[row.what, number(row.us), number(row.us_min), f"µs/{row.per}"] for row in report.guardrails]
+    return table(["one thread, all built-in kinds", "median", "fastest run", ""], rows)
+
+
+def timing_table(report: Report) -> str:
+    """Cache hits and retrieval."""
+    rows = []
+    for what in report.timings:
+        if timing := report.timing(what):
+            rows.append([what, number(timing.ms_p50), number(timing.ms_p95), number(timing.cpu_us), f"{timing.requests:,}"])
+    return table(["one caller, one request after another", "p50 ms", "p95 ms", "CPU µs/request", "requests"], sorted(rows))
+
+
 def page(report: Report) -> str:
     """docs/benchmarks/llm.md."""
     run = report.run
@@ -379,6 +163,10 @@ def page(report: Report) -> str:
     parts += ["## Faults\n", *(chaos_table(report, one) for one in report.of_kind(Kind.CHAOS))]
     if report.rows:
         parts += ["## A row for each request\n", rows_table(report)]
+    if report.guardrails:
+        parts += ["## Guardrails alone\n", guardrail_table(report)]
+    if report.timings:
+        parts += ["## Kept replies and chat with documents\n", timing_table(report)]
     parts += [PUBLISHED, METHOD]
     parts.append("| target | as it was run |\n| --- | --- |\n" + "".join(f"| {bold(name)} | {detail} |\n" for name, detail in report.details.items()))
     return "\n".join(part for part in parts if part)

@@ -13,12 +13,13 @@ from processes.server import Command, Server, environment
 ROOT = Path(__file__).resolve().parents[2]
 DIRECT, FLOOR, GO = "direct", "Rust floor", "Go ReverseProxy"
 LITELLM, LITELLM_4, PORTKEY = "LiteLLM, 1 worker", "LiteLLM, 4 workers", "Portkey"
-WEIR, WEIR_PG = "Weir L1", "Weir L3"
+WEIR, WEIR_L2, WEIR_PG = "Weir L1", "Weir L2", "Weir L3"
 # As PEERS names them, in the order of tables.
 NAMES = {
     "floor": FLOOR,
     "go": GO,
     "weir": WEIR,
+    "weir-guard": WEIR_L2,
     "weir-pg": WEIR_PG,
     "portkey": PORTKEY,
     "litellm": LITELLM,
@@ -30,6 +31,17 @@ CHAT = "/v1/chat/completions"
 REQUESTS_PER_MINUTE = 1_000_000_000
 # Of callers, and of requests to the upstream: for ten thousand streams, which the defaults do not allow.
 CONNECTIONS_MAX = 20_000
+# Everything that is detected without words of one's own.
+GUARDRAILS = """[[guardrails]]
+id = "all"
+detect = ["pii", "secrets"]
+action = "redact"
+stream = "window"
+[[guardrails]]
+id = "injection"
+detect = ["injection"]
+action = "flag"
+"""
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,9 @@ class Paths:
     floor: Path
     cache: Path
     data: Path
+    # an embedding model, and the measurement of crates/guardrails
+    model: Path
+    guardrails: Path
 
     @property
     def go(self) -> Path:
@@ -124,24 +139,25 @@ def portkey(paths: Paths, mock_port: int) -> Target:
     return Target(PORTKEY, detail, Server(PORTKEY, [command], paths.data / "portkey.log", "/"), headers, paths.portkey)
 
 
-def weir(paths: Paths, mock_port: int, telemetry_url: str | None = None) -> Target:
-    """The gateway with a key, its limit and a route; with a URL it also writes a row per request to PostgreSQL."""
-    name = WEIR_PG if telemetry_url else WEIR
+def weir(paths: Paths, mock_port: int, name: str = WEIR, telemetry_url: str | None = None, more: str = "") -> Target:
+    """The gateway with a key, its limit and a route; L2 with guardrails, L3 with a row per request in PostgreSQL; `more` are further tables."""
     folder = paths.data / name.replace(" ", "-").lower()
     folder.mkdir(parents=True)
     config = folder / "weir.toml"
-    config.write_text(weir_config(folder / "data", mock_port, telemetry_url), encoding="utf-8")
+    tables = more + (GUARDRAILS if name == WEIR_L2 else "")
+    config.write_text(weir_config(folder / "data", mock_port, telemetry_url, tables), encoding="utf-8")
     key = weir_key(paths, folder / "data")
     settings = {"WEIR_LOG_LEVEL": "warn"} | ({"WEIR_TELEMETRY_URL": telemetry_url} if telemetry_url else {})
     command = Command([str(paths.weir), "serve", "--config", str(config), "--listen", "127.0.0.1:{port}"], settings)
-    detail = "API key with a request limit, route to one upstream, retries as they come (2), connections_max raised, " + (
-        "a row per request in PostgreSQL (fsync on)" if telemetry_url else "telemetry none"
-    )
+    detail = "API key with a request limit, route to one upstream, retries as they come (2), connections_max raised, "
+    if name == WEIR_L2:
+        detail += "guardrails of all built-in kinds on prompts and answers (personal data and secrets redacted, injection flagged), streams by window, "
+    detail += "a row per request in PostgreSQL (fsync on)" if telemetry_url else "telemetry none"
     return Target(name, detail, Server(name, [command], folder / "weir.log"), [f"authorization: Bearer {key}"], paths.weir)
 
 
-def weir_config(data: Path, mock_port: int, telemetry_url: str | None) -> str:
-    """weir.toml."""
+def weir_config(data: Path, mock_port: int, telemetry_url: str | None, more: str = "") -> str:
+    """weir.toml, with more tables at its end."""
     telemetry = 'requests = "postgres"\npostgres_url = "env:WEIR_TELEMETRY_URL"' if telemetry_url else 'requests = "none"'
     return f"""[server]
 data_dir = "{data}"
@@ -152,20 +168,25 @@ connections_max = {CONNECTIONS_MAX}
 [[models]]
 id = "pseudo"
 kind = "pseudo"
-[[upstreams]]
+{upstream(mock_port)}[[routes]]
+model = "{MODEL}"
+targets = [{{ upstream = "mock" }}]
+{more}"""
+
+
+def upstream(mock_port: int) -> str:
+    """The table of the mock."""
+    return f"""[[upstreams]]
 id = "mock"
 provider = "openai"
 url = "http://127.0.0.1:{mock_port}/v1"
 concurrent_requests_max = {CONNECTIONS_MAX}
-[[routes]]
-model = "{MODEL}"
-targets = [{{ upstream = "mock" }}]
 """
 
 
-def weir_key(paths: Paths, data: Path) -> str:
-    """A key with the scope and a limit, written before the first start."""
-    command = [str(paths.weir), "keys", "create", "bench", "--scopes", "chat", "--data-dir", str(data)]
+def weir_key(paths: Paths, data: Path, scopes: str = "chat") -> str:
+    """A key with the scopes and a limit, written before the first start."""
+    command = [str(paths.weir), "keys", "create", "bench", "--scopes", scopes, "--data-dir", str(data)]
     command += ["--requests-per-minute", str(REQUESTS_PER_MINUTE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment({}))
     if done.returncode != 0:

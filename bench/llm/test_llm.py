@@ -13,19 +13,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import costs
+import goals
 import measure
 import postgres
 import report
+import results
 import scenarios
 import targets
 from processes import EngineError
 from processes.server import Server
-from report import Check, Load, Report, Rows
+from results import Check, Guarded, Load, Report, Rows, Timing
 from scenarios import Kind, Scenario
-from targets import DIRECT, FLOOR, GO, LITELLM, ROOT, WEIR, WEIR_PG
+from targets import DIRECT, FLOOR, GO, LITELLM, ROOT, WEIR, WEIR_L2, WEIR_PG
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 CHECKED = TARGET / "checked"
+MODEL_FOLDER = Path(os.environ.get("WEIR_TEST_MODEL", ROOT / "models" / "all-MiniLM-L6-v2"))
 GO_TOOL = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
 # What weir-bench writes, as far as it is read here.
 GENERATED: dict[str, Any] = {
@@ -52,17 +56,28 @@ def load(requests_per_s: float, p50: float = 1.0, p95: float = 2.0, cpu_us: floa
 def made_report() -> Report:
     """Every kind of scenario, with figures that reach some goals."""
     found = Report({"seconds": 1.0, "rounds": 2, "has_plots": True}, scenarios.full((500, 5_000), 2_000, 10_000))
-    found.names = [DIRECT, FLOOR, GO, WEIR, WEIR_PG]
-    costs = {DIRECT: 10.0, FLOOR: 40.0, GO: 150.0, WEIR: 50.0, WEIR_PG: 65.0}
+    found.names = [DIRECT, FLOOR, GO, WEIR, WEIR_L2, WEIR_PG]
+    cpu_us = {DIRECT: 10.0, FLOOR: 40.0, GO: 150.0, WEIR: 50.0, WEIR_L2: 55.0, WEIR_PG: 65.0}
     for scenario in found.scenarios:
         for at, name in enumerate(found.names):
             for number in range(2):
                 first = {"first_event_ms_p50": 50 + at / 10, "first_event_ms_p95": 55.0, "events": 103_000, "events_min": 103}
-                turn = load(1e6 / costs[name], 0.2 + at / 10, 0.4 + at / 5, costs[name], **(first if scenario.is_stream else {}))
+                turn = load(1e6 / cpu_us[name], 0.2 + at / 10, 0.4 + at / 5, cpu_us[name], **(first if scenario.is_stream else {}))
                 found.add(scenario.name, name, number, turn)
     found.checks = {name: Check(103, name != GO) for name in found.names}
     found.rows = Rows("15.18", 5_000, 4_998, 4.4)
     found.details = dict.fromkeys(found.names, "made up")
+    found.guardrails = [Guarded("scan, clean prompt (0 findings)", 3.0, 2.9, 4.0, "KB"), Guarded("scan, with hits (8 findings)", 7.0, 6.9, 6.0, "KB")]
+    p50s = {
+        costs.CHAT: 0.1,
+        costs.HIT: 0.05,
+        costs.SEMANTIC_HIT: 0.4,
+        costs.EMBEDDING: 0.3,
+        costs.CHAT_STREAM: 0.2,
+        costs.SOURCES_STREAM: 0.9,
+        costs.SEARCH: 0.5,
+    }
+    found.timings = {what: [Timing(ms, 2 * ms, 100.0, 500)] * 2 for what, ms in p50s.items()}
     return found
 
 
@@ -82,7 +97,7 @@ class Figures(unittest.TestCase):
 
     def test_the_middle_of_rounds_is_the_median_of_each_figure_and_the_sum_of_counts(self) -> None:
         turns = [load(10, p95=5, failures={"reset": 2}, events_min=9), load(30, p95=1, events_min=7), load(20, p95=9, failures={"reset": 1})]
-        found = report.middle(turns)
+        found = results.middle(turns)
         self.assertEqual((found.requests_per_s, found.latency_ms_p95, found.requests), (20, 5, 3_000))
         self.assertEqual((found.failures, found.events_min), ({"reset": 3}, 0))
 
@@ -108,22 +123,49 @@ class Page(unittest.TestCase):
         self.assertIsNone(found.added(found.of_kind(Kind.STREAM)[0], WEIR))
 
     def test_goals_are_ratios_of_this_run(self) -> None:
-        values = {goal.what: (goal.value, goal.verdict) for goal in report.goals(made_report())}
-        self.assertEqual(values[f"{WEIR}: requests/s in the closed loop against the floor"], (0.8, "reached"))
+        values = {goal.what: (goal.value, goal.verdict) for goal in goals.goals(made_report())}
+        self.assertEqual(values[f"{WEIR}: requests/s in the closed loop against {FLOOR}"], (0.8, "reached"))
         self.assertEqual(values[f"{WEIR}: requests per CPU-second in the closed loop"], (20_000.0, "reached"))
         self.assertEqual(values[f"{WEIR_PG}: CPU per request at 5,000/s, more than {WEIR}"], (15.0, "ABOVE"))
         self.assertEqual(values[f"{WEIR_PG}: requests without a row"], (2.0, "ABOVE"))
         value, verdict = values[f"{WEIR}: added time to the first event, p50"]
         self.assertEqual((round(value or 0, 3), verdict), (0.3, "reached"))
-        self.assertEqual(values[f"{WEIR}: added p50 at 8,000/s"], (None, "not measured"))
+        self.assertEqual(values[f"{WEIR}: p95 at 8,000/s"], (None, "not measured"))
+        value, verdict = values[f"{WEIR}: added p50 at 5,000/s, the highest rate with direct p95 below 1 ms"]
+        self.assertEqual((round(value or 0, 3), verdict), (0.3, "reached"))
+
+    def test_goals_of_guardrails_cache_and_sources_follow_from_the_same_run(self) -> None:
+        found = {goal.what: (round(goal.value or 0, 3), goal.verdict) for goal in goals.goals(made_report())}
+        self.assertEqual(found[f"{WEIR_L2}: p95 at 5,000/s, more than {WEIR}"], (0.2, "ABOVE"))
+        self.assertEqual(found["guardrails alone: scan, clean prompt (0 findings), per KB"], (3.0, "reached"))
+        self.assertEqual(found["guardrails alone: scan, with hits (8 findings), per KB"], (7.0, "ABOVE"))
+        self.assertEqual(found["cache: exact hit, p50"], (0.05, "reached"))
+        self.assertEqual(found["cache: semantic hit, p50 without one query embedding"], (0.1, "reached"))
+        # 0.7 ms added, beside a search of 0.5
+        shares = [value for what, value in found.items() if what.startswith("sources: ")]
+        self.assertEqual(shares, [(1.4, "ABOVE")])
+
+    def test_the_rate_at_which_latencies_are_compared_is_the_highest_with_a_fast_direct(self) -> None:
+        found = made_report()
+        self.assertEqual(getattr(found.steady(), "name", None), "rate-5000")
+        for number in range(2):
+            found.add("rate-5000", DIRECT, number, load(5_000, p95=1.0))
+        self.assertEqual(getattr(found.steady(), "name", None), "rate-500")
+
+    def test_differences_are_those_of_the_same_round(self) -> None:
+        found = Report({}, [scenarios.at_rate("rate-500", "", 500)], [WEIR, WEIR_L2])
+        for number, (plain, guarded) in enumerate([(1.0, 1.25), (9.0, 9.5), (2.0, 2.125)]):
+            found.add("rate-500", WEIR, number, load(500, p95=plain))
+            found.add("rate-500", WEIR_L2, number, load(500, p95=guarded))
+        self.assertEqual(goals.difference(found, "rate-500", WEIR_L2, WEIR, goals.p95), 0.25)
 
     def test_a_goal_that_is_missed_says_so(self) -> None:
         found = made_report()
         for number in range(2):
             found.add("closed-1k", WEIR, number, load(1_000, cpu_us=100))
-        verdicts = {goal.what: goal.verdict for goal in report.goals(found)}
+        verdicts = {goal.what: goal.verdict for goal in goals.goals(found)}
         self.assertEqual(verdicts[f"{WEIR}: requests/s in the closed loop against {GO}"], "BELOW")
-        self.assertEqual(verdicts[f"{WEIR}: CPU per request in the closed loop against the floor"], "ABOVE")
+        self.assertEqual(verdicts[f"{WEIR}: CPU per request in the closed loop against {FLOOR}"], "ABOVE")
 
     def test_every_scenario_and_target_has_its_row(self) -> None:
         found = made_report()
@@ -136,6 +178,8 @@ class Page(unittest.TestCase):
         self.assertIn(f"Left out: {LITELLM} (it did not start).", page)
         self.assertIn("| Weir L3 | requests sent |", page)
         self.assertIn("| PostgreSQL 15.18 | 5,000 | 4,998 | 4.40 |", page)
+        self.assertIn("| scan, clean prompt (0 findings) | 3.00 | 2.90 | µs/KB |", page)
+        self.assertIn("| exact hit | 0.050 | 0.100 | 100 | 1,000 |", page)
         self.assertIn("## Published elsewhere", page)
 
     def test_streams_with_other_bytes_than_the_mock_are_named(self) -> None:
@@ -151,7 +195,7 @@ class Page(unittest.TestCase):
     def test_json_has_every_turn(self) -> None:
         found = report.figures(made_report())
         json.dumps(found)
-        self.assertEqual(len(found["rows"]), 5 * len(found["scenarios"]))
+        self.assertEqual(len(found["rows"]), 6 * len(found["scenarios"]))
         self.assertTrue(all(len(row["rounds"]) == 2 for row in found["rows"]))
 
 
@@ -177,7 +221,7 @@ class Scenarios(unittest.TestCase):
 
 def paths(folder: Path) -> targets.Paths:
     """Everything in one folder."""
-    return targets.Paths(*(folder / name for name in ("weir", "weir-bench", "weir-mock", "floor", "cache", "data")))
+    return targets.Paths(*(folder / name for name in ("weir", "weir-bench", "weir-mock", "floor", "cache", "data", "model", "guardrails")))
 
 
 class Commands(unittest.TestCase):
@@ -208,6 +252,16 @@ class Commands(unittest.TestCase):
         self.assertIn('postgres_url = "env:WEIR_TELEMETRY_URL"', config)
         self.assertIn('targets = [{ upstream = "mock" }]', config)
         self.assertNotIn("postgres://", config)
+
+    def test_weir_is_configured_with_cache_and_sources(self) -> None:
+        config = costs.config(paths(Path("/d")), Path("/d/data"), 9000)
+        self.assertIn('model = "semantic"\ntargets = [{ upstream = "mock" }]\ncache = { mode = "semantic" }\n', config)
+        self.assertIn('retrieval = { collection = "sample", top_k = 5 }', config)
+        self.assertIn("cache_bytes_max = 0", config)
+
+    def test_the_table_of_the_guardrails_is_read(self) -> None:
+        text = "| what | median | fastest | line | unit |\n|---|---|---|---|---|\n| scan, clean prompt (0 findings) | 3.21 | 3.10 | 4 | µs per KB |\n"
+        self.assertEqual(costs.parse(text), [Guarded("scan, clean prompt (0 findings)", 3.21, 3.1, 4.0, "KB")])
 
     def test_the_key_is_found_in_what_the_command_prints(self) -> None:
         self.assertEqual(targets.key_in("weir_3KyThm\n\nkey 1 (bench): keep it, it is not shown again\n"), "weir_3KyThm")
@@ -241,7 +295,11 @@ class TinyRun(unittest.TestCase):
         for binary in ("weir", "weir-bench", "weir-mock"):
             if not (CHECKED / binary).exists():
                 self.skipTest(f"{CHECKED / binary} is not built: cargo build --workspace --profile checked")
-        self.run_tiny("floor,weir", [DIRECT, FLOOR, WEIR])
+        figures = self.run_tiny("floor,weir,weir-guard", [DIRECT, FLOOR, WEIR, WEIR_L2])
+        self.assertEqual(figures["left_out"], {})
+        self.assertEqual(sorted(figures["timings"]), sorted(case.name for case in costs.cases()))
+        self.assertTrue(all(turn["requests"] > 5 for turns in figures["timings"].values() for turn in turns), figures["timings"])
+        self.assertEqual({row["per"] for row in figures["guardrails"]}, {"KB", "token"})
 
     def test_the_proxies_are_measured_without_weir(self) -> None:
         for binary in ("weir-bench", "weir-mock"):
@@ -249,7 +307,7 @@ class TinyRun(unittest.TestCase):
                 self.skipTest(f"{CHECKED / binary} is not built: cargo build --workspace --profile checked")
         self.run_tiny("floor,go", [DIRECT, FLOOR] if GO_TOOL is None else [DIRECT, FLOOR, GO])
 
-    def run_tiny(self, peers: str, wanted: list[str]) -> None:
+    def run_tiny(self, peers: str, wanted: list[str]) -> dict[str, Any]:
         folder, floor = targets.ROOT / "bench" / "peers", TARGET / "floor"
         build = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", str(floor)]
         build += ["--manifest-path", str(folder / "floor" / "Cargo.toml")]
@@ -260,10 +318,11 @@ class TinyRun(unittest.TestCase):
                 subprocess.run([GO_TOOL, "build", "-o", out / "go_proxy", "."], cwd=folder / "go_proxy", check=True, timeout=300)
             command = [sys.executable, str(Path(report.__file__).with_name("measure.py")), "--tiny", "--peers", peers, "--cache", name, "--out", name]
             binaries = {"weir": CHECKED / "weir", "load": CHECKED / "weir-bench", "mock": CHECKED / "weir-mock", "floor": floor / "release" / "floor"}
+            binaries |= {"guardrails": CHECKED / "examples" / "bench_guardrails", "model": MODEL_FOLDER}
             command += [part for flag, binary in binaries.items() for part in (f"--{flag}", str(binary))]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
-            figures = json.loads((out / "llm.json").read_text(encoding="utf-8"))
+            figures: dict[str, Any] = json.loads((out / "llm.json").read_text(encoding="utf-8"))
             self.assertIn(f"| {FLOOR} |", (out / "llm.md").read_text(encoding="utf-8"))
         self.assertEqual(len(figures["rows"]), len(wanted) * len(scenarios.tiny()), figures["left_out"])
         for row in figures["rows"]:
@@ -271,7 +330,9 @@ class TinyRun(unittest.TestCase):
             self.assertGreater(row["ok"], 5, row)
             if row["scenario"] != "chaos":
                 self.assertEqual(row["failures"], {}, row)
-        self.assertTrue(all(check["is_equal"] for check in figures["checks"].values()), figures["checks"])
+        # A window sends other events than the mock.
+        self.assertTrue(all(check["is_equal"] for name, check in figures["checks"].items() if name != WEIR_L2), figures["checks"])
+        return figures
 
 
 if __name__ == "__main__":
