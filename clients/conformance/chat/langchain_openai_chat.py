@@ -13,7 +13,21 @@ from pydantic import SecretStr
 
 from ..gateway import refused
 from ..table import Call
-from .expected import BREAK, CLAUDE, OPENAI, PROMPT, TOOL_PROMPT, broken
+from .expected import (
+    BREAK,
+    CITED_TEXT,
+    CLAUDE,
+    ECHO_LAST,
+    ECHO_SOURCES,
+    GUARDED,
+    INJECTION,
+    OPENAI,
+    PRIVATE_PROMPT,
+    PROMPT,
+    TOOL_PROMPT,
+    broken,
+    same_answer,
+)
 from .langchain_messages import same_message, same_stream, same_tool_call, tool
 
 PACKAGE = "langchain-openai"
@@ -39,6 +53,7 @@ def calls(url: str) -> list[Call]:
             Call(f'with model="{name}": stream(…) that loses its provider', partial(lost, url, name))
             for name in (OPENAI, CLAUDE)
         ),
+        *guarded(url),
         Call(
             'with model="none": invoke(…)',
             lambda: refused(lambda: chat(url, "none").invoke(PROMPT), openai.NotFoundError, "there is no model `none`"),
@@ -49,6 +64,25 @@ def calls(url: str) -> list[Call]:
 def chat(url: str, model: str, **fields: Any) -> ChatOpenAI:
     """A chat model."""
     return ChatOpenAI(model=model, base_url=f"{url}/v1", api_key=SecretStr("unused"), **fields)
+
+
+def guarded(url: str) -> list[Call]:
+    """A route with guardrails, sources and a cache, of which the client knows nothing."""
+    of = f'with model="{GUARDED}"'
+    last = chat(url, GUARDED, default_headers=ECHO_LAST)
+    cited = chat(url, GUARDED, default_headers=ECHO_SOURCES)
+
+    def streamed(model: ChatOpenAI, prompt: str, expected: str) -> str:
+        return same_answer("".join(chunk.text for chunk in model.stream(prompt)), expected)
+
+    blocked = partial(refused, lambda: last.invoke(INJECTION), openai.BadRequestError, "`injection`")
+    return [
+        Call(f"{of}: invoke(…)", lambda: same_answer(str(last.invoke(PRIVATE_PROMPT).content), PRIVATE_PROMPT)),
+        Call(f"{of}: stream(…)", lambda: streamed(last, PRIVATE_PROMPT, PRIVATE_PROMPT)),
+        Call(f"{of}: invoke(…) of a source", lambda: same_answer(str(cited.invoke(PROMPT).content), CITED_TEXT)),
+        Call(f"{of}: stream(…) of a source", lambda: streamed(cited, PROMPT, CITED_TEXT)),
+        Call(f"{of}: invoke(…) of an injected prompt", blocked),
+    ]
 
 
 def lost(url: str, name: str) -> str:

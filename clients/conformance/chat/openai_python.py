@@ -12,9 +12,15 @@ from ..gateway import ensure, refused
 from ..table import Call
 from .expected import (
     BREAK,
+    CITED_TEXT,
     CLAUDE,
+    ECHO_LAST,
+    ECHO_SOURCES,
     GEMINI,
+    GUARDED,
+    INJECTION,
     OPENAI,
+    PRIVATE_PROMPT,
     PROMPT,
     PROVIDER_ERROR,
     TOOL_DESCRIPTION,
@@ -22,6 +28,8 @@ from .expected import (
     TOOL_PROMPT,
     TOOL_SCHEMA,
     broken,
+    same_answer,
+    same_citations,
     same_text,
     same_tool,
     text_of,
@@ -181,6 +189,50 @@ def responses(client: openai.OpenAI) -> list[Call]:
     ]
 
 
+def guarded(client: openai.OpenAI) -> list[Call]:
+    """A route with guardrails, sources and a cache."""
+    create: Any = client.chat.completions.create
+
+    def ask(prompt: str, headers: dict[str, str], **fields: Any) -> Any:
+        messages = [{"role": "user", "content": prompt}]
+        return create(model=GUARDED, messages=messages, extra_headers=headers, **fields)
+
+    def streamed() -> str:
+        chunks = list(ask(PRIVATE_PROMPT, ECHO_LAST, stream=True))
+        parts = [choice.delta.content for chunk in chunks for choice in chunk.choices]
+        return same_answer(text_of(parts), PRIVATE_PROMPT)
+
+    def cited() -> str:
+        reply = ask(PROMPT, ECHO_SOURCES)
+        same_answer(reply.choices[0].message.content, CITED_TEXT)
+        return same_citations(reply.citations)
+
+    def cited_stream() -> str:
+        return same_citations([chunk for chunk in ask(PROMPT, ECHO_SOURCES, stream=True)][-1].citations)
+
+    def kept() -> str:
+        messages: Any = [{"role": "user", "content": "twice"}]
+        raw = client.chat.completions.with_raw_response
+        results = [raw.create(model=GUARDED, messages=messages).headers.get("x-weir-cache") for _ in range(2)]
+        ensure(results[1] == "hit", f"the second reply is a {results[1]!r}")
+        return "the reply of the first call"
+
+    of = f'chat.completions.create(model="{GUARDED}"'
+    return [
+        Call(
+            f"{of}, …)", lambda: same_answer(ask(PRIVATE_PROMPT, ECHO_LAST).choices[0].message.content, PRIVATE_PROMPT)
+        ),
+        Call(f"{of}, stream=True)", streamed),
+        Call(f"{of}, …) of a source", cited),
+        Call(f"{of}, stream=True) of a source", cited_stream),
+        Call(f"{of}, …) a second time", kept),
+        Call(
+            f"{of}, …) of an injected prompt",
+            lambda: refused(lambda: ask(INJECTION, ECHO_LAST), openai.BadRequestError, "`injection`"),
+        ),
+    ]
+
+
 def calls(url: str) -> list[Call]:
     """Chats with a model of each provider, the other routes, a refusal."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="unused")
@@ -195,6 +247,7 @@ def calls(url: str) -> list[Call]:
         ),
         *completions(client),
         *responses(client),
+        *guarded(client),
         Call(
             'chat.completions.create(model="none")',
             lambda: refused(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,31 @@ START_SECONDS_MAX = 60
 
 # Faults that a call may ask the mock for, by these headers.
 FAULTS = ("x-mock-drop-midstream", "x-mock-error-midstream")
+# What the mock is to reply.
+ECHO = "x-mock-echo"
+
+DOCUMENT = {"id": "weirs", "text": "A weir is a low dam across a river. It raises the water level a little."}
+# Everything that the gateway does with a chat beside passing it on.
+GUARDED = """
+[[routes]]
+model = "guarded"
+targets = [{ upstream = "mock" }]
+retrieval = { collection = "default", top_k = 1 }
+cache = { mode = "exact" }
+
+[[guardrails]]
+id = "pii"
+detect = ["pii", "secrets"]
+restore = true
+models = ["guarded"]
+
+[[guardrails]]
+id = "injection"
+detect = ["injection"]
+action = "block"
+on = ["input"]
+models = ["guarded"]
+"""
 
 
 def binary(name: str, variable: str) -> Path:
@@ -31,12 +57,22 @@ def binary(name: str, variable: str) -> Path:
 
 
 def configuration(mock: str) -> str:
-    """The tables of three upstreams, each another API of the mock."""
+    """The tables of three upstreams, each another API of the mock, and a route with guardrails, sources and a cache."""
     upstreams = {"mock": ("openai", f"{mock}/v1"), "claude": ("anthropic", mock), "gemini": ("gemini", mock)}
-    return "".join(
-        f'[[upstreams]]\nid = "{name}"\nprovider = "{provider}"\nurl = "{url}"\nheaders = {json.dumps(FAULTS)}\n'
+    tables = "".join(
+        f'[[upstreams]]\nid = "{name}"\nprovider = "{provider}"\nurl = "{url}"\nheaders = {json.dumps([*FAULTS, ECHO])}\n'
         for name, (provider, url) in upstreams.items()
     )
+    return tables + GUARDED
+
+
+def ingest(url: str) -> None:
+    """Makes the document searchable."""
+    body = json.dumps({"documents": [DOCUMENT]}).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{url}/v1/ingest?wait=true", body, headers)
+    with urllib.request.urlopen(request, timeout=START_SECONDS_MAX) as reply:
+        reply.read()
 
 
 @contextmanager
@@ -79,4 +115,5 @@ def gateway() -> Iterator[str]:
             weir = [str(binary("weir", "WEIR_BINARY")), "serve", "--listen", "127.0.0.1:0"]
             weir += ["--data-dir", str(folder / "data")]
             with started(weir, folder / "weir.log", WEIR_CONFIG=str(file), WEIR_MODEL="pseudo") as url:
+                ingest(url)
                 yield url
