@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use weir::cli::{
-    Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval, health,
-    ingest, jobs, keys, model, search, selftest, serve, shell, sync, usage,
+    Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
+    health, ingest, jobs, keys, model, search, selftest, serve, shell, sync, usage,
 };
 use weir_config::Environment;
 
