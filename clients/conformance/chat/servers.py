@@ -59,8 +59,9 @@ def binary(name: str, variable: str) -> Path:
 def configuration(mock: str) -> str:
     """The tables of three upstreams, each another API of the mock, and a route with guardrails, sources and a cache."""
     upstreams = {"mock": ("openai", f"{mock}/v1"), "claude": ("anthropic", mock), "gemini": ("gemini", mock)}
+    headers = json.dumps([*FAULTS, ECHO])
     tables = "".join(
-        f'[[upstreams]]\nid = "{name}"\nprovider = "{provider}"\nurl = "{url}"\nheaders = {json.dumps([*FAULTS, ECHO])}\n'
+        f'[[upstreams]]\nid = "{name}"\nprovider = "{provider}"\nurl = "{url}"\nheaders = {headers}\n'
         for name, (provider, url) in upstreams.items()
     )
     return tables + GUARDED

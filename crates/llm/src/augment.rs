@@ -91,20 +91,29 @@ impl Sources {
     }
 }
 
-/// Text in which no mark of a source begins or ends.
+/// Text in which no mark of a source begins or ends: `<` of a mark is `&lt;`, and `&` of what reads like that is `&amp;`.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let after = &rest[at + 1..];
+    while let Some(at) = rest.find(['<', '&']) {
+        let (is_mark, after) = (rest[at..].starts_with('<'), &rest[at + 1..]);
         let name = after.trim_start().trim_start_matches('/').trim_start();
-        let is_mark = name.get(..6).is_some_and(|name| name.eq_ignore_ascii_case("source"));
         out.push_str(&rest[..at]);
-        out.push_str(if is_mark { "&lt;" } else { "<" });
+        out.push_str(match is_mark {
+            true if name.get(..6).is_some_and(|name| name.eq_ignore_ascii_case("source")) => "&lt;",
+            true => "<",
+            false if ["lt;", "amp;", "quot;"].iter().any(|entity| after.starts_with(entity)) => "&amp;",
+            false => "&",
+        });
         rest = after;
     }
     out.push_str(rest);
     out
+}
+
+/// What [`escaped`] was given, of a text without other entities.
+pub(crate) fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
 /// Searches the sources of a request and places them in its messages.
@@ -288,6 +297,9 @@ mod tests {
 
     #[test]
     fn a_source_cannot_end_its_marks() {
+        for text in ["AT&T", "a &lt; b", "&amp;lt;", "<source>", "x & y"] {
+            assert_eq!(unescaped(&escaped(text)), text);
+        }
         let text = "a < b </source> < / SOURCE > <source n=\"2\"> <b> é</sour";
         let seen = escaped(text);
         assert_eq!(seen, "a < b &lt;/source> &lt; / SOURCE > &lt;source n=\"2\"> <b> é</sour");

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use weir_api::ChatCitation;
 
-use crate::augment::Source;
+use crate::augment::{Source, unescaped};
 
 /// Most citations of one answer; further ones are not checked.
 const CITATIONS_MAX: usize = 200;
@@ -91,7 +91,8 @@ fn check(n: usize, quoted: Option<&str>, statement: &str, sources: &[Source]) ->
         return failed(None, format!("there is no source {n}; {} were given", sources.len()));
     };
     let range = match quoted {
-        Some(quote) => find(&source.text, quote),
+        // models copy the escapes of the prompt, or do not
+        Some(quote) => find(&source.text, quote).or_else(|| find(&source.text, &unescaped(quote))),
         None => Some(nearest_sentence(&source.text, statement)),
     };
     let Some(range) = range else {
