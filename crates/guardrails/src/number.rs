@@ -10,13 +10,13 @@ const CARD_DIGITS_MIN: usize = 12;
 /// Whether a number may begin here: it continues no word, and no number in which a sign joins digits.
 pub(crate) fn may_begin(text: &Text, start: usize) -> bool {
     let joins = matches!(text.before(start), b'.' | b'-' | b'/' | b':' | b',');
-    !text.is_joined_before(start) && !(joins && start >= 2 && text.bytes[start - 2].is_ascii_digit())
+    !(text.is_joined_before(start) || joins && start >= 2 && text.bytes[start - 2].is_ascii_digit())
 }
 
 /// Whether a number may end here.
 pub(crate) fn may_end(text: &Text, end: usize) -> bool {
-    !text.is_joined_after(end)
-        && !(matches!(text.at(end), b'.' | b'-' | b'/' | b',') && text.at(end + 1).is_ascii_digit())
+    !(text.is_joined_after(end)
+        || matches!(text.at(end), b'.' | b'-' | b'/' | b',') && text.at(end + 1).is_ascii_digit())
 }
 
 /// Where the card number from `start` on ends: an issuer's prefix with a length that it gives, and a Luhn digit; in one piece or in

@@ -140,6 +140,7 @@ fn with_ascii_boundaries(hir: Hir) -> Hir {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) => Hir::literal(literal.0),
         HirKind::Class(class) => Hir::class(class),
+        #[allow(clippy::wildcard_enum_match_arm, reason = "every other kind stays as it is")]
         HirKind::Look(look) => Hir::look(match look {
             Look::WordUnicode => Look::WordAscii,
             Look::WordUnicodeNegate => Look::WordAsciiNegate,

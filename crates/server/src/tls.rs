@@ -112,6 +112,7 @@ impl Tls {
 /// The protocols that clients choose from, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other error is told as it is")]
 fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
     let chain = read_file(CERTIFICATE, certificate)?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)

@@ -232,7 +232,7 @@ fn image(text: &Text, start: usize) -> Option<Event> {
     }
     let end = text.run(label + 6, IMAGE_BYTES_MAX, |byte| !matches!(byte, b')' | 0..=b' '));
     let has_query = text.bytes[label..end].contains(&b'?') || text.bytes[label..end].contains(&b'{');
-    has_query.then(|| Event {
+    has_query.then_some(Event {
         start: start as isize,
         end: end as isize,
         id: u16::MAX / 2,

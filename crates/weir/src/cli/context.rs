@@ -36,7 +36,7 @@ impl Context<'_> {
         let client = Client::new(config.client_url(), retries);
         let client = match trust(config) {
             Trust::PublicAuthorities => client,
-            other => client.with_trust(&other)?,
+            other @ (Trust::File(_) | Trust::Certificate(_)) => client.with_trust(&other)?,
         };
         match self.environment.get(API_KEY_VARIABLE) {
             Some(key) => Ok(client.with_api_key(key.to_string_lossy().trim())?),

@@ -38,7 +38,7 @@ pub enum KeysCommand {
     /// List the keys.
     List,
     /// Create a key and print it: it is shown only now.
-    Create(CreateArguments),
+    Create(Box<CreateArguments>),
     /// Revoke a key: it is refused from now on.
     Revoke {
         /// The number of the key.
