@@ -232,7 +232,7 @@ fn health_is_answered_while_every_connection_is_at_work() {
     // requests that are at work until the deadline: their body has one byte every 100 ms
     let head = "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n{\"query\": \"";
     let mut busy: Vec<TcpStream> = (0..8).map(|_| send(&gateway, head.as_bytes())).collect();
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let (stop, stopped) = std::sync::mpsc::sync_channel::<()>(1);
     let trickle = std::thread::spawn(move || {
         while stopped.recv_timeout(Duration::from_millis(100)).is_err() {
             busy.iter_mut().for_each(|one| drop(one.write_all(b"a")));
