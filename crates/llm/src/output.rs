@@ -44,7 +44,7 @@ pub(crate) struct Keeping {
 /// Tells telemetry what guardrails found.
 pub(crate) struct Reporter {
     pub(crate) entry: RequestEntry,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     /// What was found in the request.
     pub(crate) report: Report,
 }

@@ -27,7 +27,7 @@ use crate::similarity::Embedding;
 #[derive(Clone)]
 pub struct Llm {
     table: Arc<ArcSwap<Table>>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     /// Where sources are searched; `None` for a gateway without collections.
     pub(crate) retrieval: Option<Retrieval>,
     pub(crate) embedding: Option<Embedding>,
@@ -150,7 +150,7 @@ impl Llm {
         })?;
         Ok(Llm {
             table: Arc::new(ArcSwap::from_pointee(table)),
-            metrics,
+            metrics: Arc::new(metrics),
             retrieval: None,
             embedding: None,
             replies: ReplyCache::default(),

@@ -11,14 +11,12 @@ mod requests;
 mod support;
 
 /// How often an attack repeats: `small` in `make test`, `full` by `make attack`.
-#[allow(dead_code, reason = "the modules that use it are added one by one")]
 #[allow(clippy::disallowed_methods, reason = "a setting of the tests, not of the product")]
 pub(crate) fn rounds(small: usize, full: usize) -> usize {
     if std::env::var_os("WEIR_ATTACK").is_some_and(|length| length == "full") { full } else { small }
 }
 
 /// Prints the line of an attack that was held.
-#[allow(dead_code, reason = "the modules that use it are added one by one")]
 #[allow(clippy::print_stdout, reason = "the report of `make attack`")]
 pub(crate) fn held(attack: &str, seen: &str) {
     println!("held  {attack}: {seen}");
