@@ -6,6 +6,8 @@ mod apply;
 mod model;
 mod names;
 #[cfg(test)]
+mod on_demand;
+#[cfg(test)]
 mod parsers;
 #[cfg(test)]
 mod query;
