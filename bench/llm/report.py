@@ -152,6 +152,8 @@ def page(report: Report) -> str:
     count_of_rounds = "one round" if run["rounds"] == 1 else f"{run['rounds']} rounds"
     parts = [TOP, f"Machine: {machine()}.\n", f"{count_of_rounds} of {run['seconds']:g} s for each target and scenario, medians.\n"]
     parts += ["## Against the goals\n", goal_table(report)]
+    set_up = [f"| {bold(name)} | {detail} |\n" for name, detail in report.details.items()]
+    parts += ["## What was compared\n", "| target | as it was run |\n| --- | --- |\n" + "".join(set_up)]
     if report.left_out:
         parts.append("Left out: " + "; ".join(f"{name} ({why})" for name, why in report.left_out.items()) + ".\n")
     if run["has_plots"]:
@@ -168,7 +170,6 @@ def page(report: Report) -> str:
     if report.timings:
         parts += ["## Kept replies and chat with documents\n", timing_table(report)]
     parts += [PUBLISHED, METHOD]
-    parts.append("| target | as it was run |\n| --- | --- |\n" + "".join(f"| {bold(name)} | {detail} |\n" for name, detail in report.details.items()))
     return "\n".join(part for part in parts if part)
 
 
