@@ -2,7 +2,27 @@
 //!
 //! A [`RuleSet`] is compiled once from [`Rule`]s. [`RuleSet::scan`] finds what they detect in a text, [`redact`] replaces it by
 //! [`Placeholders`], which can be [restored](Placeholders::restore) later, and a [`Window`] does both on a stream and never releases
-//! a part of what it would have to redact or block. No IO, no clock; time and memory are linear in the length of the text.
+//! a part of what it would have to redact or block. No IO, no clock; time and memory are linear in the length of the text, except that
+//! a [`Detect::Pattern`] whose matches are long and fail late may read a text several times.
+//!
+//! A table tells for every byte whether something can begin there; a detector then verifies the candidate and reads a bounded number of
+//! bytes. Digits are those of ASCII. A number or address may follow a Chinese or Japanese character directly, but no letter or digit of
+//! Latin, Greek or Cyrillic.
+//!
+//! | kind | is found | is not |
+//! |---|---|---|
+//! | [`Email`](Detect::Email) | up to 64 of letters, digits and `._%+-'` before the `@`, a domain of two labels or more that ends in letters or `xn--…`; accented, Greek and Cyrillic letters | `user@localhost`, addresses with quotes or of IP numbers |
+//! | [`PaymentCard`](Detect::PaymentCard) | 12 to 19 digits with the prefix and a length of an issuer (Visa, Mastercard, American Express, Discover, Diners Club, JCB, Maestro, UnionPay, RuPay, Mir, Troy, Elo) and Luhn's digit, in one piece, or in groups of which the first has four digits | groups with different signs between them, digits that continue a number or word |
+//! | [`Iban`](Detect::Iban) | a country of the registry, its length, check digits by mod 97, in either case, in one piece or in groups of four | account numbers without IBAN |
+//! | [`IpAddress`](Detect::IpAddress) | IPv4 with four numbers up to 255 without leading zeros; IPv6 in every notation, zones excluded | versions with three numbers; `a::b` without a digit; five numbers with dots |
+//! | [`UrlWithCredentials`](Detect::UrlWithCredentials) | user name and password between `://` and `@`, up to 256 bytes; the finding is just these | a user name alone, secrets in paths and queries |
+//! | [`UsSsn`](Detect::UsSsn) | `123-45-6789` with hyphens, spaces or dots | nine digits in a row; areas 000, 666 and from 900, group 00, serial 0000 |
+//! | [`Phone`](Detect::Phone) | `+` and 8 to 15 digits in groups; North America's 3-3-4 with or without `1`; groups that begin with `00` or `0`; 7 to 12 other digits within 40 bytes after, or directly before, a word such as `phone` in English, German, French, Spanish, Italian, Portuguese; an extension `x12` | other digits without such a word, dates |
+//! | [`ApiKey`](Detect::ApiKey) | keys of OpenAI, Anthropic, OpenRouter, AWS (access keys), GitHub, GitLab, Google, Slack, Stripe, Hugging Face, Groq, xAI, Perplexity, Replicate, npm, PyPI, DigitalOcean, SendGrid, and of this gateway; JSON Web Tokens; private keys in PEM from the first to the last line | secrets without a prefix, such as AWS secret keys; certificates and public keys |
+//! | [`Injection`](Detect::Injection) | phrases that replace the application's instructions, ask for its prompt or for another role, in English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Polish, Turkish, Chinese, Japanese, Korean, Arabic and Hindi; special tokens of chat templates; images whose address carries data. Case, accents, compatibility forms, invisible characters, look-alike letters and digits for letters make no difference. Weights of weaker phrases within 512 bytes are added | requests that are ordinary but unwanted, paraphrases without any of these words, encoded text |
+//! | [`Pattern`](Detect::Pattern) | leftmost matches of a regular expression; `\b` is the boundary of ASCII words | back-references, look-around, and automata above 4 MiB are refused |
+//! | [`Words`](Detect::Words) | whole words and phrases in any case, by Unicode; between words up to three bytes of spaces and signs; a character of a script without spaces is a word | parts of words, other forms of a word |
+//! | [`Length`](Detect::Length) | the first character beyond the limit | |
 
 #![forbid(unsafe_code)]
 
