@@ -109,8 +109,8 @@ guardrails: ## accuracy of guardrails on labelled sets against targets, and what
 	cargo run --release --locked -p weir-guardrails --example bench_guardrails
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for a minute, or FUZZ_SECONDS=n; needs a nightly compiler and cargo-fuzz
-	for target in query filter cursor html guardrails; do cargo +nightly fuzz run $$target -- -max_total_time=$(or $(FUZZ_SECONDS),60); done
+fuzz: ## every fuzz target for ten minutes, or MINUTES=n; needs a nightly compiler and cargo-fuzz
+	for target in query filter cursor html guardrails model_folder; do cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(or $(MINUTES),10))); done
 
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny
