@@ -269,9 +269,7 @@ class Weir:
         """A page of judgments, newest first; of one API key, or of a time in unix seconds."""
         return self._call(calls.list_feedback(collection, key, since, until, limit, cursor))
 
-    def iter_feedback(
-        self, *, collection: str | None = None, page_size: int | None = None
-    ) -> Iterator[types.Feedback]:
+    def iter_feedback(self, *, collection: str | None = None, page_size: int | None = None) -> Iterator[types.Feedback]:
         """All judgments, newest first."""
         return self._items(lambda cursor: calls.list_feedback(collection, limit=page_size, cursor=cursor))
 

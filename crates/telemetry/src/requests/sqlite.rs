@@ -158,6 +158,10 @@ pub(super) fn usage(folder: &Path, query: &UsageQuery) -> rusqlite::Result<Vec<U
     }
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // the writer makes the file before the tables
+    if !connection.table_exists(None, "weir_usage")? {
+        return Ok(Vec::new());
+    }
     let mut statement = connection.prepare(&query.sql())?;
     let rows = statement.query_map(params![query.from, query.to, query.key_parameter()], |row| {
         let sums = UsageSums {
