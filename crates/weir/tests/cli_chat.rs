@@ -147,6 +147,8 @@ fn on_a_terminal_ctrl_c_stops_the_answer_and_not_the_program() {
         line.wait_for("/cancelled/midstream", 1);
         // without an answer it stops nothing
         user.interrupt();
+        // what is typed in the same instant would be stopped by it
+        std::thread::sleep(Duration::from_secs(1));
         user.type_text("another\n");
         line.wait_for("/streams_open", 1);
         user.interrupt();

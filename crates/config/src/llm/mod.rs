@@ -282,12 +282,16 @@ pub struct Price {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LlmConfig {
     /// Where chat requests go.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<LlmUpstream>,
     /// What the names of models lead to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<LlmRoute>,
     /// What tokens cost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prices: Vec<Price>,
     /// What prompts and answers must not contain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guardrails: Vec<Guardrail>,
 }
 

@@ -41,8 +41,10 @@ fn a_query_of_26_prefixes_takes_little_time_and_its_reply_is_small() {
         slowest = slowest.max(started.elapsed());
         assert_eq!(reply.status, 200, "{}", reply.text);
         let terms = |one: &Value| one["explanation"]["terms"].as_array().map_or(0, Vec::len);
-        let most = reply.json()["results"].as_array().unwrap().iter().map(terms).max().unwrap();
-        assert!((1..=32).contains(&most), "{most} terms are explained");
+        // a word that begins by each letter and ends by `q` may be in no document
+        let most = reply.json()["results"].as_array().unwrap().iter().map(terms).max();
+        assert!(most.is_some() || !query.starts_with("a* "), "{}", reply.text);
+        assert!(most.is_none_or(|most| (1..=32).contains(&most)), "{most:?} terms are explained");
         largest = largest.max(reply.bytes.len());
     }
     assert!(slowest < AT_ONCE, "{slowest:?}");
