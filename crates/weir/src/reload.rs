@@ -40,13 +40,17 @@ pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Ke
     let mut config_file = Watched::new(source.file());
     let tls_files = tls.iter().flat_map(Tls::files).map(Path::to_owned);
     let mut certificate = Watched::new(tls_files);
+    // the file may have changed between the start and now
+    if !config_file.files.is_empty() {
+        reload_config(&source, &mut current, &llm, &keys, true).await;
+    }
     loop {
         let is_asked = tokio::select! {
             _ = hangups.recv() => true,
             () = tokio::time::sleep(INTERVAL) => false,
         };
         if config_file.has_changed() || is_asked && !config_file.files.is_empty() {
-            reload_config(&source, &mut current, &llm, &keys).await;
+            reload_config(&source, &mut current, &llm, &keys, false).await;
         }
         if let Some(tls) = &tls
             && (certificate.has_changed() || is_asked)
@@ -56,13 +60,21 @@ pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Ke
     }
 }
 
-async fn reload_config(source: &ConfigSource, current: &mut Config, llm: &Llm, keys: &Keys) {
+/// `only_changes`: nothing is done if the configuration is the one in force.
+async fn reload_config(
+    source: &ConfigSource,
+    current: &mut Config,
+    llm: &Llm,
+    keys: &Keys,
+    only_changes: bool,
+) {
     let read = source.clone();
     let loaded = tokio::task::spawn_blocking(move || {
         load_for_serving(&read.flags, &read.environment, &weir_inference::reranks)
     });
     let Ok(loaded) = loaded.await else { return };
     match loaded.map_err(|problems| problems.to_string()) {
+        Ok(loaded) if only_changes && loaded.config == *current => {}
         Ok(loaded) => apply(current, loaded.config, llm, keys).await,
         Err(problems) => {
             tracing::error!(%problems, "the configuration was not changed: the file has errors")

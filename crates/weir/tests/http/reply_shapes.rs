@@ -196,7 +196,7 @@ fn feedback_documents_and_logged_queries_are_lists() {
     let list = |item: &Value| json!({"data": [item], "next_cursor": "null"});
     let feedback = json!({
         "number": "int", "query": "string", "document_id": "string", "collection": "string", "chunk": "null",
-        "grade": "int", "relevant": "bool", "created_at": "float",
+        "grade": "int", "relevant": "bool", "created_at": "float", "key": "null",
     });
     let body = json!({"query": "dam", "document_id": "a/1", "relevant": true});
     check(&gateway, ("POST", "/v1/feedback", Some(body)), 200, &feedback);
@@ -221,8 +221,13 @@ fn health_and_readiness_are_json_and_the_rest_is_text() {
     let health = json!({"status": "string", "model_loaded": "bool", "document_count": "int"});
     let seen = check(&gateway, ("GET", "/healthz", None), 200, &health);
     assert_eq!(seen, json!({"status": "ok", "model_loaded": true, "document_count": 1}));
-    let ready = check(&gateway, ("GET", "/readyz", None), 200, &json!({"ready": "bool", "failing": []}));
-    assert_eq!(ready, json!({"ready": true, "failing": []}));
+    let ready = check(
+        &gateway,
+        ("GET", "/readyz", None),
+        200,
+        &json!({"ready": "bool", "failing": [], "damaged": []}),
+    );
+    assert_eq!(ready, json!({"ready": true, "failing": [], "damaged": []}));
     for (path, start) in [("/livez", "ok"), ("/metrics", "#"), ("/docs", "<!")] {
         let reply = gateway.send("GET", path, None);
         assert_eq!(reply.status, 200, "{path}");
