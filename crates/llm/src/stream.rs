@@ -253,6 +253,15 @@ impl ReplyStream {
             [&before[..], blocked_events(self.source.api, &rule).as_bytes()].concat().into()
         })
     }
+
+    /// Keeps a whole reply for later requests, before its end is sent: who has read it finds it.
+    fn keep(&mut self) {
+        let Some(output) = &mut self.output else { return };
+        self.source.count(&mut self.settlement);
+        if let Some((usage, cost)) = self.settlement.used() {
+            output.keep(usage, cost);
+        }
+    }
 }
 
 impl Stream for ReplyStream {
@@ -296,6 +305,7 @@ impl Stream for ReplyStream {
             let part = this.passed((!is_end).then_some(events));
             if is_end && this.state != State::Blocked {
                 this.state = State::Ended;
+                this.keep();
             }
             if is_end || !part.is_empty() {
                 break part;
@@ -316,12 +326,7 @@ impl Drop for ReplyStream {
     fn drop(&mut self) {
         self.source.count(&mut self.settlement);
         match self.state {
-            State::Ended => {
-                if let Some((output, (usage, cost))) = self.output.as_mut().zip(self.settlement.used()) {
-                    output.keep(usage, cost);
-                }
-            }
-            State::Blocked | State::Broken => {}
+            State::Blocked | State::Broken | State::Ended => {}
             State::Beginning | State::Running | State::Flushing | State::Breaking => {
                 self.settlement.broken("client_closed_request");
             }
