@@ -36,7 +36,7 @@ fn an_equal_request_is_answered_from_the_cache_whole_and_streamed() {
         assert_eq!(mock.stats()["requests"], 2);
         body["user"] = "somebody".into();
         assert_eq!(proxy.chat(&body, &[]).unwrap().header("x-weir-cache"), "hit");
-        body["temperature"] = 0.5.into();
+        body["temperature"] = if is_stream { 0.7 } else { 0.5 }.into();
         assert_eq!(proxy.chat(&body, &[]).unwrap().header("x-weir-cache"), "miss");
     }
     let metrics = proxy.client.send("GET", "/metrics", None).text;
