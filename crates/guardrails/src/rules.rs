@@ -71,7 +71,7 @@ impl RuleSet {
     /// that it overlaps, so that no part of them is left.
     pub fn scan(&self, text: &str, out: &mut Vec<Finding>) {
         let text = Text::new(text, true);
-        let pass = Pass::run(self, &text, 0, 0, &[]);
+        let pass = Pass::run(self, &text, 0, 0, &[], false);
         if !pass.findings.is_empty() {
             self.resolve(text.str, pass.findings, out);
         }
@@ -202,17 +202,34 @@ impl RuleSet {
     }
 }
 
-/// Of findings that overlap the longest, of equally long ones the first.
-fn longest(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by_key(|finding| (usize::MAX - (finding.end - finding.start), finding.start, finding.rule));
-    let mut kept: Vec<Finding> = Vec::new();
-    for finding in findings {
-        let at = kept.partition_point(|other| other.end <= finding.start);
+/// Of findings that overlap the longest, of equally long ones the first. `findings` are ordered by their start.
+fn longest(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept = Vec::new();
+    let mut rest = &findings[..];
+    while let Some(first) = rest.first() {
+        let mut end = first.end;
+        let mut count = 1;
+        while let Some(next) = rest.get(count).filter(|next| next.start < end) {
+            end = end.max(next.end);
+            count += 1;
+        }
+        longest_of_chain(&rest[..count], &mut kept);
+        rest = &rest[count..];
+    }
+    kept
+}
+
+/// The same for findings each of which overlaps one before it.
+fn longest_of_chain(chain: &[Finding], kept: &mut Vec<Finding>) {
+    let first = kept.len();
+    let mut chain = chain.to_vec();
+    chain.sort_by_key(|finding| (usize::MAX - (finding.end - finding.start), finding.start, finding.rule));
+    for finding in chain {
+        let at = first + kept[first..].partition_point(|other| other.end <= finding.start);
         if kept.get(at).is_none_or(|other| other.start >= finding.end) {
             kept.insert(at, finding);
         }
     }
-    kept
 }
 
 fn check_names(rules: &[Rule]) -> Result<(), RuleError> {

@@ -59,18 +59,20 @@ pub(crate) struct Pass<'t> {
     rules: &'t RuleSet,
     text: &'t Text<'t>,
     from: usize,
+    /// Whether rules that only flag are left out.
+    is_strict_only: bool,
     words: Words,
     /// Words before this number may belong to a phrase or an entry of which the first word was found.
     words_until: u32,
+    /// The start of something whose end is not known yet: what follows it is scanned when it is, because it may belong to it.
+    stopped: Option<usize>,
     /// Findings, which may overlap, in no order.
     pub(crate) findings: Vec<Finding>,
     /// Phrases and markers, ordered by their start when the pass is done.
     pub(crate) events: Vec<Event>,
     /// Findings that begin before are final, and none will begin before.
     pub(crate) open: usize,
-    /// The same for rules that redact or block.
-    pub(crate) open_strict: usize,
-    /// What begins at `open_strict`.
+    /// What begins at `open`.
     pub(crate) cause: Cause,
 }
 
@@ -87,23 +89,26 @@ pub(crate) enum Cause {
 
 impl<'t> Pass<'t> {
     /// Scans `text` from `from` on; `offset` is what came before the text, in bytes, and `carried` are phrases that began there.
+    /// `is_strict_only` leaves out rules that only flag.
     pub(crate) fn run(
         rules: &'t RuleSet,
         text: &'t Text<'t>,
         from: usize,
         offset: usize,
         carried: &[Event],
+        is_strict_only: bool,
     ) -> Pass<'t> {
         let mut pass = Pass {
             rules,
             text,
             from,
+            is_strict_only,
             words: Words::default(),
             words_until: 0,
+            stopped: None,
             findings: Vec::new(),
             events: Vec::new(),
             open: text.len(),
-            open_strict: text.len(),
             cause: Cause::Short,
         };
         if rules.has_detectors {
@@ -111,27 +116,38 @@ impl<'t> Pass<'t> {
             pass.match_words(carried);
             if !text.is_final() {
                 let tail = pass.tail_start();
-                pass.hold(tail, true, Cause::Short);
+                pass.hold(tail, Cause::Short);
             }
         }
         pass.match_patterns();
         pass.check_length(offset);
         pass.open = text.str.floor_char_boundary(pass.open);
-        pass.open_strict = text.str.floor_char_boundary(pass.open_strict);
         pass
     }
 
-    fn hold(&mut self, start: usize, is_strict: bool, cause: Cause) {
-        self.open = self.open.min(start);
-        if is_strict && start < self.open_strict {
-            (self.open_strict, self.cause) = (start, cause);
+    fn hold(&mut self, start: usize, cause: Cause) {
+        if start < self.open {
+            (self.open, self.cause) = (start, cause);
         }
+    }
+
+    /// Holds from `start` on if a detector saw the end of the text, and ends the scan.
+    fn stop_at_end(&mut self, start: usize, cause: Cause) {
+        if self.text.take_saw_end() {
+            self.hold(start, cause);
+            self.stopped = Some(start);
+        }
+    }
+
+    /// The rule, if there is one that is not left out.
+    fn active(&self, rule: Option<usize>) -> Option<usize> {
+        rule.filter(|rule| !self.is_strict_only || self.rules.is_strict(*rule))
     }
 
     fn scan_bytes(&mut self) {
         let bytes = self.text.bytes;
         let mut at = self.begin();
-        while at < bytes.len() {
+        while at < bytes.len() && self.stopped.is_none() {
             let class = CLASSES[usize::from(bytes[at])];
             if class & (class::LETTER | class::DIGIT) != 0 {
                 let start = at;
@@ -198,11 +214,9 @@ impl<'t> Pass<'t> {
         cause: fn(usize) -> Cause,
         find: impl FnOnce(&Text) -> Option<Range<usize>>,
     ) -> Option<usize> {
-        let rule = rule?;
+        let rule = self.active(rule)?;
         let found = find(self.text);
-        if self.text.take_saw_end() {
-            self.hold(start.max(self.from), self.rules.is_strict(rule), cause(rule));
-        }
+        self.stop_at_end(start.max(self.from), cause(rule));
         let found = found.filter(|found| found.start >= self.from)?;
         self.findings.push(Finding { start: found.start, end: found.end, rule });
         Some(found.end)
@@ -288,9 +302,7 @@ impl<'t> Pass<'t> {
             }),
             b'+' | b'(' if kinds.phone.is_some() => {
                 let next = text.at(at + 1);
-                if text.take_saw_end() {
-                    self.hold(at, kinds.phone.is_some_and(|rule| self.rules.is_strict(rule)), Cause::Short);
-                }
+                self.stop_at_end(at, Cause::Short);
                 if next.is_ascii_digit() {
                     self.detect(kinds.phone, at, short, |text| phone::phone(text, at))
                 } else {
@@ -311,11 +323,11 @@ impl<'t> Pass<'t> {
     }
 
     fn marker(&mut self, at: usize) {
-        let Some(rule) = self.rules.kinds.injection else { return };
-        let event = injection::marker(self.text, at);
-        if self.text.take_saw_end() {
-            self.hold(at, self.rules.is_strict(rule), Cause::Short);
+        if self.active(self.rules.kinds.injection).is_none() {
+            return;
         }
+        let event = injection::marker(self.text, at);
+        self.stop_at_end(at, Cause::Short);
         self.events.extend(event);
     }
 
@@ -373,10 +385,11 @@ impl<'t> Pass<'t> {
     /// Phrases of prompt injection and entries of deny lists.
     fn match_words(&mut self, carried: &[Event]) {
         let (rules, text) = (self.rules, self.text);
-        let words = std::mem::take(&mut self.words);
-        if let (Some(rule), Some(phrases)) = (rules.kinds.injection, &rules.phrases) {
+        let mut words = std::mem::take(&mut self.words);
+        words.end = self.stopped.unwrap_or(text.len());
+        if let (Some(rule), Some(phrases)) = (self.active(rules.kinds.injection), &rules.phrases) {
             let open = phrases.find(text, &words, &rules.vocabulary, &mut self.events);
-            self.hold(open, rules.is_strict(rule), Cause::Short);
+            self.hold(open, Cause::Short);
             self.events.sort_unstable_by_key(|event| (event.start, event.end, event.id));
             for (index, event) in self.events.iter().enumerate() {
                 if injection::is_finding(carried, &self.events, index) {
@@ -393,13 +406,16 @@ impl<'t> Pass<'t> {
             let open = rules
                 .deny_lists
                 .find(text, &words, |rule, start, end| findings.push(Finding { start, end, rule }));
-            self.hold(open, true, Cause::Short);
+            self.hold(open, Cause::Short);
         }
     }
 
     fn match_patterns(&mut self) {
         let (rules, text, from) = (self.rules, self.text, self.from);
         for (index, (rule, pattern)) in rules.patterns.iter().enumerate() {
+            if self.active(Some(*rule)).is_none() {
+                continue;
+            }
             let first = self.findings.len();
             let found = pattern.matches(text.str, from);
             self.findings.extend(found.map(|found| Finding {
@@ -410,7 +426,7 @@ impl<'t> Pass<'t> {
             if !text.is_final()
                 && let Some((start, state)) = pattern.open(text.str, from, &self.findings[first..])
             {
-                self.hold(start, rules.is_strict(*rule), Cause::Pattern(index, state));
+                self.hold(start, Cause::Pattern(index, state));
             }
         }
     }

@@ -103,18 +103,17 @@ impl Window {
         }
         let rules = Arc::clone(&self.rules);
         let text = Text::new(&self.buffer, is_final);
-        let mut pass = Pass::run(&rules, &text, self.held, self.offset, &self.events);
+        let run =
+            |is_strict_only| Pass::run(&rules, &text, self.held, self.offset, &self.events, is_strict_only);
+        let mut pass = run(false);
         let mut end = before_crossing(&pass.findings, pass.open);
-        let mut cause = None;
-        if text.len() - end > self.bytes_max {
+        let is_overlong = |end: usize| text.len() - end > self.bytes_max;
+        if is_overlong(end) {
             // What is only flagged is not worth holding so much.
-            let strict: Vec<Finding> =
-                pass.findings.iter().copied().filter(|finding| rules.is_strict(finding.rule)).collect();
-            end = before_crossing(&strict, pass.open_strict);
-            if text.len() - end > self.bytes_max {
-                cause = Some(if end == pass.open_strict { pass.cause } else { Cause::Short });
-            }
+            pass = run(true);
+            end = before_crossing(&pass.findings, pass.open);
         }
+        let cause = is_overlong(end).then_some(if end == pass.open { pass.cause } else { Cause::Short });
         let mut findings = Vec::new();
         if !pass.findings.is_empty() {
             let rest: Vec<Finding> =

@@ -223,6 +223,9 @@ impl Folded {
             for character in word.chars() {
                 match u8::try_from(character) {
                     Ok(byte) if byte.is_ascii() => self.push(FOLDED[usize::from(byte)]),
+                    Ok(byte @ 0xC0..) if LATIN_1[usize::from(byte - 0xC0) % 32] != b'-' => {
+                        self.push(LATIN_1[usize::from(byte - 0xC0) % 32]);
+                    }
                     _ if is_invisible(character) => {}
                     _ => decompose_compatible(character, |part| self.push_character(part, is_mixed)),
                 }
@@ -255,6 +258,9 @@ impl Folded {
         self.bytes.get(..self.length).filter(|bytes| !bytes.is_empty())
     }
 }
+
+/// Folded letters of U+00C0 to U+00DF and, in lower case, U+00E0 to U+00FF, without their marks; `-` for those that have none.
+const LATIN_1: [u8; 32] = *b"aaaaaa-ceeeeiiii-nooooo--uuuuy--";
 
 /// A letter in lower case, and for a digit the letter that it resembles. `l` is `i`, because `1` may be either.
 const fn fold_ascii(byte: u8) -> u8 {

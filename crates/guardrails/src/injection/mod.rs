@@ -48,6 +48,8 @@ pub(crate) struct Words {
     pub(crate) count: u32,
     /// Sentences ended.
     pub(crate) sentence: u32,
+    /// Where the text ends of which the words are known.
+    pub(crate) end: usize,
 }
 
 /// A phrase or marker in a text.
@@ -169,7 +171,7 @@ impl Phrase {
                     let may_continue = words.count <= limit
                         && words.sentence == first_word.sentence
                         && !text.is_final()
-                        && text.len() - first_word.start <= PHRASE_BYTES_MAX;
+                        && words.end.saturating_sub(first_word.start) <= PHRASE_BYTES_MAX;
                     return if may_continue { Found::Open } else { Found::No };
                 };
                 if word.index > limit
@@ -330,7 +332,8 @@ fn end_of_sequence(text: &Text, words: &Words, first: usize, expected: &[u32]) -
                 last = *word;
             }
             None => {
-                let is_near = text.len() - last.end <= BETWEEN_WORDS_BYTES_MAX + crate::words::WORD_BYTES_MAX;
+                let is_near = words.end.saturating_sub(last.end)
+                    <= BETWEEN_WORDS_BYTES_MAX + crate::words::WORD_BYTES_MAX;
                 let may_continue = words.count == last.index + 1 && is_near && !text.is_final();
                 return if may_continue { Found::Open } else { Found::No };
             }
