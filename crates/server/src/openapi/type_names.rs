@@ -58,6 +58,7 @@ fn types() -> Vec<Type> {
         EmbeddingsReply,
         EmbeddingsRequest,
         Explain,
+        ExplainLearned,
         ExplainFusion,
         ExplainRerank,
         Explanation,
