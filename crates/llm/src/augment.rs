@@ -7,11 +7,11 @@
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use weir_api::{
-    ChatRetrieval, ChatSource, Count, GroupBy, OnEmpty, RawJson, SearchOrBatchReply, SearchRequest,
+    ChatRetrieval, ChatSource, Count, ErrorCode, GroupBy, OnEmpty, RawJson, SearchOrBatchReply, SearchRequest,
 };
 use weir_inference::Caching;
 use weir_policy::{Caller, Scope};
-use weir_retrieval::{Retrieval, SearchContext};
+use weir_retrieval::{RequestError, Retrieval, SearchContext};
 
 use crate::citations::citations;
 use crate::request::Request;
@@ -77,14 +77,14 @@ impl Sources {
         fields
     }
 
-    /// The message with the sources.
-    fn message(&self) -> String {
+    /// The message with the sources, each as `redact` leaves it.
+    fn message(&self, redact: &mut dyn FnMut(&str) -> String) -> String {
         let mut text = String::from("Sources:\n");
         for (n, source) in (1..).zip(&self.0) {
             let id = escaped(&source.document_id).replace('"', "&quot;");
             text.push_str(&format!(
                 "<source n=\"{n}\" document=\"{id}\">\n{}\n</source>\n",
-                escaped(&source.text)
+                escaped(&redact(&source.text))
             ));
         }
         text
@@ -128,6 +128,7 @@ pub(crate) async fn augment(
     question: String,
     caller: &std::sync::Arc<Caller>,
     is_flagged: impl Fn(&str) -> bool,
+    redact: &mut (dyn FnMut(&str) -> String + Send),
 ) -> Result<Augmented, LlmError> {
     let Some(retrieval) = retrieval.filter(|_| api == Api::ChatCompletions) else {
         return Err(invalid("weir", "is for `/v1/chat/completions` of a gateway with collections"));
@@ -145,7 +146,7 @@ pub(crate) async fn augment(
     let last = last_question(messages).ok_or_else(no_question)?;
     let system = if sources.0.is_empty() { NO_SOURCES } else { INSTRUCTIONS };
     if !sources.0.is_empty() {
-        messages.insert(last, json!({"role": "user", "content": sources.message()}));
+        messages.insert(last, json!({"role": "user", "content": sources.message(redact)}));
     }
     let systems = messages.iter().take_while(|message| is_role(message, &["system", "developer"])).count();
     messages.insert(systems, json!({"role": "system", "content": system}));
@@ -266,7 +267,8 @@ pub(crate) fn check_scope(caller: &Caller) -> Result<(), LlmError> {
     if caller.may(Scope::Search) {
         return Ok(());
     }
-    Err(invalid("weir", "names a collection, for which the key needs the scope `search`"))
+    let message = "`weir` names a collection, for which the key needs the scope `search`";
+    Err(RequestError::new(ErrorCode::InsufficientScope, message).into())
 }
 
 /// The options of a route.
@@ -310,8 +312,8 @@ mod tests {
             relevance: None,
             flagged: false,
         }]);
-        assert_eq!(sources.message().matches("<source").count(), 1);
-        assert_eq!(sources.message().matches("</source>").count(), 1);
+        assert_eq!(sources.message(&mut str::to_owned).matches("<source").count(), 1);
+        assert_eq!(sources.message(&mut str::to_owned).matches("</source>").count(), 1);
     }
 
     #[test]

@@ -39,6 +39,14 @@ pub enum LlmError {
         /// Whether the answer was blocked.
         is_output: bool,
     },
+    /// A guardrail's moderation server failed.
+    #[error("the guardrail `{guardrail}` could not check the {}: its moderation server failed; try again", if *.is_output { "answer" } else { "request" })]
+    Unchecked {
+        /// The guardrail.
+        guardrail: String,
+        /// Whether the answer was to be checked.
+        is_output: bool,
+    },
     /// Sources could not be searched.
     #[error("the sources of the answer could not be searched")]
     Retrieval(Box<RequestError>),

@@ -158,8 +158,16 @@ impl Llm {
                 !findings.is_empty()
             };
             let retrieval = self.retrieval.as_ref();
+            let (guard, report) = (output.guard.clone(), &mut output.reporter.report);
+            let placeholders = Arc::make_mut(&mut output.placeholders);
+            let mut redact = |text: &str| match &guard {
+                Some(guard) => guard.redact_source(text, placeholders, report),
+                None => text.to_owned(),
+            };
+            let caller = &call.caller;
             let augmented =
-                augment(retrieval, call.api, &request, options, question, &call.caller, is_flagged).await?;
+                augment(retrieval, call.api, &request, options, question, caller, is_flagged, &mut redact)
+                    .await?;
             match augmented {
                 Augmented::Request(with_sources, sources) => {
                     request = *with_sources;

@@ -148,6 +148,25 @@ impl Guard {
         Ok(edited.map_or_else(|| body.clone(), Bytes::from))
     }
 
+    /// A source with placeholders for what the rules for requests redact or block. It is no reason to refuse the request of a caller who did not
+    /// write it.
+    pub(crate) fn redact_source(
+        &self,
+        text: &str,
+        placeholders: &mut Placeholders,
+        report: &mut Report,
+    ) -> String {
+        let Some(rules) = &self.input else { return text.to_owned() };
+        let mut findings = Vec::new();
+        rules.scan(text, &mut findings);
+        for finding in &findings {
+            let rule = &rules.rules()[finding.rule];
+            let action = if rule.action == Action::Flag { "flag" } else { "redact" };
+            report.add_named(Direction::Input, &rule.name, action, 1);
+        }
+        redact(text, &findings, rules, placeholders)
+    }
+
     /// Checks the texts of a whole reply, and puts back what placeholders of the request stand for.
     ///
     /// # Errors

@@ -96,7 +96,7 @@ impl Judge {
     /// Asks the moderation server about texts.
     ///
     /// # Errors
-    /// `Blocked`, also when the server fails and the guardrail says so.
+    /// `Blocked`; `Unchecked` when the server fails and the guardrail says so.
     pub(crate) async fn moderate(
         &self,
         direction: Direction,
@@ -117,7 +117,8 @@ impl Judge {
                     OnFailure::Block => {
                         let rule = self.rule("moderation_failed");
                         report.add_named(direction, &rule, "block", 1);
-                        Err(blocked(direction, &rule))
+                        let is_output = direction == Direction::Output;
+                        Err(LlmError::Unchecked { guardrail: self.guardrail.id.clone(), is_output })
                     }
                 }
             }

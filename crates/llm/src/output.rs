@@ -94,14 +94,16 @@ impl Output {
         if let Some((keeping, (usage, cost))) = self.keeping.take().zip(used) {
             keeping.keep(body.clone(), headers.clone(), usage, cost, &self.reporter.metrics);
         }
+        // citations are compared with the sources before anything of the answer is redacted
+        let answer = self.sources.as_ref().map(|_| self.placeholders.restore(&answer_of(&body)));
         let mut body = body;
         if let Some(guard) = &self.guard {
             let checked = guard.check_output(body, &self.placeholders, &mut self.reporter.report);
             body = checked?;
             guard.moderate(Direction::Output, &body, &mut self.reporter.report).await?;
         }
-        Ok(match &self.sources {
-            Some(sources) => with_citations(body, sources),
+        Ok(match self.sources.as_ref().zip(answer) {
+            Some((sources, answer)) => with_citations(body, sources, &answer),
             None => body,
         })
     }
@@ -128,11 +130,16 @@ impl Drop for Output {
     }
 }
 
+/// The text of a reply's first choice.
+fn answer_of(body: &[u8]) -> String {
+    let reply: Value = serde_json::from_slice(body).unwrap_or_default();
+    crate::augment::text_of(&reply["choices"][0]["message"])
+}
+
 /// A reply with `citations` and `sources` beside its choices.
-fn with_citations(body: Bytes, sources: &Sources) -> Bytes {
+fn with_citations(body: Bytes, sources: &Sources, answer: &str) -> Bytes {
     let Ok(mut reply) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
-    let answer = reply.get("choices").map(|choices| crate::augment::text_of(&choices[0]["message"]));
-    reply.extend(sources.report(&answer.unwrap_or_default()));
+    reply.extend(sources.report(answer));
     Value::Object(reply).to_string().into()
 }
 
@@ -177,6 +184,7 @@ impl StreamOutput {
                 copy.extend_from_slice(&events);
             }
         }
+        self.read_answer(&events);
         let Some(filter) = &mut self.filter else { return Ok(self.cited(events)) };
         let mut out = Vec::with_capacity(events.len());
         let pushed = filter.push(&events, &mut out);
@@ -204,33 +212,46 @@ impl StreamOutput {
         }
     }
 
+    /// Takes in the answer as it came.
+    fn read_answer(&mut self, events: &[u8]) {
+        if self.output.sources.is_none() {
+            return;
+        }
+        for (_, data) in datas(events) {
+            for ((choice, kind, _), range) in pieces(self.output.api, data).texts {
+                if (choice, kind) == (0, Kind::Answer) {
+                    self.answer.push_str(&serde_json::from_str::<String>(&data[range]).unwrap_or_default());
+                }
+            }
+            self.head = self.head.take().or_else(|| serde_json::from_str(data).ok());
+        }
+    }
+
     /// The events with a chunk of citations before the last.
     fn cited(&mut self, events: Bytes) -> Bytes {
         let Some(sources) = &self.output.sources else { return events };
-        let mut rest: &[u8] = &events;
-        let mut before = 0;
-        while !rest.is_empty() {
-            let (event, after) = rest.split_at(end_of_first_event(rest));
-            let data = data_of(event).and_then(|data| std::str::from_utf8(&event[data]).ok());
-            if let Some(data) = data {
-                let found = pieces(self.output.api, data);
-                if found.ends_all {
-                    let chunk = citation_chunk(self.head.as_ref(), sources.report(&self.answer));
-                    return [&events[..before], chunk.as_bytes(), &events[before..]].concat().into();
-                }
-                for (_, range) in
-                    found.texts.iter().filter(|((choice, kind, _), _)| (*choice, *kind) == (0, Kind::Answer))
-                {
-                    self.answer
-                        .push_str(&serde_json::from_str::<String>(&data[range.clone()]).unwrap_or_default());
-                }
-                self.head = self.head.take().or_else(|| serde_json::from_str(data).ok());
-            }
-            before += event.len();
-            rest = after;
-        }
-        events
+        let last = datas(&events).find(|(_, data)| pieces(self.output.api, data).ends_all);
+        let Some((at, _)) = last else { return events };
+        let answer = self.output.placeholders.restore(&self.answer);
+        let chunk = citation_chunk(self.head.as_ref(), sources.report(&answer));
+        [&events[..at], chunk.as_bytes(), &events[at..]].concat().into()
     }
+}
+
+/// The data of each event, and where the event begins.
+fn datas(events: &[u8]) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < events.len() {
+            let (start, event) = (at, &events[at..]);
+            let event = &event[..end_of_first_event(event)];
+            at += event.len();
+            if let Some(data) = data_of(event).and_then(|data| std::str::from_utf8(&event[data]).ok()) {
+                return Some((start, data));
+            }
+        }
+        None
+    })
 }
 
 fn citation_chunk(head: Option<&ChunkHead>, fields: Map<String, Value>) -> String {

@@ -35,9 +35,9 @@ pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// The estimated probability that two questions mean the same, from the cosine of their embeddings: 0 where a number, a name or a negation of one is
-/// not in the other, however alike they are.
+/// not in the other, or their words stand in another order, however alike they are.
 pub(crate) fn same_meaning(a: &Question, b: &Question) -> f32 {
-    if a.details != b.details {
+    if a.details != b.details || !in_same_order(&a.words, &b.words) {
         return 0.0;
     }
     let logit = CALIBRATION.0 * cosine(&a.embedding, &b.embedding) + CALIBRATION.1;
@@ -53,16 +53,18 @@ const CALIBRATION: (f32, f32) = (14.7, -12.2);
 pub(crate) struct Question {
     pub(crate) embedding: Vec<f32>,
     details: Vec<String>,
+    /// Its words of more than three letters and its numbers, in order.
+    words: Vec<String>,
 }
 
 impl Question {
     pub(crate) fn new(text: &str, embedding: Vec<f32>) -> Question {
-        Question { embedding, details: details(text) }
+        Question { embedding, details: details(text), words: words(text) }
     }
 }
 
 /// Words that turn a sentence into its opposite, or name its direction or degree. Embeddings hardly tell them apart.
-const TURNING: [&str; 65] = [
+const TURNING: [&str; 94] = [
     "not",
     "no",
     "never",
@@ -128,6 +130,35 @@ const TURNING: [&str; 65] = [
     "friday",
     "saturday",
     "sunday",
+    "larger",
+    "smaller",
+    "bigger",
+    "greater",
+    "fewer",
+    "faster",
+    "slower",
+    "cheaper",
+    "longer",
+    "shorter",
+    "older",
+    "younger",
+    "better",
+    "worse",
+    "best",
+    "worst",
+    "early",
+    "late",
+    "earlier",
+    "later",
+    "import",
+    "export",
+    "inside",
+    "outside",
+    "largest",
+    "smallest",
+    "biggest",
+    "highest",
+    "lowest",
 ];
 
 /// What must be equal in questions that mean the same: numbers, negations and directions.
@@ -143,6 +174,19 @@ fn details(text: &str) -> Vec<String> {
     details
 }
 
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let is_content = |word: &&str| word.chars().count() > 3 || word.chars().any(char::is_numeric);
+    words.filter(is_content).map(str::to_lowercase).collect()
+}
+
+/// Whether the words that both have stand in the same order: from Oslo to Rome is not from Rome to Oslo.
+fn in_same_order(a: &[String], b: &[String]) -> bool {
+    let (from_a, from_b) =
+        (a.iter().filter(|word| b.contains(word)), b.iter().filter(|word| a.contains(word)));
+    from_a.eq(from_b)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +199,9 @@ mod tests {
         assert!(!same("How much is 10 EUR?", "How much is 100 EUR?"));
         assert!(!same("Can I do that?", "Can't I do that?"));
         assert!(!same("Enable the cache", "Disable the cache"));
+        assert!(!same("Flights from Oslo to Rome", "Flights from Rome to Oslo"));
+        assert!(!same("Is 7 more than 9?", "Is 9 more than 7?"));
+        assert!(!same("Which dogs are larger than a poodle?", "Which dogs are smaller than a poodle?"));
+        assert!(same("What is the way to reset my password?", "How do I reset my password?"));
     }
 }

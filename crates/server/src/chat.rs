@@ -81,6 +81,7 @@ fn refused(error: LlmError) -> ApiError {
             rate_limits::refusal(&limited, usize::try_from(tokens).unwrap_or(usize::MAX))
         }
         LlmError::Blocked { .. } => ApiError::new(ErrorCode::GuardrailBlocked, error.to_string()),
+        LlmError::Unchecked { .. } => ApiError::new(ErrorCode::UpstreamError, error.to_string()),
         LlmError::Retrieval(error) => (*error).into(),
         LlmError::Internal => ApiError::internal_error(),
         LlmError::Upstream(error) => error.into(),

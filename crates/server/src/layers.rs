@@ -97,7 +97,7 @@ async fn answer(
         .and_then(|()| check_host_and_origin(gateway, &request))
         .and_then(|()| check_connection(&request, route));
     let response = match checked.map(|()| route) {
-        Err(error) => error.into_response(),
+        Err(error) => refused(request, error).await,
         Ok(None) => with_deadline(gateway, request, next, id).await,
         Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
     };
@@ -171,7 +171,7 @@ async fn authorized(
     if route.access != Access::Public {
         let Some(caller) = (gateway.authenticate)(request.headers()) else {
             let message = "the request has no valid API key";
-            return ApiError::new(ErrorCode::InvalidApiKey, message).into_response();
+            return refused(request, ApiError::new(ErrorCode::InvalidApiKey, message)).await;
         };
         if let Some(entry) = request.extensions().get::<RequestEntry>() {
             entry.update(|record| record.key = caller.key.map(|key| key.0));
@@ -180,7 +180,7 @@ async fn authorized(
             && !caller.may(scope)
         {
             let message = format!("the caller lacks the scope `{}`", scope.as_str());
-            return ApiError::new(ErrorCode::InsufficientScope, message).into_response();
+            return refused(request, ApiError::new(ErrorCode::InsufficientScope, message)).await;
         }
         usage = caller.key.and_then(|key| gateway.keys.usage(key));
         request.extensions_mut().insert(caller);
@@ -393,6 +393,15 @@ async fn drain_body_on_error<F: Future<Output = Response>>(
         drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
     }
     response
+}
+
+/// The refusal of a request whose body is not wanted. Over HTTP/1.1 the connection is closed after it; over HTTP/2 an unread body would reset
+/// the stream, upon which some clients drop the reply.
+async fn refused(request: Request, error: ApiError) -> Response {
+    match request.version() {
+        Version::HTTP_2 => drain_body_on_error(request, |_| ready(error.into_response())).await,
+        _ => error.into_response(),
+    }
 }
 
 /// A body that the handler reads from, and then [`drain_body_on_error`].

@@ -199,7 +199,8 @@ impl Chat<'_> {
             });
             writeln!(self.out, "{line}")?;
         } else {
-            let has_retrieval = self.request.retrieval.is_some();
+            // a route may have a collection of its own
+            let has_retrieval = self.request.retrieval.is_some() || !answer.sources.is_empty();
             self.out.write_all(render_end(answer, has_retrieval, self.style).as_bytes())?;
         }
         Ok(self.out.flush()?)

@@ -105,10 +105,33 @@ fn a_document_outside_the_filter_of_the_key_never_reaches_the_prompt() {
     let before = mock.stats()["requests"].clone();
     let chat_only = key(json!(["chat"]), Value::Null);
     let reply = proxy.chat(&body, &[("authorization", &chat_only)]).unwrap();
-    assert!(reply.status == 400 && reply.text.contains("scope `search`"), "{}", reply.text);
+    assert!(reply.status == 403 && reply.text.contains("scope `search`"), "{}", reply.text);
     let elsewhere = ask("What?", json!({"collection": "none"}));
     assert_eq!(proxy.chat(&elsewhere, &[("authorization", &mill)]).unwrap().status, 404);
     assert_eq!(mock.stats()["requests"], before);
+}
+
+#[test]
+fn guardrails_hold_for_sources_and_citations_are_still_verified() {
+    let mock = Mock::start(&["--echo", "cite"]);
+    let guardrail = "[[guardrails]]\nid = \"pii\"\ndetect = [\"pii\"]\n";
+    let proxy = proxy(&mock, guardrail);
+    let text = "Write to ann@example.com about pumpkins.";
+    let documents = json!({"documents": [{"id": "staff", "text": text, "metadata": {"tenant": 9}}]});
+    assert!(proxy.post("/v1/ingest?wait=true", &documents, &[]).unwrap().status < 300);
+    let mut body =
+        ask("Who knows about pumpkins?", json!({"collection": "default", "filter": {"tenant": 9}}));
+    for is_stream in [false, true] {
+        body["stream"] = is_stream.into();
+        let reply = proxy.chat(&body, &[]).unwrap();
+        let sent = mock.last()["body"].as_str().unwrap().to_owned();
+        assert!(sent.contains("Write to [EMAIL_1] about") && !sent.contains("ann@"), "{sent}");
+        assert!(
+            reply.text.contains("\"verified\":true") && !reply.text.contains("\"verified\":false"),
+            "{}",
+            reply.text
+        );
+    }
 }
 
 #[test]
