@@ -49,6 +49,14 @@ pub(crate) struct Source {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sources(Vec<Source>);
 
+/// What is done with each source.
+pub(crate) struct SourceChecks<'a> {
+    /// Whether it looks like an injected prompt.
+    pub(crate) is_flagged: &'a (dyn Fn(&str) -> bool + Sync),
+    /// What of it the model is given.
+    pub(crate) redact: &'a mut (dyn FnMut(&str) -> String + Send),
+}
+
 /// A request after its sources were found.
 pub(crate) enum Augmented {
     /// With sources in its messages.
@@ -127,14 +135,13 @@ pub(crate) async fn augment(
     options: ChatRetrieval,
     question: String,
     caller: &std::sync::Arc<Caller>,
-    is_flagged: impl Fn(&str) -> bool,
-    redact: &mut (dyn FnMut(&str) -> String + Send),
+    checks: SourceChecks<'_>,
 ) -> Result<Augmented, LlmError> {
     let Some(retrieval) = retrieval.filter(|_| api == Api::ChatCompletions) else {
         return Err(invalid("weir", "is for `/v1/chat/completions` of a gateway with collections"));
     };
     let on_empty = options.on_empty.unwrap_or(OnEmpty::Call);
-    let sources = search(retrieval, options, question, caller, is_flagged).await?;
+    let sources = search(retrieval, options, question, caller, checks.is_flagged).await?;
     if sources.0.is_empty() && on_empty == OnEmpty::Reply {
         return Ok(Augmented::Nothing(sources));
     }
@@ -146,7 +153,7 @@ pub(crate) async fn augment(
     let last = last_question(messages).ok_or_else(no_question)?;
     let system = if sources.0.is_empty() { NO_SOURCES } else { INSTRUCTIONS };
     if !sources.0.is_empty() {
-        messages.insert(last, json!({"role": "user", "content": sources.message(redact)}));
+        messages.insert(last, json!({"role": "user", "content": sources.message(checks.redact)}));
     }
     let systems = messages.iter().take_while(|message| is_role(message, &["system", "developer"])).count();
     messages.insert(systems, json!({"role": "system", "content": system}));
@@ -160,7 +167,7 @@ async fn search(
     options: ChatRetrieval,
     question: String,
     caller: &std::sync::Arc<Caller>,
-    is_flagged: impl Fn(&str) -> bool,
+    is_flagged: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Sources, LlmError> {
     let ChatRetrieval { collection, top_k, filter, min_relevance, tokens_max, .. } = options;
     let search = SearchRequest {

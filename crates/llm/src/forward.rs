@@ -16,7 +16,7 @@ use weir_telemetry::requests::RequestEntry;
 use weir_upstream::UpstreamError;
 
 use crate::attempt::{Attempted, AttemptedBody, attempt};
-use crate::augment::{self, Augmented, NOTHING_FOUND, augment};
+use crate::augment::{self, Augmented, NOTHING_FOUND, SourceChecks, augment};
 use crate::cache::{Kept, Keys};
 use crate::guard::{Guard, Report};
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
@@ -165,9 +165,8 @@ impl Llm {
                 None => text.to_owned(),
             };
             let caller = &call.caller;
-            let augmented =
-                augment(retrieval, call.api, &request, options, question, caller, is_flagged, &mut redact)
-                    .await?;
+            let checks = SourceChecks { is_flagged: &is_flagged, redact: &mut redact };
+            let augmented = augment(retrieval, call.api, &request, options, question, caller, checks).await?;
             match augmented {
                 Augmented::Request(with_sources, sources) => {
                     request = *with_sources;
