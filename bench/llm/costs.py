@@ -59,7 +59,7 @@ def cases() -> list[Case]:
         Case(EMBEDDING, "/v1/embeddings", {"model": "embedder", "input": PARAPHRASE}),
         Case(CHAT_STREAM, targets.CHAT, chat(MODEL, SEARCHED, stream=True)),
         Case(SOURCES_STREAM, targets.CHAT, chat(SOURCES, SEARCHED, stream=True)),
-        Case(SEARCH, "/v1/search", {"collection": COLLECTION, "query": SEARCHED, "top_k": TOP_K}),
+        Case(SEARCH, "/v1/search", {"collection": COLLECTION, "query": SEARCHED, "top_k": TOP_K, "group_by": "chunk"}),
     ]
 
 

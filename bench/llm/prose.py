@@ -30,7 +30,8 @@ METHOD = """## How it was measured
 - **Guardrails alone** is `crates/guardrails/examples/bench_guardrails.rs` in the same run: scans without a gateway around them.
 - **Kept replies and chat with documents** are measured after the other scenarios, by one caller, against a gateway with the default
   embedding model and the sample (240 paragraphs), with the embedding cache off: a semantic hit and a search compute the embedding of their
-  question each time. The added time of sources is that of the first event of a stream; *one search* is `POST /v1/search` for the same question and as many results.
+  question each time. The added time of sources is that of the first event of a stream; *one search* is `POST /v1/search` for
+  the same question, as many results, grouped by chunk as those of a chat.
 - **Chaos**: faults of the mock, drawn by a fixed seed and the number of the request. Retries are as each target
   has them by default; without any the share of good replies is that of the mock.
 """

@@ -49,7 +49,9 @@ def signed(value: float) -> str:
 
 def exact(value: float) -> str:
     """Three figures; counts such as 0 without decimals."""
-    return f"{value:,.0f}" if value == int(value) else number(value)
+    if value == int(value):
+        return f"{value:,.0f}"
+    return f"{'−' if value < 0 else ''}{number(abs(value))}"
 
 
 def failed_cell(load: Load) -> str:

@@ -189,6 +189,9 @@ class Page(unittest.TestCase):
         self.assertIn("| no, other bytes |", rows[GO])
         self.assertIn("| all |", rows[WEIR])
 
+    def test_what_became_less_keeps_its_sign(self) -> None:
+        self.assertEqual([report.exact(value) for value in (-0.25, -250.5, 3.0, 0.25)], ["−0.250", "−250", "3", "0.250"])
+
     def test_failures_are_printed_with_their_kinds(self) -> None:
         self.assertEqual(report.failed_cell(load(1, failures={"reset": 2, "bad_status": 1_000})), "1,002 (bad_status 1,000, reset 2)")
 
