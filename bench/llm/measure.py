@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import math
 import re
 import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -60,6 +62,8 @@ class Run:
     # of Weir L3: requests that were sent to it, and CPU time of PostgreSQL meanwhile
     sent: int = 0
     postgres_cpu_s: float = 0.0
+    # of `time.monotonic`; no scenario begins after it
+    deadline: float = math.inf
 
 
 def say(line: str) -> None:
@@ -237,6 +241,9 @@ def measure_all(run: Run, seed: int = 7) -> None:
         for scenario in run.found.scenarios:
             if scenario.is_once and number > 0:
                 continue
+            if time.monotonic() > run.deadline:
+                run.found.left_out.setdefault(scenario.title, "the time was over")
+                continue
             restart_mock(run, scenario.mock)
             if scenario.kind is Kind.STREAM:
                 (run.paths.data / f"{scenario.name}.sse").write_bytes(fetch(run.mock_port, [], is_stream=True))
@@ -297,6 +304,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rates", default=" ".join(map(str, scenarios.RATES)), help="requests/s, separated by commas or spaces")
     parser.add_argument("--active", type=int, default=scenarios.HOLD_ACTIVE, help="open streams that send; 0 leaves them out")
     parser.add_argument("--idle", type=int, default=scenarios.HOLD_IDLE, help="open streams that do not send; 0 leaves them out")
+    parser.add_argument("--minutes-max", type=float, default=math.inf, help="no scenario begins after this time, which the page says")
     given = parser.parse_args(arguments)
     given.peers = given.peers.replace(",", " ").split()
     given.rates = tuple(sorted({int(rate) for rate in given.rates.replace(",", " ").split()}))
@@ -315,7 +323,7 @@ def start(given: argparse.Namespace, folder: Path) -> Run:
     chosen = scenarios.tiny() if given.tiny else scenarios.full(given.rates, active, idle)
     chosen = [replace(one, seconds=seconds) if given.tiny else one for one in chosen if one.concurrency > 0]
     found = Report({"seconds": seconds, "rounds": rounds, "has_plots": not given.tiny}, chosen)
-    return Run(paths, free_ports(1)[0], seconds, rounds, found)
+    return Run(paths, free_ports(1)[0], seconds, rounds, found, deadline=time.monotonic() + 60 * given.minutes_max)
 
 
 def main(arguments: list[str]) -> int:

@@ -227,6 +227,14 @@ def paths(folder: Path) -> targets.Paths:
     return targets.Paths(*(folder / name for name in ("weir", "weir-bench", "weir-mock", "floor", "cache", "data", "model", "guardrails")))
 
 
+class Time(unittest.TestCase):
+    def test_a_scenario_that_would_begin_too_late_is_left_out_and_named(self) -> None:
+        run = measure.Run(paths(Path("/nowhere")), 9, 1.0, 2, Report({}, scenarios.tiny()), deadline=0.0)
+        measure.measure_all(run)
+        self.assertEqual(run.found.left_out, {one.title: "the time was over" for one in scenarios.tiny()})
+        self.assertEqual(run.found.loads, {})
+
+
 class Commands(unittest.TestCase):
     def command(self, scenario: Scenario, *, is_equal: bool = True) -> list[str]:
         with tempfile.TemporaryDirectory() as name:
