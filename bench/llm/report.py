@@ -7,10 +7,13 @@ from typing import Any
 
 from goals import goals
 from pages import machine, number, table
-from prose import METHOD, PUBLISHED, TOP
+from prose import METHOD, PUBLISHED, SHORT, TOP
 from results import Added, Load, Report
 from scenarios import Kind, Scenario
 from targets import WEIR_PG
+
+# Measured time of a target and scenario below which the page warns.
+SHORT_SECONDS = 6.0
 
 
 def figures(report: Report) -> dict[str, Any]:
@@ -109,9 +112,9 @@ def hold_table(report: Report, scenario: Scenario) -> str:
     rows = []
     for name, load in report.measured(scenario.name):
         memory = [load.rss_start_mib, load.rss_mib, load.rss_mib * 1024 / max(load.ok, 1)]
-        values = [*memory, load.events_per_s, load.gap_ms_p95, load.cpu_us_per_event, load.first_event_ms_p95]
+        values = [*memory, load.events_per_s, load.gap_ms_p95, load.gap_ms_p99, load.cpu_us_per_event, load.first_event_ms_p95]
         rows.append([bold(name), f"{load.ok:,}", *map(number, values), failed_cell(load)])
-    headings = ["open", "RSS before MiB", "RSS MiB", "all KiB/stream", "events/s", "gap p95 ms", "CPU µs/event", "first event p95 ms", "failed"]
+    headings = ["open", "RSS before MiB", "RSS MiB", "all KiB/stream", "events/s", "gap p95 ms", "p99 ms", "CPU µs/event", "first event p95 ms", "failed"]
     return table([scenario.title, *headings], rows)
 
 
@@ -152,7 +155,10 @@ def page(report: Report) -> str:
     """docs/benchmarks/llm.md."""
     run = report.run
     count_of_rounds = "one round" if run["rounds"] == 1 else f"{run['rounds']} rounds"
-    parts = [TOP, f"Machine: {machine()}.\n", f"{count_of_rounds} of {run['seconds']:g} s for each target and scenario, medians.\n"]
+    length = (
+        f"{count_of_rounds[0].upper()}{count_of_rounds[1:]} of {run['seconds']:g} s for each target and scenario{', medians' if run['rounds'] > 1 else ''}.\n"
+    )
+    parts = [TOP, f"Machine: {machine()}.\n", length, *([SHORT] if run["rounds"] * run["seconds"] < SHORT_SECONDS else [])]
     parts += ["## Against the goals\n", goal_table(report)]
     set_up = [f"| {bold(name)} | {detail} |\n" for name, detail in report.details.items()]
     parts += ["## What was compared\n", "| target | as it was run |\n| --- | --- |\n" + "".join(set_up)]

@@ -189,6 +189,14 @@ class Page(unittest.TestCase):
         self.assertIn("| no, other bytes |", rows[GO])
         self.assertIn("| all |", rows[WEIR])
 
+    def test_a_short_run_warns(self) -> None:
+        found = made_report()
+        self.assertIn("2 rounds of 1 s for each target and scenario, medians.\n\n**A short run.**", report.page(found))
+        found.run |= {"rounds": 2, "seconds": 3.0}
+        self.assertNotIn("A short run", report.page(found))
+        found.run["rounds"] = 1
+        self.assertIn("One round of 3 s for each target and scenario.\n", report.page(found))
+
     def test_what_became_less_keeps_its_sign(self) -> None:
         self.assertEqual([report.exact(value) for value in (-0.25, -250.5, 3.0, 0.25)], ["−0.250", "−250", "3", "0.250"])
 
