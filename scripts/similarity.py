@@ -92,7 +92,7 @@ def main() -> None:
             )
             command = [os.environ["WEIR_BINARY"], "serve", "--config", config, "--listen", "127.0.0.1:0"]
             command += ["--data-dir", folder / "data"]
-            weir = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            weir = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={})  # no settings from outside
             url = next(line for line in weir.stderr if "is listening" in line)
             url = "http://" + json.loads(url)["address"]
             subprocess.Popen(["cat"], stdin=weir.stderr, stdout=subprocess.DEVNULL)

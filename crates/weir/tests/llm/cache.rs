@@ -44,7 +44,7 @@ fn an_equal_request_is_answered_from_the_cache_whole_and_streamed() {
     proxy.client.wait("the savings", || {
         let metrics = proxy.client.send("GET", "/metrics", None).text;
         metrics.contains("weir_reply_cache_savings_total ")
-            && !metrics.contains("weir_reply_cache_savings_total 0.0")
+            && !metrics.contains("weir_reply_cache_savings_total 0.0\n")
     });
 }
 
