@@ -79,7 +79,7 @@ def ingest(url: str) -> None:
 @contextmanager
 def started(command: list[str], log: Path, **variables: str) -> Iterator[str]:
     """The URL of a server that prints a line of JSON with its address. It is stopped at the end."""
-    # output goes to a file, because nobody reads a pipe
+    # output goes to a file: a pipe that is not read would block the server
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=variables, stdout=output, stderr=output)
     try:

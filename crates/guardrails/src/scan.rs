@@ -88,7 +88,7 @@ pub(crate) enum Cause {
 }
 
 impl<'t> Pass<'t> {
-    /// Scans `text` from `from` on; `offset` is what came before the text, in bytes, and `carried` are phrases that began there.
+    /// Scans `text` from byte `from` on. `offset`: bytes of the stream before `text`. `carried`: phrases that began before `from`.
     /// `is_strict_only` leaves out rules that only flag.
     pub(crate) fn run(
         rules: &'t RuleSet,

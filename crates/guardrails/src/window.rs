@@ -109,7 +109,7 @@ impl Window {
         let mut end = before_crossing(&pass.findings, pass.open);
         let is_overlong = |end: usize| text.len() - end > self.bytes_max;
         if is_overlong(end) {
-            // What is only flagged is not worth holding so much.
+            // Findings that are only flagged are released instead of being held beyond the window.
             pass = run(true);
             end = before_crossing(&pass.findings, pass.open);
         }
@@ -180,7 +180,7 @@ impl Window {
         self.held = 0;
     }
 
-    /// Drops the rest of what was longer than the window; returns what comes after it.
+    /// Drops the remainder of a candidate that was longer than the window; returns the text after it.
     fn drop_rest<'t>(&mut self, text: &'t str) -> &'t str {
         let Some(mut dropping) = self.dropping.take() else { return text };
         let end = match &mut dropping {
@@ -201,7 +201,7 @@ impl Window {
         if end.is_none() {
             self.dropping = Some(dropping);
         }
-        // Keeps what comes before the rest, for context.
+        // Keeps the text before the remainder as context.
         self.buffer.push_str(&text[..dropped]);
         self.held = self.buffer.len();
         self.forget_context();

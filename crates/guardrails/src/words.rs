@@ -325,7 +325,7 @@ fn length_bit(length: usize) -> u32 {
     1 << length.min(31)
 }
 
-/// A multiplicative hash of eight bytes at a time: words are short, and nobody but the operator adds any.
+/// A multiplicative hash of eight bytes at a time: words are short, and only the operator adds words, so collisions by attackers are no concern.
 #[derive(Default)]
 struct WordHasher(u64);
 

@@ -48,7 +48,7 @@ pub(crate) struct ReplyCache(Arc<Mutex<Inner>>);
 struct Inner {
     replies: LruCache<Key, (Kept, Instant)>,
     bytes: usize,
-    /// Questions by what stands before them.
+    /// The questions of each conversation, by the hash of the messages before them.
     conversations: LruCache<Key, Vec<(Question, Key)>>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Output {
 pub(crate) struct Keeping {
     pub(crate) cache: ReplyCache,
     pub(crate) key: Key,
-    /// For questions that mean the same: what stands before the question, and the question.
+    /// For the semantic cache: the key of the conversation, and its last question.
     pub(crate) question: Option<(Key, Question)>,
     pub(crate) lifetime: Duration,
 }

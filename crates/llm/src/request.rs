@@ -139,7 +139,7 @@ impl Request {
         self.body.len() as u64 / BYTES_PER_TOKEN + 1
     }
 
-    /// What to reserve: the tokens of the prompt, and as many as the completion may have.
+    /// Tokens to reserve: those of the prompt, and the maximum of the completion.
     pub(crate) fn usage_max(&self) -> TokenUsage {
         let completion = self.completion_max.unwrap_or(COMPLETION_TOKENS_DEFAULT);
         TokenUsage { prompt: self.prompt_tokens(), completion, ..TokenUsage::default() }
