@@ -404,7 +404,7 @@ def main(arguments: list[str]) -> int:
         collect(data, options)
     asked = read(data, options.work)
     shipped = {kind: report(asked, kind, list(data), options.plot if kind == "hybrid" else None) for kind in KINDS}
-    print("\n## Coefficients over all sets, for `crates/index/src/relevance/mod.rs`, and the start, for `baseline.rs`\n")
+    print("\n## Coefficients over all sets, for `crates/ranking/src/relevance/mod.rs`, and the start, for `baseline.rs`\n")
     for kind, fitted in shipped.items():
         print(f"{kind.upper()}: {fitted.curve}")
     print("start: {:.3f} {:.3f}".format(*shipped["hybrid"].start))

@@ -1,6 +1,6 @@
 """The curves of relevance: how they are fitted, and what a collection learns from its searches.
 
-As in `crates/index/src/relevance`, which has the fitted coefficients.
+As in `crates/ranking/src/relevance`, which has the fitted coefficients.
 """
 
 from __future__ import annotations

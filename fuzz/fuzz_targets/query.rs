@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_index::query::{parse, parse_forgiving};
+use weir_query::{parse, parse_forgiving};
 
 fuzz_target!(|text: &str| {
     let query = parse_forgiving(text);

@@ -9,11 +9,12 @@ use std::error::Error;
 use std::io::{BufRead as _, Write as _};
 
 use serde::Deserialize;
-use weir_index::fusion::ScoredDocument;
-use weir_index::query::Query;
-use weir_index::relevance::{RankedList, ScoreProfile};
-use weir_index::{Embedded, EngineSettings, IndexQuery, IndexResult, RetrievalMode, RetrieverRanking};
+use weir_index::{Embedded, EngineSettings, IndexQuery, IndexResult, RetrieverRanking};
 use weir_policy::Caller;
+use weir_query::Query;
+use weir_ranking::RetrievalMode;
+use weir_ranking::fusion::ScoredDocument;
+use weir_ranking::relevance::{RankedList, ScoreProfile};
 use weir_text::Language;
 
 const DEPTH: usize = 100;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use weir_policy::Caller;
+use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 use crate::limiter::catch_panic;
-use crate::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 use crate::{
     Change, ConsistencyReport, CpuLimiter, Embedded, EngineSettings, IndexCounts, IndexError, IndexQuery,
     IndexResult, OnDemand, OpenIndexes, RebuildReason, Recall, Result,

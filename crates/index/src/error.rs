@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tantivy::TantivyError;
-use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
-use weir_mapped::MappedError;
+use weir_lexical::LexicalError;
+use weir_mapped::{MappedError, is_sign_of_damage};
 
 /// The result of a call to the index.
 pub type Result<T, E = IndexError> = std::result::Result<T, E>;
@@ -61,15 +60,8 @@ pub enum IndexError {
         what: &'static str,
     },
     /// The lexical retriever failed.
-    #[error(
-        "the lexical index could not {doing}: check free space, or remove the index folder to rebuild it"
-    )]
-    Lexical {
-        /// The attempted action.
-        doing: &'static str,
-        /// The error of Tantivy.
-        source: Box<TantivyError>,
-    },
+    #[error(transparent)]
+    Lexical(#[from] LexicalError),
     /// The files of an open index were removed or damaged. It is empty now, and the store's operations are to be applied again.
     #[error("index folder `{}` was lost ({reason}); it is being rebuilt from the store", folder.display())]
     Lost {
@@ -139,13 +131,9 @@ impl IndexError {
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             IndexError::Damaged { .. } => true,
-            IndexError::Mapped(
-                MappedError::Length { .. } | MappedError::Checksum { .. } | MappedError::Changed { .. },
-            ) => true,
-            IndexError::Mapped(MappedError::Unreadable { source, .. }) | IndexError::File { source, .. } => {
-                is_sign_of_damage(source)
-            }
-            IndexError::Lexical { source, .. } => lexical_is_damaged(source),
+            IndexError::Mapped(error) => error.is_damage(),
+            IndexError::File { source, .. } => is_sign_of_damage(source),
+            IndexError::Lexical(error) => error.is_damage(),
             IndexError::AheadOfStore { .. }
             | IndexError::OutOfOrder { .. }
             | IndexError::Locked(_)
@@ -170,38 +158,10 @@ impl IndexError {
         move |source| IndexError::File { doing, path, source }
     }
 
-    /// For `map_err` on a call to Tantivy.
-    pub(crate) fn lexical(doing: &'static str) -> impl FnOnce(TantivyError) -> IndexError {
-        move |source| IndexError::Lexical { doing, source: Box::new(source) }
-    }
-
     /// For contradictions found in a folder.
     pub(crate) fn damaged(folder: &Path, what: &'static str) -> IndexError {
         IndexError::Damaged { folder: folder.to_owned(), what }
     }
-}
-
-fn is_sign_of_damage(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind;
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
-}
-
-/// Whether Tantivy read damaged data. Locks, denied access and full disks are not damage.
-fn lexical_is_damaged(error: &TantivyError) -> bool {
-    if let TantivyError::IoError(source)
-    | TantivyError::OpenReadError(OpenReadError::IoError { io_error: source, .. })
-    | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: source, .. }) = error
-    {
-        return is_sign_of_damage(source);
-    }
-    !matches!(
-        error,
-        TantivyError::LockFailure(..)
-            | TantivyError::OpenWriteError(_)
-            | TantivyError::Poisoned
-            | TantivyError::ErrorInThread(_)
-            | TantivyError::SystemError(_)
-    )
 }
 
 const FULL: &str = ", or it was left out because the collection already had 4,096 fields: use fewer keys, and put what varies into values";

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use weir_ranking::relevance::{LearnedRelevance, LearnedSummary};
+
 use crate::embedded::{Embedded, Head, sync_folder};
-use crate::relevance::{LearnedRelevance, LearnedSummary};
 use crate::{EngineSettings, IndexCounts, IndexError, RebuildReason, Result};
 
 /// The indexes of a process whose files are open. Clones share the limit.

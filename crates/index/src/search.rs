@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::query::Query;
-use crate::relevance::HitFeatures;
-use crate::{IndexError, LexicalSettings, Result, RetrievalMode};
 use weir_filter::{Filter, Value};
+use weir_lexical::{LexicalSettings, SpellingCorrection, TermContribution};
+use weir_query::Query;
+use weir_ranking::RetrievalMode;
+use weir_ranking::relevance::HitFeatures;
+
+use crate::{IndexError, Result};
 
 /// A search in one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +30,7 @@ pub struct IndexQuery {
     pub mode: RetrievalMode,
     /// The fusion of both rankings in hybrid search.
     pub fusion: FusionFunction,
-    /// Whether scores are smoothed over similar documents, see [`crate::smoothing`]; of lexical and of convex hybrid searches.
+    /// Whether scores are smoothed over similar documents, see [`weir_ranking::smoothing`]; of lexical and of convex hybrid searches.
     pub smoothing: bool,
     /// Candidates that each retriever contributes to the fusion, usually 100. The order of the first hits does not depend on
     /// `limit`: if more hits are wanted than one window of candidates holds, those of a deeper window follow it.
@@ -142,10 +145,10 @@ pub struct FacetSpec {
     pub limit: usize,
 }
 
-/// Fusion of two rankings, see [`crate::fusion`].
+/// Fusion of two rankings, see [`weir_ranking::fusion`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FusionFunction {
-    /// [`crate::fusion::reciprocal_rank`].
+    /// [`weir_ranking::fusion::reciprocal_rank`].
     ReciprocalRank {
         /// Larger values flatten the top; usually 60.
         k: f32,
@@ -154,7 +157,7 @@ pub enum FusionFunction {
         /// Weight of the dense retriever.
         dense: f32,
     },
-    /// [`crate::fusion::convex`].
+    /// [`weir_ranking::fusion::convex`].
     Convex {
         /// Weight of the lexical retriever.
         lexical: f32,
@@ -244,15 +247,6 @@ pub struct ValueCount {
     pub value: Value,
     /// Matching documents with the value.
     pub count: u64,
-}
-
-/// A query word that occurs in no document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpellingCorrection {
-    /// The word of the query, in lower case.
-    pub word: String,
-    /// The words searched instead, as they stand in a document, nearest first, then most frequent.
-    pub replacements: Vec<String>,
 }
 
 /// A document's way through the stages of a search.
@@ -352,19 +346,6 @@ pub struct ScoreBreakdown {
     pub neighbours: f32,
     /// Contribution of the title or the id, which the query is or begins, to the score.
     pub name: f32,
-}
-
-/// Contribution of one term to a chunk's BM25 score.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TermContribution {
-    /// The term.
-    pub term: String,
-    /// Chunks of the collection that contain it.
-    pub chunks: u64,
-    /// Occurrences in this chunk and its title.
-    pub frequency: u32,
-    /// Its part of the score.
-    pub score: f32,
 }
 
 /// A document's rank in one retriever.

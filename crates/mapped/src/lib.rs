@@ -87,6 +87,22 @@ pub enum MappedError {
     },
 }
 
+impl MappedError {
+    /// Whether the file's content is at fault, rather than the machine, so that writing it again helps.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            MappedError::Length { .. } | MappedError::Checksum { .. } | MappedError::Changed { .. } => true,
+            MappedError::Unreadable { source, .. } => is_sign_of_damage(source),
+        }
+    }
+}
+
+/// Whether the error means that a file lacks bytes that it should have.
+pub fn is_sign_of_damage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
+}
+
 impl AppendOnlyFile {
     /// Maps exactly the first `len` bytes; 0 is allowed and maps nothing, but the file must exist.
     ///

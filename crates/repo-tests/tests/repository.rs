@@ -19,11 +19,14 @@ const BINARY: &str = "weir";
 /// Crates that contain unsafe code; the roots of all others forbid it.
 const CRATES_WITH_UNSAFE: [&str; 2] = ["kernels", "mapped"];
 /// Crates whose results depend on their arguments alone. Their `clippy.toml` is a link to `PURE_CLIPPY`, which bans clocks.
-const PURE_CRATES: [&str; 7] = ["api", "encoder", "filter", "guardrails", "kernels", "policy", "text"];
+const PURE_CRATES: [&str; 9] =
+    ["api", "encoder", "filter", "guardrails", "kernels", "policy", "query", "ranking", "text"];
 /// The clippy settings of pure crates, from the repository's root.
 const PURE_CLIPPY: &str = "crates/clippy-pure.toml";
 /// Longest Rust file.
 const FILE_LINES_MAX: usize = 600;
+/// Largest crate, in lines of its folder `src` outside of tests.
+const CRATE_LINES_MAX: usize = 10_000;
 /// File and folder names that do not say what is inside.
 const VAGUE_NAMES: [&str; 8] = ["common", "helper", "helpers", "misc", "types", "util", "utilities", "utils"];
 
@@ -116,13 +119,50 @@ fn documented_graph(page: &str) -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-fn rust_files() -> Vec<PathBuf> {
-    let entries =
-        WalkDir::new(root().join("crates")).into_iter().filter_entry(|entry| entry.file_name() != "target");
+fn rust_files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = WalkDir::new(folder).into_iter().filter_entry(|entry| entry.file_name() != "target");
     let files = entries.map(|entry| entry.expect("the folder is readable").into_path());
-    let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "rs")).collect();
+    files.filter(|path| path.extension().is_some_and(|e| e == "rs")).collect()
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    let files = rust_files_in(&root().join("crates"));
     assert!(files.len() > 100, "only {} Rust files were found", files.len());
     files
+}
+
+/// Number of lines of a source file outside of its modules for tests, and the names of such modules that are files of their own.
+fn production_lines(source: &str) -> (usize, Vec<&str>) {
+    let (mut count, mut test_modules) = (0, Vec::new());
+    let mut lines = source.lines();
+    while let Some(line) = lines.next() {
+        if line != "#[cfg(test)]" {
+            count += 1;
+            continue;
+        }
+        let item = lines.find(|line| !line.starts_with("#[")).unwrap_or_default();
+        match item.split_once("mod ").map(|(_, name)| name) {
+            Some(name) if name.ends_with(" {") => drop(lines.find(|line| *line == "}")),
+            Some(name) => test_modules.push(name.trim_end_matches(';')),
+            None => {}
+        }
+    }
+    (count, test_modules)
+}
+
+/// Number of lines of all source files in a folder outside of modules for tests.
+fn production_lines_of(folder: &Path) -> usize {
+    let (mut counts, mut tests) = (Vec::new(), Vec::new());
+    for path in rust_files_in(folder) {
+        let source = fs::read_to_string(&path).expect("the file is readable");
+        let (count, test_modules) = production_lines(&source);
+        let is_root = ["lib", "main", "mod"].iter().any(|name| path.file_stem().unwrap() == *name);
+        let modules = if is_root { path.parent().unwrap().to_owned() } else { path.with_extension("") };
+        tests.extend(test_modules.into_iter().map(|name| modules.join(name)));
+        counts.push((path, count));
+    }
+    let is_test = |path: &Path| tests.iter().any(|test| path.with_extension("").starts_with(test));
+    counts.iter().filter(|(path, _)| !is_test(path)).map(|(_, count)| count).sum()
 }
 
 #[test]
@@ -218,6 +258,40 @@ fn no_rust_file_is_too_long() {
         .map(|(lines, path)| format!("{}: {lines} lines", path.display()))
         .collect();
     assert_none("split these files", &violations);
+}
+
+#[test]
+fn no_crate_is_too_large() {
+    let lines = |found: &Crate| production_lines_of(&found.manifest.with_file_name("src"));
+    let counted: Vec<(String, usize)> = crates()
+        .iter()
+        .filter(|(_, found)| !found.roots.is_empty())
+        .map(|(name, c)| (name.clone(), lines(c)))
+        .collect();
+    let all: usize = counted.iter().map(|(_, lines)| lines).sum();
+    assert!(all > 10 * counted.len(), "only {all} lines were counted");
+    let too_large = counted.iter().filter(|(_, lines)| *lines > CRATE_LINES_MAX);
+    let violations: Vec<String> = too_large.map(|(name, lines)| format!("`{name}`: {lines} lines")).collect();
+    assert_none("split these crates where the dependencies of their parts differ", &violations);
+}
+
+#[test]
+fn lines_of_tests_are_not_production_lines() {
+    let source = "//! A file.\n\nmod a;\n#[cfg(test)]\nmod agreement;\n\nfn f() {\n}\n\n\
+        #[cfg(test)]\n#[allow(x)]\npub(super) mod tests {\n    fn g() {\n    }\n}\n\nfn h() {}\n";
+    assert_eq!(production_lines(source), (9, vec!["agreement"]));
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, source: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, source).unwrap();
+    };
+    write("lib.rs", "mod store;\n#[cfg(test)]\nmod tests;\n");
+    write("tests.rs", "\n\n\n");
+    write("store.rs", "mod rows;\n#[cfg(test)]\nmod cases;\n");
+    write("store/rows.rs", "\n\n");
+    write("store/cases/mod.rs", "\n\n\n\n");
+    assert_eq!(production_lines_of(folder.path()), 4);
 }
 
 #[test]

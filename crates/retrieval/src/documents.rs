@@ -9,8 +9,9 @@ use weir_api::{
     Metadata, RawJson, Sort, require,
 };
 use weir_index::filter::Filter;
-use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, RetrievalMode};
+use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
 use weir_store::{GenerationId, StoredDocument};
 
 use crate::cursor::{Binding, Cursor, RequestHash};

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_index::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit, LearnedRelevance, Voter};
-use weir_index::{IndexError, IndexQuery, RetrievalMode};
+use weir_config::table::Search;
+use weir_index::{IndexError, IndexQuery};
+use weir_inference::{Caching, EmbedOptions, InferenceError, Lane};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
+use weir_ranking::relevance::{FEEDBACK_MAX, HitFeatures, JudgedHit, LearnedRelevance, Voter};
 use weir_store::FeedbackLimits;
 
 use crate::clock::now;
 use crate::open_collection::OpenCollection;
-use weir_config::table::Search;
-use weir_inference::{Caching, EmbedOptions, InferenceError, Lane};
 
 /// Pending judgments that are processed between two calibrations.
 const BATCH_MAX: usize = 64;

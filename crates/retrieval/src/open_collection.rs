@@ -9,15 +9,15 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
-use weir_index::query::{self, Query};
 use weir_index::{Engine, IndexError};
+use weir_inference::LoadedModel;
+use weir_query::Query;
 use weir_store::{Collection, CollectionId, Retention};
+use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
 use crate::cursor::RequestHash;
 use crate::ingest::Preparer;
-use weir_inference::LoadedModel;
-use weir_telemetry::metrics::Metrics;
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
@@ -125,7 +125,7 @@ impl OpenCollection {
 
     /// Parses a query; invalid syntax and unknown fields are read as text.
     pub(crate) fn read_query(&self, text: &str) -> Query {
-        let query = query::parse_forgiving(text);
+        let query = weir_query::parse_forgiving(text);
         if query.fields().is_empty() {
             return query;
         }

@@ -4,8 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use weir_api::ErrorCode;
-use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall, RetrievalMode};
+use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
 use weir_store::StoreView;
 
 use crate::error::RequestError;

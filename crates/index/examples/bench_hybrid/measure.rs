@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::{CpuLimiter, Embedded, Engine, IndexQuery, IndexResult, OnDemand, RetrievalMode};
+use weir_index::{CpuLimiter, Embedded, Engine, IndexQuery, IndexResult, OnDemand};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
 
 use crate::{Outcome, open};
 
@@ -50,10 +51,7 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
 
 fn request(query: &Query, mode: RetrievalMode, depth: usize, limit: usize) -> IndexQuery {
     let (text, embedding) = (query.text.clone(), Some(query.vector.clone()));
-    IndexQuery {
-        depth,
-        ..IndexQuery::new(mode, Some(weir_index::query::Query::Words(text)), embedding, limit)
-    }
+    IndexQuery { depth, ..IndexQuery::new(mode, Some(weir_query::Query::Words(text)), embedding, limit) }
 }
 
 fn search(engine: &Embedded, request: &IndexQuery) -> Outcome<IndexResult> {

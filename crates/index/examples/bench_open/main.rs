@@ -16,9 +16,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use weir_index::query::Query;
-use weir_index::{Embedded, EngineSettings, IndexQuery, RetrievalMode};
+use weir_index::{Embedded, EngineSettings, IndexQuery};
 use weir_policy::Caller;
+use weir_query::Query;
+use weir_ranking::RetrievalMode;
 use weir_text::Language;
 
 /// Values per embedding, as all-MiniLM-L6-v2 has them.

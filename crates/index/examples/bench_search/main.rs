@@ -26,17 +26,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use corpus::{DIMENSION, Documents, Queries};
 use serde::{Deserialize, Serialize};
 use weir_filter::{Comparison, Filter, Number, Test, Value};
-use weir_index::fusion::{self, ScoredDocument, WeightedRanking};
-use weir_index::query;
-use weir_index::{
-    Change, Embedded, EngineSettings, IndexCounts, IndexQuery, IndexResult, RebuildReason, RetrievalMode,
-};
+use weir_index::{Change, Embedded, EngineSettings, IndexCounts, IndexQuery, IndexResult, RebuildReason};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
+use weir_ranking::fusion::{self, ScoredDocument, WeightedRanking};
 use weir_text::Language;
-
-use corpus::{DIMENSION, Documents, Queries};
 
 /// Documents per batch while building, unless `--batch` says otherwise.
 const BATCH: usize = 1000;
@@ -218,7 +215,7 @@ impl Searcher<'_> {
 
     fn request(&self, mode: RetrievalMode, at: usize) -> IndexQuery {
         let depth = if mode == RetrievalMode::Hybrid { DEPTH } else { HITS };
-        let query = query::parse_forgiving(&self.queries.texts[at]);
+        let query = weir_query::parse_forgiving(&self.queries.texts[at]);
         let embedding = self.queries.vectors[at].clone();
         IndexQuery { depth, ..IndexQuery::new(mode, Some(query), Some(embedding), HITS) }
     }

@@ -9,11 +9,10 @@ use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use weir_kernels::{AlignedVec, Kernels, prefetch, view};
+use weir_ranking::{BestChunk, ScoredChunk, Visible};
 
 use super::files::{AppendVectors, MappedVectors};
 use super::pq4::{Pq4Codes, ScanPart};
-use super::ranking::{BestChunk, ScoredChunk};
-use super::selection::Visible;
 use super::threads;
 use crate::{IndexError, Result};
 
@@ -286,11 +285,10 @@ pub(super) fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
 #[cfg(test)]
 mod tests {
     use weir_kernels::PQ4_BLOCK_ROWS;
+    use weir_ranking::{Tombstones, TopK};
 
     use super::*;
     use crate::embedded::pq4::tests::{codes_of, made_up};
-    use crate::embedded::tombstones::Tombstones;
-    use crate::embedded::top_k::TopK;
 
     #[test]
     fn quantising_keeps_the_largest_value_and_the_sign() {

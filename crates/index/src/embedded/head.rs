@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+use weir_ranking::Tombstones;
+
 use super::record::Reader;
-use super::tombstones::Tombstones;
 use crate::{IndexError, Result};
 
 /// Format of the whole folder. Increase it with every change of a layout or of the text analysis: older folders are rebuilt from

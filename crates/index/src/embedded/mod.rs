@@ -16,22 +16,16 @@ mod fields;
 mod files;
 mod format;
 mod head;
-mod lexical;
 mod open;
 mod pins;
 mod pq4;
-mod ranking;
 mod recall;
 mod record;
 mod relevance;
 mod search;
-mod selection;
 mod snapshot;
 mod table;
 mod threads;
-mod tokens;
-mod tombstones;
-mod top_k;
 mod verify;
 mod writer;
 
@@ -41,19 +35,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use weir_lexical::{LexicalView, Merge};
+use weir_ranking::relevance::LearnedRelevance;
 
 pub use format::RebuildReason;
 pub(crate) use head::{Head, sync_folder};
-pub(crate) use ranking::fibonacci_hash;
 
 use crate::on_demand::Summary;
-use crate::relevance::LearnedRelevance;
 use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument, Result};
 use batch::Batch;
 use codes::SavedCodes;
 use fields::{Fields, LazyFields};
 use files::MappedFiles;
-use lexical::{LexicalView, Merge};
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
 use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics, RecentQueries};
@@ -466,14 +459,14 @@ mod tests {
 
     fn found(engine: &Embedded) -> Vec<u32> {
         let snapshot = engine.snapshot();
-        let visible = selection::Visible { tombstones: &snapshot.tombstones, selection: None };
-        let query = crate::query::Query::Words("apple".to_owned());
+        let visible = weir_ranking::Visible { tombstones: &snapshot.tombstones, selection: None };
+        let query = weir_query::Query::Words("apple".to_owned());
         let query = snapshot
             .lexical
             .compile(
                 &query,
-                lexical::QueryContext {
-                    mode: crate::RetrievalMode::Lexical,
+                weir_lexical::QueryContext {
+                    mode: weir_ranking::RetrievalMode::Lexical,
                     existing: visible,
                     is_unfinished: false,
                     expanded_terms_max: 64,
@@ -483,7 +476,7 @@ mod tests {
                 },
             )
             .unwrap();
-        let found = snapshot.lexical.search(&query, visible, None, 10).unwrap();
+        let found = snapshot.lexical.search(&query, visible, None, 10, false).unwrap();
         found.iter().map(|one| one.chunk_id).collect()
     }
 

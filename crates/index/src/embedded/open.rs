@@ -8,18 +8,19 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
+use weir_lexical::{Commit, Lexical, LexicalView};
+use weir_ranking::Tombstones;
+
 use super::codes::{self, SavedCodes};
 use super::fields::LazyFields;
 use super::files::{self, AppendFiles, MappedFiles};
 use super::format::{self, RebuildReason};
 use super::head::{Head, sync_folder};
-use super::lexical::{Commit, Lexical, LexicalView};
 use super::pq4::Pq4Codes;
 use super::record::{ChunkRecord, DocumentRecord};
 use super::snapshot::Snapshot;
 use super::table::DocumentTable;
 use super::threads;
-use super::tombstones::Tombstones;
 use super::writer::Writer;
 use crate::{EngineSettings, IndexError, Result};
 

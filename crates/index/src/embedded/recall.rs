@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use weir_kernels::{AlignedVec, Kernels, view};
 use weir_policy::Caller;
+use weir_ranking::{ScoredChunk, Selection, TopK, Visible};
 
 use super::Embedded;
 use super::dense;
-use super::ranking::ScoredChunk;
 use super::search::{RestrictedQuery, Search};
-use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
-use super::top_k::TopK;
 use crate::{IndexError, IndexQuery, Recall, Result};
 
 /// Rows read from the file at a time.

@@ -4,15 +4,16 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::lexical::LexicalQuery;
-use super::ranking::BestChunk;
+use weir_lexical::LexicalQuery;
+use weir_ranking::relevance::{
+    CorpusStatistics, LearnedRelevance, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
+};
+use weir_ranking::{BestChunk, RetrievalMode};
+
 use super::search::scored;
 use super::snapshot::Snapshot;
 use super::{Embedded, Inner, lock};
-use crate::relevance::{
-    CorpusStatistics, LearnedRelevance, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
-};
-use crate::{IndexError, IndexQuery, Result, RetrievalMode};
+use crate::{IndexError, IndexQuery, Result};
 
 pub(crate) const FILE: &str = "score-baseline";
 const FILE_NEW: &str = "score-baseline.new";
@@ -193,13 +194,12 @@ mod tests {
     use std::sync::Arc;
 
     use weir_policy::Caller;
+    use weir_query::Query;
+    use weir_ranking::RetrievalMode;
 
     use super::{FILE, LearnedRelevance, ScoreBaseline};
     use crate::embedded::Embedded;
-    use crate::query::Query;
-    use crate::{
-        Change, EngineSettings, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument, RetrievalMode,
-    };
+    use crate::{Change, EngineSettings, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument};
 
     fn put(number: u32, embedding: Vec<f32>) -> Change {
         let text = format!("{} number {number}", if number == 0 { "weir" } else { "stone" });
@@ -308,9 +308,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(folder.path(), 64);
         let before = search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].clone();
-        let voter = crate::relevance::Voter::Operator;
+        let voter = weir_ranking::relevance::Voter::Operator;
         let features = before.features.unwrap();
-        let said = crate::relevance::JudgedHit { features, is_relevant: true, weight: 1.0, voter };
+        let said = weir_ranking::relevance::JudgedHit { features, is_relevant: true, weight: 1.0, voter };
         engine.set_learned_relevance(Arc::new(LearnedRelevance::of(&[said; 100], 1.0)));
         assert!(search(&engine, "weir", [1.0, 0.0], RetrievalMode::Hybrid)[0].relevance.unwrap() > 0.9);
         engine.set_learned_relevance(Arc::default());
@@ -383,7 +383,7 @@ mod tests {
         assert!(!updates_baseline(|request| request.as_of = Some(1)));
         assert!(!updates_baseline(|request| request.group_by = Grouping::Chunk));
         assert!(!updates_baseline(
-            |request| request.query = Some(crate::query::parse_forgiving("number AND 5"))
+            |request| request.query = Some(weir_query::parse_forgiving("number AND 5"))
         ));
         assert!(!updates_baseline(|request| {
             (request.query, request.embedding) = (None, None);

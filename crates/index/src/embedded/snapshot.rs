@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use half::f16;
+use weir_lexical::LexicalView;
+use weir_ranking::Tombstones;
 
 use super::fields::LazyFields;
 use super::files::MappedFiles;
-use super::lexical::LexicalView;
 use super::pq4::Pq4Codes;
 use super::record::{ChunkRecord, DocumentRecord};
-use super::tombstones::Tombstones;
 use crate::{IndexError, Result};
 
 /// The state of an index at one moment. It never changes, whatever is applied later.

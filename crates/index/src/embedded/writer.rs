@@ -4,14 +4,15 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
+use weir_lexical::{Commit, Lexical};
+use weir_ranking::Tombstones;
+
 use super::batch::Batch;
 use super::dense;
 use super::files::AppendFiles;
 use super::head::{Head, head_exists};
-use super::lexical::{Commit, Lexical};
 use super::open::LOCK;
 use super::record::{ChunkRecord, DocumentRecord};
-use super::tombstones::Tombstones;
 use crate::{IndexError, IndexedChunk, IndexedDocument, Result};
 
 /// Chunk ids have 32 bits, and the last word of tombstones must fit.

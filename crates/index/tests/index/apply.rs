@@ -206,7 +206,7 @@ fn a_search_during_apply_sees_no_half_document() {
                 assert_eq!(hits.len(), 1, "one document");
                 assert_eq!(hits[0].text, format!("number{} here", hits[0].version));
             }
-            let both = index.search(&request(weir_index::RetrievalMode::Hybrid, "here", Some(axis(1))));
+            let both = index.search(&request(weir_ranking::RetrievalMode::Hybrid, "here", Some(axis(1))));
             let hit = &both.hits[0];
             assert!(
                 hit.lexical.is_some() && hit.dense.is_some(),

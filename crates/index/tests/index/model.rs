@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 use weir_filter::{Filter, Value, flatten, parse_timestamp};
-use weir_index::query::Query;
 use weir_index::{
-    Change, FacetSpec, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument, MatchCount, RetrievalMode,
-    SortKey,
+    Change, FacetSpec, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument, MatchCount, SortKey,
 };
+use weir_query::Query;
+use weir_ranking::RetrievalMode;
 
 use crate::rng::Rng;
 use crate::sample::{DIMENSION, Index, settings};

@@ -1,7 +1,8 @@
 //! Exact names, unfinished words and misspelt words.
 
 use weir_filter::Filter;
-use weir_index::{Change, IndexQuery, MatchCount, RetrievalMode};
+use weir_index::{Change, IndexQuery, MatchCount};
+use weir_ranking::RetrievalMode;
 
 use crate::sample::*;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use weir_filter::Filter;
-use weir_index::query::{Query, parse, parse_forgiving};
+use weir_query::{Query, parse, parse_forgiving};
 
 use crate::rng::Rng;
 
@@ -70,7 +70,7 @@ fn size(query: &Query) -> (usize, usize) {
 fn check_query(text: &str) -> bool {
     let forgiving = parse_forgiving(text);
     let (depth, leaves) = size(&forgiving);
-    assert!(depth <= 4 * weir_index::query::DEPTH_MAX && leaves <= weir_index::query::CLAUSES_MAX, "{text}");
+    assert!(depth <= 4 * weir_query::DEPTH_MAX && leaves <= weir_query::CLAUSES_MAX, "{text}");
     assert_eq!(forgiving.clone().with_fields(|_| true), forgiving, "{text}");
     assert!(forgiving.clone().with_fields(|_| false).fields().is_empty(), "{text}");
     match parse(text) {

@@ -1,7 +1,8 @@
 //! What can be asked beside words, and what is answered beside hits.
 
-use weir_index::{Change, IndexError, IndexQuery, IndexedDocument, RetrievalMode, TraceStage};
+use weir_index::{Change, IndexError, IndexQuery, IndexedDocument, TraceStage};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
 
 use crate::sample::*;
 
@@ -27,7 +28,7 @@ fn later_pages_see_the_pinned_snapshot_without_removed_documents() {
 }
 
 fn query(text: &str) -> IndexQuery {
-    IndexQuery::new(RetrievalMode::Lexical, Some(weir_index::query::parse(text).unwrap()), None, 10)
+    IndexQuery::new(RetrievalMode::Lexical, Some(weir_query::parse(text).unwrap()), None, 10)
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn required_and_excluded_parts_apply_to_the_dense_retriever() {
         1,
     );
     let check = |text: &str, expected: &str| {
-        let parsed = weir_index::query::parse(text).unwrap();
+        let parsed = weir_query::parse(text).unwrap();
         let request = IndexQuery::new(RetrievalMode::Hybrid, Some(parsed), Some(axis(0)), 10);
         let mut found: Vec<String> =
             index.search(&request).hits.into_iter().map(|hit| hit.document_id).collect();
@@ -164,7 +165,7 @@ fn words_are_corrected_if_they_score_or_are_required() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 1, "yellow roofs", 0), put("b", 1, "grass", 0)], 1);
     let dense = |text: &str| {
-        let parsed = weir_index::query::parse(text).unwrap();
+        let parsed = weir_query::parse(text).unwrap();
         index.search(&IndexQuery::new(RetrievalMode::Dense, Some(parsed), Some(axis(0)), 10))
     };
     let ranked = dense("yelow");

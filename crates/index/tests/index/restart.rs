@@ -3,7 +3,8 @@
 use std::fs;
 
 use weir_filter::Filter;
-use weir_index::{Change, RetrievalMode};
+use weir_index::Change;
+use weir_ranking::RetrievalMode;
 
 use crate::sample::*;
 

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use weir_index::query::Query;
 use weir_index::{
     Change, Embedded, EngineSettings, Hit, IndexQuery, IndexResult, IndexedChunk, IndexedDocument,
-    RebuildReason, RetrievalMode,
+    RebuildReason,
 };
 use weir_policy::Caller;
+use weir_query::Query;
+use weir_ranking::RetrievalMode;
 use weir_text::Language;
 
 /// Dimension of the embeddings in these tests.

@@ -1,7 +1,8 @@
 //! Rankings, grouping by document, fusion, and the hits' texts.
 
-use weir_index::{Change, FusionFunction, IndexError, RetrievalMode, RetrieverRank};
+use weir_index::{Change, FusionFunction, IndexError, RetrieverRank};
 use weir_policy::Caller;
+use weir_ranking::RetrievalMode;
 
 use crate::rng::Rng;
 use crate::sample::*;

@@ -173,7 +173,7 @@ impl Retrieval {
     /// Repeats one of many dense searches exactly, in the background, unless another is being repeated.
     fn sample_recall(&self, plan: &Plan, ranked: &Ranked) {
         let every = self.config.search.recall_probe_every;
-        let is_exact = ranked.query.mode == weir_index::RetrievalMode::Lexical
+        let is_exact = ranked.query.mode == weir_ranking::RetrievalMode::Lexical
             || plan.view.engine.capabilities().exact_dense;
         if is_exact || !self.recall_sampling.is_due(every) {
             return;

@@ -4,9 +4,11 @@ use weir_api::{
     Count, DEFAULT_FACET_VALUES, ErrorCode, FacetCounts, FusionMethod, GroupBy, Invalid, Mode, Order, Prefix,
     RawJson, SearchRequest, require,
 };
+use weir_config::table::Search;
 use weir_index::filter::{Filter, FilterError};
-use weir_index::query::{self, Query};
-use weir_index::{FacetSpec, FusionFunction, IndexQuery, RetrievalMode, SortKey};
+use weir_index::{FacetSpec, FusionFunction, IndexQuery, SortKey};
+use weir_query::Query;
+use weir_ranking::RetrievalMode;
 
 use super::second_stage::SecondStage;
 use crate::cursor::{Binding, Cursor, RequestHash};
@@ -14,7 +16,6 @@ use crate::error::RequestError;
 use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use crate::{Result, Retrieval};
-use weir_config::table::Search;
 
 /// Vectors whose length differs from one by less are not rescaled, so that an embedding made by this gateway keeps its bits.
 const LENGTH_TOLERANCE: f64 = 1e-4;
@@ -170,7 +171,7 @@ fn facets(facets: &[weir_api::Facet]) -> Vec<FacetSpec> {
 /// Parses the query. Syntax that names an unknown field is text, unless the request is strict.
 fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) -> Result<Query, Invalid> {
     if request.strict == Some(true) {
-        return query::parse(text)
+        return weir_query::parse(text)
             .map_err(|error| Invalid::at(ErrorCode::InvalidQuery, &["query"], error.to_string()));
     }
     Ok(collection.read_query(text))

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use weir_api::{DegradedReason, EmbeddingSource, Mode, Timings};
-use weir_index::{Hit, IndexQuery, IndexResult, MatchCount, RetrievalMode, TraceStage};
+use weir_index::{Hit, IndexQuery, IndexResult, MatchCount, TraceStage};
 use weir_inference::InferenceError;
+use weir_ranking::RetrievalMode;
 
 use super::degraded::{Part, reason};
 use super::embed::Embedded;

@@ -42,7 +42,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
         | IndexError::File { .. }
         | IndexError::Mapped(_)
         | IndexError::Damaged { .. }
-        | IndexError::Lexical { .. }
+        | IndexError::Lexical(_)
         | IndexError::TooLarge { .. } => RequestError::internal(&error),
     }
 }

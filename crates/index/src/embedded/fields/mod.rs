@@ -18,11 +18,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use column::{Column, NewValues};
+use weir_filter::Filter;
+use weir_ranking::{Selection, Tombstones, set_bits};
 
 use super::record::DocumentRecord;
-use super::selection::{Selection, set_bits};
-use super::tombstones::Tombstones;
-use weir_filter::Filter;
 
 /// Documents per segment: a row number has 16 bits, and a segment's bitmap fills whole words.
 const SEGMENT_DOCUMENTS: usize = 1 << 14;

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use hashbrown::{HashMap, HashSet};
+use weir_ranking::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
+use weir_ranking::{BestChunk, RetrievalMode};
 
 use super::Search;
 use super::rankings::RetrieverRankings;
-use crate::embedded::ranking::BestChunk;
-use crate::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
-use crate::{FusionFunction, Result, RetrievalMode};
+use crate::{FusionFunction, Result};
 
 /// Each window of candidates is this many times deeper than the previous one.
 const WINDOW_FACTOR: usize = 10;

@@ -1,13 +1,14 @@
 //! From candidates to hits: texts, neighbouring chunks, score breakdowns.
 
+use weir_filter::{Value, flatten};
+use weir_ranking::BestChunk;
+use weir_ranking::relevance::HitFeatures;
+
 use super::candidates::Candidate;
 use super::postprocess::Deduplicated;
 use super::{Outcome, Search};
-use crate::embedded::ranking::BestChunk;
 use crate::embedded::snapshot::{Chunk, Snapshot};
-use crate::relevance::HitFeatures;
 use crate::{Hit, Neighbour, Result, RetrieverRank, ScoreBreakdown};
-use weir_filter::{Value, flatten};
 
 impl Search<'_> {
     /// The hits of the page; `None` if the files contradict each other.

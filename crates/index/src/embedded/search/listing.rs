@@ -3,12 +3,13 @@
 
 use std::collections::HashSet;
 
+use weir_lexical::LexicalQuery;
+use weir_ranking::{RetrievalMode, Selection, set_bits};
+
 use super::candidates::{Candidate, Candidates};
 use super::postprocess::Deduplicated;
 use super::{Outcome, Search, timed};
-use crate::embedded::lexical::LexicalQuery;
-use crate::embedded::selection::{Selection, set_bits};
-use crate::{Grouping, MatchCount, Result, RetrievalMode, ValueCount};
+use crate::{Grouping, MatchCount, Result, ValueCount};
 
 /// Maximum number of candidates considered for one page.
 const CANDIDATES_MAX: usize = 20_000;

@@ -19,23 +19,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use candidates::Candidates;
 use weir_policy::Caller;
+use weir_query::Query;
 
-use super::lexical::{LexicalQuery, NamedDocument, QueryContext};
 use super::relevance::RelevanceModel;
-use super::selection::{Selection, Visible};
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
-use crate::query::Query;
-use crate::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
-use crate::{
-    Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, RetrievalMode, StageTimings,
-    ValueCount,
-};
-use candidates::Candidates;
+use crate::{Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, StageTimings, ValueCount};
 pub(super) use candidates::scored;
 use postprocess::Deduplicated;
 pub(crate) use restricted::RestrictedQuery;
+use weir_lexical::{LexicalQuery, NamedDocument, QueryContext};
+use weir_ranking::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
+use weir_ranking::{RetrievalMode, Selection, Visible};
 
 /// The lexical field that a query can name; every other name is a metadata field.
 const TITLE: &str = "title";
@@ -359,7 +356,7 @@ impl Snapshot {
             select: &|filter| self.fields.select(filter),
             text_of: &text_of,
         };
-        self.lexical.compile(query, context).map_err(IndexError::lexical("search"))
+        Ok(self.lexical.compile(query, context)?)
     }
 
     /// The chunks that pass the filter and the query's conditions.

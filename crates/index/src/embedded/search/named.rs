@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 
 use hashbrown::HashMap;
+use weir_lexical::NamedDocument;
+use weir_query::Query;
+use weir_ranking::{RetrievalMode, Selection, set_bits};
 
 use super::Search;
 use super::candidates::Candidate;
-use crate::embedded::lexical::NamedDocument;
-use crate::embedded::selection::{Selection, set_bits};
-use crate::query::Query;
-use crate::{IndexQuery, RetrievalMode};
+use crate::IndexQuery;
 
 /// What the whole name adds to a score, as a multiple of the best one, and what its leading words add, to which their share in the name
 /// is added: enough that no document without the name precedes one with it, and none with a longer one that with the whole.

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
+
 use super::Search;
 use crate::embedded::dense;
-use crate::embedded::ranking::{BestChunk, ScoredChunk, best_chunks};
 use crate::embedded::threads;
-use crate::{Grouping, RankedChunk, Result, RetrievalMode, RetrieverRanking};
+use crate::{Grouping, RankedChunk, Result, RetrieverRanking};
 
 /// The rankings of both retrievers, as deep as requested or as there are matches.
 #[derive(Default)]
@@ -55,7 +56,9 @@ impl Search<'_> {
     fn rank_lexical(&self, depth: usize) -> Result<Vec<BestChunk>> {
         let Some(query) = &self.query else { return Ok(Vec::new()) };
         let view = &self.snapshot.lexical;
-        self.units_from(depth, |chunks| view.search(query, self.visible(), self.selection.as_ref(), chunks))
+        let (selection, in_parallel) = (self.selection.as_ref(), threads::use_threads(view.entries()));
+        Ok(self
+            .units_from(depth, |chunks| view.search(query, self.visible(), selection, chunks, in_parallel))?)
     }
 
     fn rank_dense(&self, depth: usize) -> Result<Vec<BestChunk>> {

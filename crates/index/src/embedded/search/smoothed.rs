@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use hashbrown::HashSet;
+use weir_ranking::smoothing::{self, SMOOTHED_MAX};
+use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk};
 
 use super::Search;
 use super::candidates::Candidate;
 use super::rankings::RetrieverRankings;
 use crate::embedded::dense;
-use crate::embedded::ranking::{BestChunk, ScoredChunk};
-use crate::smoothing::{self, SMOOTHED_MAX};
-use crate::{FusionFunction, Grouping, Result, RetrievalMode};
+use crate::{FusionFunction, Grouping, Result};
 
 /// Chunks before and after the best one that are compared with the query, of a document that only the lexical retriever found.
 const CHUNKS_AROUND: u32 = 128;

@@ -1,10 +1,11 @@
 //! Why a document is not among the hits.
 
+use weir_ranking::{BestChunk, RetrievalMode};
+
 use super::candidates::Candidate;
 use super::hits::rank_in;
 use super::{Outcome, Search};
-use crate::embedded::ranking::BestChunk;
-use crate::{DocumentTrace, Result, RetrievalMode, TraceStage};
+use crate::{DocumentTrace, Result, TraceStage};
 
 /// Depth to which both rankings are searched for the document.
 const TRACE_DEPTH: usize = 10_000;

@@ -64,7 +64,7 @@ impl fmt::Display for Query {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::parse;
+    use crate::parse;
 
     /// Checks the text and the description of a query.
     fn check(query: &str, text: &str, description: &str) {

@@ -8,34 +8,42 @@ use tantivy::query::{
     AllQuery, BooleanQuery, BoostQuery, EmptyQuery, Occur, PhraseQuery, Query as Matcher, TermQuery,
 };
 use tantivy::schema::{Field, IndexRecordOption};
+use weir_filter::{Filter, Test, Value};
+use weir_query::Query;
+use weir_ranking::{RetrievalMode, Selection, Visible};
 use weir_text::{Language, QueryTerm};
 
 use super::bag::{Bag, QUERY_TERMS_MAX};
 use super::expansion::ExpansionLimit;
 use super::statistics::DocumentFrequencies;
 use super::{LexicalView, TITLE, near_terms, wildcard};
-use crate::embedded::selection::{Selection, Visible};
-use crate::lexical_settings::terms as terms_of;
-use crate::query::Query;
-use crate::search::SpellingCorrection;
-use crate::{LexicalSettings, RetrievalMode};
-use weir_filter::{Filter, Test, Value};
+use crate::settings::terms as terms_of;
+use crate::{LexicalError, LexicalSettings, Result};
 
 /// Maximum number of query words that are corrected.
 const CORRECTIONS_MAX: usize = 8;
 
+/// A query word that occurs in no document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpellingCorrection {
+    /// The word of the query, in lower case.
+    pub word: String,
+    /// The words searched instead, as they stand in a document, nearest first, then most frequent.
+    pub replacements: Vec<String>,
+}
+
 /// A compiled query.
-pub(crate) struct LexicalQuery {
+pub struct LexicalQuery {
     /// The scoring part; `None` without a term.
     pub(super) ranking: Option<ScoringQuery>,
     /// The condition on chunks of both retrievers; `None` if the query sets none.
     pub(super) condition: Option<Condition>,
     /// The scoring terms, including those that occur in no document.
-    pub(crate) terms: Vec<QueryTerm>,
+    pub terms: Vec<QueryTerm>,
     /// The corrected words.
-    pub(crate) corrections: Vec<SpellingCorrection>,
+    pub corrections: Vec<SpellingCorrection>,
     /// The terms, and sequences of terms, that are searched beside the query.
-    pub(crate) synonyms: Vec<String>,
+    pub synonyms: Vec<String>,
     /// How often a term in the title counts.
     pub(super) title_weight: f32,
     /// Of the terms looked up so far.
@@ -106,7 +114,14 @@ impl Condition {
 
 impl LexicalView {
     /// Compiles a query whose fields are all known.
-    pub(crate) fn compile(&self, query: &Query, context: QueryContext<'_>) -> tantivy::Result<LexicalQuery> {
+    ///
+    /// # Errors
+    /// [`LexicalError::Tantivy`] if terms cannot be read.
+    pub fn compile(&self, query: &Query, context: QueryContext<'_>) -> Result<LexicalQuery> {
+        self.compiled(query, context).map_err(LexicalError::during("search"))
+    }
+
+    fn compiled(&self, query: &Query, context: QueryContext<'_>) -> tantivy::Result<LexicalQuery> {
         let QueryContext { mode, existing, is_unfinished, expanded_terms_max, settings, select, text_of } =
             context;
         let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
@@ -161,21 +176,21 @@ impl LexicalView {
 
 /// What a query is compiled for.
 #[derive(Clone, Copy)]
-pub(crate) struct QueryContext<'a> {
+pub struct QueryContext<'a> {
     /// In dense mode only words in conditions are corrected.
-    pub(crate) mode: RetrievalMode,
+    pub mode: RetrievalMode,
     /// The chunks that exist for the caller: words are corrected to theirs.
-    pub(crate) existing: Visible<'a>,
+    pub existing: Visible<'a>,
     /// Whether the last word may be the beginning of one.
-    pub(crate) is_unfinished: bool,
+    pub is_unfinished: bool,
     /// Maximum number of terms that all prefixes and wildcards together stand for.
-    pub(crate) expanded_terms_max: usize,
+    pub expanded_terms_max: usize,
     /// Synonyms, stop words and weights.
-    pub(crate) settings: &'a LexicalSettings,
+    pub settings: &'a LexicalSettings,
     /// The chunks of the documents that pass a filter.
-    pub(crate) select: &'a dyn Fn(&Filter) -> Arc<Selection>,
+    pub select: &'a dyn Fn(&Filter) -> Arc<Selection>,
     /// Title and text of a chunk.
-    pub(crate) text_of: &'a dyn Fn(u32) -> Option<String>,
+    pub text_of: &'a dyn Fn(u32) -> Option<String>,
 }
 
 pub(super) struct Compiler<'a> {

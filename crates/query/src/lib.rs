@@ -10,6 +10,8 @@
 //! The two parsers differ only in syntax errors: [`parse`] returns the position, [`parse_forgiving`] treats the part as text. Parsing
 //! does not depend on the collection: fields ([`Query::with_fields`]) and text analysis are resolved by the caller.
 
+#![forbid(unsafe_code)]
+
 mod error;
 mod grammar;
 mod lexer;

@@ -2,7 +2,7 @@
 
 /// The deleted among the chunk ids `0..len`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tombstones {
+pub struct Tombstones {
     words: Vec<u64>,
     len: u32,
     deleted: u32,
@@ -12,34 +12,34 @@ const WORD_BITS: u32 = u64::BITS;
 
 impl Tombstones {
     /// Number of chunk ids, live or deleted.
-    pub(crate) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         self.len
     }
 
     /// One bit per chunk id, set if it is deleted.
-    pub(crate) fn words(&self) -> &[u64] {
+    pub fn words(&self) -> &[u64] {
         &self.words
     }
 
     /// Number of deleted chunks.
-    pub(crate) fn deleted(&self) -> u32 {
+    pub fn deleted(&self) -> u32 {
         self.deleted
     }
 
     /// Whether the chunk is committed, and neither removed nor replaced.
     #[inline]
-    pub(crate) fn is_live(&self, chunk_id: u32) -> bool {
+    pub fn is_live(&self, chunk_id: u32) -> bool {
         chunk_id < self.len && self.words[(chunk_id / WORD_BITS) as usize] >> (chunk_id % WORD_BITS) & 1 == 0
     }
 
     /// Extends the set to `len` chunk ids; the new ones are live.
-    pub(crate) fn grow(&mut self, len: u32) {
+    pub fn grow(&mut self, len: u32) {
         self.len = self.len.max(len);
         self.words.resize(self.len.div_ceil(WORD_BITS) as usize, 0);
     }
 
     /// Marks `count` chunks from `first` on as deleted; uncommitted ones are skipped.
-    pub(crate) fn delete(&mut self, first: u32, count: u32) {
+    pub fn delete(&mut self, first: u32, count: u32) {
         for chunk_id in first..first.saturating_add(count) {
             if self.is_live(chunk_id) {
                 self.words[(chunk_id / WORD_BITS) as usize] |= 1 << (chunk_id % WORD_BITS);
@@ -49,7 +49,7 @@ impl Tombstones {
     }
 
     /// Marks every chunk as deleted that is deleted in `other`.
-    pub(crate) fn delete_all(&mut self, other: &Tombstones) {
+    pub fn delete_all(&mut self, other: &Tombstones) {
         self.grow(other.len);
         for (word, others) in self.words.iter_mut().zip(&other.words) {
             *word |= others;
@@ -58,7 +58,7 @@ impl Tombstones {
     }
 
     /// The chunks deleted here and not in `earlier`, ascending.
-    pub(crate) fn deleted_since(&self, earlier: &Tombstones) -> Vec<u32> {
+    pub fn deleted_since(&self, earlier: &Tombstones) -> Vec<u32> {
         let mut len = Vec::new();
         for (index, word) in self.words.iter().enumerate() {
             let mut fresh = word & !earlier.words.get(index).unwrap_or(&0);
@@ -71,12 +71,12 @@ impl Tombstones {
     }
 
     /// The bitmap for the head file: bit `chunk_id % 8` of byte `chunk_id / 8`.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     /// The inverse of [`Tombstones::to_bytes`]; `None` unless the bytes are exactly those of `len` chunk ids.
-    pub(crate) fn from_bytes(bytes: &[u8], len: u32) -> Option<Tombstones> {
+    pub fn from_bytes(bytes: &[u8], len: u32) -> Option<Tombstones> {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() || words.len() != len.div_ceil(WORD_BITS) as usize {
             return None;

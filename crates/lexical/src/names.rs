@@ -8,11 +8,11 @@ use std::collections::HashSet;
 
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet as _, TERMINATED, Term};
+use weir_ranking::Visible;
 use weir_text::Language;
 
 use super::LexicalView;
-use crate::embedded::selection::Visible;
-use crate::{IndexError, Result};
+use crate::{LexicalError, Result};
 
 /// Longer names are not indexed, in bytes: nobody types them.
 const NAME_BYTES_MAX: usize = 200;
@@ -23,11 +23,11 @@ const NAMES_SCANNED_MAX: usize = 256;
 
 /// A document whose name is the query, or begins with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct NamedDocument {
+pub struct NamedDocument {
     /// Its first chunk.
-    pub(crate) chunk_id: u32,
+    pub chunk_id: u32,
     /// The query's length as a share of the name's; 1 for the whole name.
-    pub(crate) share: f32,
+    pub share: f32,
 }
 
 /// The words of a title, an id or a query in lower case, separated by single spaces; `None` without a word, and for long ones.
@@ -49,16 +49,11 @@ pub(super) fn normalised(name: &str) -> Option<String> {
 impl LexicalView {
     /// The visible documents whose title or id is the query or begins with its words, those with the whole name first. With
     /// `is_prefix` the last word may be the beginning of a word.
-    pub(crate) fn named(
-        &self,
-        query: &str,
-        is_prefix: bool,
-        visible: Visible<'_>,
-    ) -> Result<Vec<NamedDocument>> {
+    pub fn named(&self, query: &str, is_prefix: bool, visible: Visible<'_>) -> Result<Vec<NamedDocument>> {
         let Some(name) = normalised(query) else { return Ok(Vec::new()) };
         let beginning = if is_prefix { name.clone() } else { format!("{name} ") };
         let found = self.with_names(&name, &beginning, visible);
-        let mut found = found.map_err(IndexError::lexical("search"))?;
+        let mut found = found.map_err(LexicalError::during("search"))?;
         found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
         // a title and an id may both fit
         let mut known = HashSet::new();

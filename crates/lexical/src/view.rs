@@ -8,6 +8,8 @@ use tantivy::query::{
 };
 use tantivy::schema::Field;
 use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
+use weir_ranking::relevance::BM25_TERM_MAX;
+use weir_ranking::{ScoredChunk, Selection, SharedThreshold, TopK, Visible, set_bits};
 use weir_text::{Language, QueryTerm};
 
 use super::by_segment::BySegment;
@@ -18,18 +20,14 @@ use super::max_score::{MaxScore, ScoredTerm};
 use super::spelling_index::SpellingIndex;
 use super::statistics::{Bm25Statistics, CollectionTotals, DocumentFrequencies};
 use super::{Fields, LexicalQuery};
-use crate::embedded::ranking::{ScoredChunk, SharedThreshold};
-use crate::embedded::selection::{Selection, Visible, set_bits};
-use crate::embedded::threads;
-use crate::embedded::top_k::TopK;
-use crate::relevance::BM25_TERM_MAX;
-use crate::{IndexError, Result};
+use crate::{LexicalError, Result};
 
 /// If a filter passes fewer than one in this many chunks, its chunks are iterated and terms follow; otherwise the terms are
 /// iterated, which skips blocks, and each match is tested against the filter.
 const SELECTED_SHARE: u32 = 16;
 
-pub(crate) struct LexicalView {
+/// One commit, for searching.
+pub struct LexicalView {
     pub(super) searcher: Searcher,
     directory: GuardedDirectory,
     pub(super) fields: Fields,
@@ -77,17 +75,21 @@ impl LexicalView {
     }
 
     /// Checks that all bytes that were read so far were those of the files.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         Ok(self.directory.check()?)
     }
 
-    /// The visible chunks that match, best first, at most `depth`.
-    pub(crate) fn search(
+    /// The visible chunks that match, best first, at most `depth`. Segments are searched one by one, or `in_parallel`.
+    ///
+    /// # Errors
+    /// [`LexicalError::Tantivy`] if a segment cannot be read; so in the other functions.
+    pub fn search(
         &self,
         query: &LexicalQuery,
         visible: Visible<'_>,
         selection: Option<&Arc<Selection>>,
         depth: usize,
+        in_parallel: bool,
     ) -> Result<Vec<ScoredChunk>> {
         let mut best = TopK::new(depth);
         let Some(ranking) = query.ranking.as_ref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
@@ -102,8 +104,8 @@ impl LexicalView {
             (_, ScoringQuery::AnyOf(term_postings)) => Ok(self.any_of(term_postings)),
             (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
         };
-        let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, &mut best));
-        collected.map_err(IndexError::lexical("search"))?;
+        let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, in_parallel, &mut best));
+        collected.map_err(LexicalError::during("search"))?;
         Ok(best.into_sorted())
     }
 
@@ -131,12 +133,12 @@ impl LexicalView {
     }
 
     /// The highest possible BM25 score of the query: the sum of its terms' idf, times `k1 + 1` and the term's count in the query.
-    pub(crate) fn bm25_max(&self, query: &LexicalQuery) -> Result<f32> {
+    pub fn bm25_max(&self, query: &LexicalQuery) -> Result<f32> {
         let mut sum = 0.0;
         for QueryTerm { text, count } in &query.terms {
             let term = Term::from_field_text(self.fields.text, text);
             let holding = self.statistics(&query.frequencies).doc_freq(&term);
-            let holding = holding.map_err(IndexError::lexical("search"))? as f32;
+            let holding = holding.map_err(LexicalError::during("search"))? as f32;
             // deleted entries count until they are merged away
             let others = (self.entries as f32 - holding).max(0.0);
             sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX * *count as f32;
@@ -152,15 +154,16 @@ impl LexicalView {
         EnableScoring::enabled_from_statistics_provider(statistics, &self.searcher)
     }
 
-    /// Scores all segments, in parallel if there are many entries. Each starts with the threshold of those before or beside it.
+    /// Scores all segments, one by one or in parallel. Each starts with the threshold of those before or beside it.
     fn collect(
         &self,
         scoring_kind: &Scoring<'_>,
         visible: Visible<'_>,
+        in_parallel: bool,
         best: &mut TopK,
     ) -> tantivy::Result<()> {
         let segments = self.searcher.segment_readers().len();
-        if !threads::use_threads(self.entries as usize) {
+        if !in_parallel {
             let mut segment_scorer = scoring_kind.segment_scorer(self.fields.text);
             for number in 0..segments {
                 self.collect_segment(number, &mut segment_scorer, visible, best, |threshold| threshold)?;
@@ -213,9 +216,9 @@ impl LexicalView {
     }
 
     /// The chunks that satisfy the query's condition, maybe deleted ones; `None` if it sets none.
-    pub(crate) fn satisfying(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Option<Selection>> {
+    pub fn satisfying(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Option<Selection>> {
         let Some(Condition { needed, excluded }) = &query.condition else { return Ok(None) };
-        let matching = |matcher| self.matching(matcher, chunk_count).map_err(IndexError::lexical("search"));
+        let matching = |matcher| self.matching(matcher, chunk_count).map_err(LexicalError::during("search"));
         let satisfying = match needed {
             Some(needed) => matching(needed.as_ref())?,
             None => Selection::first(chunk_count),
@@ -227,11 +230,11 @@ impl LexicalView {
     }
 
     /// All chunks that the lexical retriever can find for the query, maybe deleted ones.
-    pub(crate) fn all_matches(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Selection> {
+    pub fn all_matches(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Selection> {
         match &query.ranking {
             Some(ranking) => {
                 let matcher = ranking.matcher(self.fields.text);
-                self.matching(matcher.as_ref(), chunk_count).map_err(IndexError::lexical("search"))
+                self.matching(matcher.as_ref(), chunk_count).map_err(LexicalError::during("search"))
             }
             None => Ok(Selection::default()),
         }
@@ -258,15 +261,20 @@ impl LexicalView {
     }
 
     /// Calls `visit` with the chunk id of every entry that is not deleted.
-    pub(crate) fn for_each_chunk_id(&self, mut visit: impl FnMut(u32)) {
+    pub fn for_each_chunk_id(&self, mut visit: impl FnMut(u32)) {
         for segment in self.searcher.segment_readers() {
             let chunk_ids = self.chunk_ids.get(segment).unwrap_or_default();
             segment.doc_ids_alive().for_each(|entry| visit(chunk_ids[entry as usize]));
         }
     }
 
+    /// Number of entries that are not deleted.
+    pub fn entries(&self) -> usize {
+        self.entries as usize
+    }
+
     /// Number of segments.
-    pub(crate) fn segments(&self) -> usize {
+    pub fn segments(&self) -> usize {
         self.searcher.segment_readers().len()
     }
 }

@@ -4,10 +4,10 @@ use tantivy::tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer};
 use weir_text::{Analyser, Language};
 
 /// The tokenizer's name in the schema.
-pub(crate) const TOKENIZER: &str = "weir";
+pub(super) const TOKENIZER: &str = "weir";
 
 /// The tokenizer for a language.
-pub(crate) fn tokenizer(language: Language) -> TextAnalyzer {
+pub(super) fn tokenizer(language: Language) -> TextAnalyzer {
     TextAnalyzer::from(Adapter::new(language))
 }
 

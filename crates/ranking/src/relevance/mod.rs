@@ -27,7 +27,7 @@ pub const SAMPLE_CHUNKS_MIN: usize = 32;
 pub const FEEDBACK_MAX: usize = 10_000;
 
 /// Upper bound of a term's BM25 score for an idf of 1: `k1 + 1`.
-pub(crate) const BM25_TERM_MAX: f32 = 2.2;
+pub const BM25_TERM_MAX: f32 = 2.2;
 /// Topicality is clamped to this range: far from the collection's embeddings, and just within their middle.
 const TOPICALITY: (f32, f32) = (-5.0, 0.5);
 /// Weights of topicality and of the share of words, added to the best cosine of hybrid and of dense searches. Small, because they

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::embedded::fibonacci_hash;
+use crate::chunks::fibonacci_hash;
 
 /// A document in a ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]

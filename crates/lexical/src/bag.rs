@@ -4,10 +4,9 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_text::{Language, QueryTerm};
 
-use super::compile::{Compiler, TermPostings, once};
+use super::compile::{Compiler, SpellingCorrection, TermPostings, once};
 use super::near_terms;
-use crate::lexical_settings::terms as terms_of;
-use crate::search::SpellingCorrection;
+use crate::settings::terms as terms_of;
 
 /// Maximum number of distinct terms of a query, in the order of the text.
 pub(super) const QUERY_TERMS_MAX: usize = 64;

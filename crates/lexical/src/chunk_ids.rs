@@ -8,7 +8,7 @@ use tantivy::{BitSet, DocId, Score, SegmentReader};
 
 use super::CHUNK_ID;
 use super::by_segment::BySegment;
-use crate::embedded::selection::Selection;
+use weir_ranking::Selection;
 
 /// The chunk id of each entry, by segment. In memory, because every match needs it.
 pub(super) type ChunkIds = BySegment<[u32]>;

@@ -228,10 +228,9 @@ mod tests {
     use tantivy::query::{BooleanQuery, EnableScoring, Query, TermQuery};
     use tantivy::schema::{Schema, TEXT};
     use tantivy::{Index, Searcher, Term, doc};
+    use weir_ranking::{ScoredChunk, TopK};
 
     use super::*;
-    use crate::embedded::ranking::ScoredChunk;
-    use crate::embedded::top_k::TopK;
 
     /// Several windows, with blocks that end anywhere in them.
     const ENTRIES: u64 = 3 * WINDOW as u64 + 77;

@@ -1,10 +1,10 @@
 //! A set of chunk ids: those that pass a filter.
 
-use super::tombstones::Tombstones;
+use crate::Tombstones;
 
 /// The chunks that satisfy a condition, one bit each. May include deleted chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Selection {
+pub struct Selection {
     words: Vec<u64>,
     count: u32,
 }
@@ -13,13 +13,13 @@ const WORD_BITS: u32 = u64::BITS;
 
 impl Selection {
     /// The set with these bits: bit `chunk_id % 64` of word `chunk_id / 64`.
-    pub(crate) fn of_words(words: Vec<u64>) -> Selection {
+    pub fn of_words(words: Vec<u64>) -> Selection {
         let count = words.iter().map(|word| word.count_ones()).sum();
         Selection { words, count }
     }
 
     /// The chunk ids below `chunk_count`.
-    pub(crate) fn first(chunk_count: u32) -> Selection {
+    pub fn first(chunk_count: u32) -> Selection {
         let mut words = vec![u64::MAX; chunk_count.div_ceil(WORD_BITS) as usize];
         if let Some(last) = words.last_mut().filter(|_| !chunk_count.is_multiple_of(WORD_BITS)) {
             *last = (1 << (chunk_count % WORD_BITS)) - 1;
@@ -28,26 +28,26 @@ impl Selection {
     }
 
     /// The set as bits, of the chunk ids below `chunk_count` at least.
-    pub(crate) fn into_words(mut self, chunk_count: u32) -> Vec<u64> {
+    pub fn into_words(mut self, chunk_count: u32) -> Vec<u64> {
         let len = chunk_count.div_ceil(WORD_BITS) as usize;
         self.words.resize(len.max(self.words.len()), 0);
         self.words
     }
 
     /// Number of chunks in the set.
-    pub(crate) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.count
     }
 
     /// Number of live chunks in the set.
-    pub(crate) fn live(&self, tombstones: &Tombstones) -> u32 {
+    pub fn live(&self, tombstones: &Tombstones) -> u32 {
         let pairs = self.words.iter().zip(tombstones.words());
         pairs.map(|(selected, deleted)| (selected & !deleted).count_ones()).sum()
     }
 
     /// Whether the chunk is in the set.
     #[inline]
-    pub(crate) fn contains(&self, chunk_id: u32) -> bool {
+    pub fn contains(&self, chunk_id: u32) -> bool {
         match self.words.get((chunk_id / WORD_BITS) as usize) {
             Some(word) => word >> (chunk_id % WORD_BITS) & 1 != 0,
             None => false,
@@ -55,7 +55,7 @@ impl Selection {
     }
 
     /// The chunk ids, ascending.
-    pub(crate) fn chunk_ids(&self) -> impl Iterator<Item = u32> {
+    pub fn chunk_ids(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.words).flat_map(|(index, &word)| {
             let first = index * WORD_BITS;
             std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
@@ -65,36 +65,36 @@ impl Selection {
     }
 
     /// The intersection.
-    pub(crate) fn and(&self, other: &Selection) -> Selection {
+    pub fn and(&self, other: &Selection) -> Selection {
         Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
     /// The difference; both sets are of the same snapshot.
-    pub(crate) fn without(&self, other: &Selection) -> Selection {
+    pub fn without(&self, other: &Selection) -> Selection {
         Selection::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & !b).collect())
     }
 }
 
 /// The chunks that a search may show: live, and selected if there is a selection.
 #[derive(Clone, Copy)]
-pub(crate) struct Visible<'a> {
+pub struct Visible<'a> {
     /// The deleted chunks.
-    pub(crate) tombstones: &'a Tombstones,
+    pub tombstones: &'a Tombstones,
     /// The chunks that pass the filter; all if absent.
-    pub(crate) selection: Option<&'a Selection>,
+    pub selection: Option<&'a Selection>,
 }
 
 impl Visible<'_> {
     /// Whether a search may show the chunk.
     #[inline]
-    pub(crate) fn contains(&self, chunk_id: u32) -> bool {
+    pub fn contains(&self, chunk_id: u32) -> bool {
         self.tombstones.is_live(chunk_id)
             && self.selection.is_none_or(|selection| selection.contains(chunk_id))
     }
 }
 
 /// Sets the bits `from..to` of `words`.
-pub(crate) fn set_bits(words: &mut [u64], from: u32, to: u32) {
+pub fn set_bits(words: &mut [u64], from: u32, to: u32) {
     for bit in from..to {
         words[(bit / WORD_BITS) as usize] |= 1 << (bit % WORD_BITS);
     }

@@ -8,13 +8,25 @@ use tantivy::{DocSet, TERMINATED, Term};
 use weir_text::QueryTerm;
 
 use super::{CHUNK_ID, LexicalQuery, LexicalView};
-use crate::search::TermContribution;
-use crate::{IndexError, Result};
+use crate::{LexicalError, Result};
+
+/// Contribution of one term to a chunk's BM25 score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TermContribution {
+    /// The term.
+    pub term: String,
+    /// Chunks of the collection that contain it.
+    pub chunks: u64,
+    /// Occurrences in this chunk and its title.
+    pub frequency: u32,
+    /// Its part of the score.
+    pub score: f32,
+}
 
 impl LexicalView {
     /// The query's terms that occur in the chunk or its title, in the order of the query.
-    pub(crate) fn explain(&self, query: &LexicalQuery, chunk_id: u32) -> Result<Vec<TermContribution>> {
-        self.contributions(query, chunk_id).map_err(IndexError::lexical("explain a hit"))
+    pub fn explain(&self, query: &LexicalQuery, chunk_id: u32) -> Result<Vec<TermContribution>> {
+        self.contributions(query, chunk_id).map_err(LexicalError::during("explain a hit"))
     }
 
     fn contributions(&self, query: &LexicalQuery, chunk_id: u32) -> tantivy::Result<Vec<TermContribution>> {

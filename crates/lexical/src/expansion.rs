@@ -1,6 +1,6 @@
 //! How many terms the prefixes and wildcards of a query may stand for, together: each term costs work for every hit.
 
-use crate::query::Query;
+use weir_query::Query;
 
 /// Maximum number of terms of one prefix or wildcard: the most frequent.
 const TERMS_MAX: usize = 64;
@@ -42,7 +42,7 @@ fn expansions(query: &Query) -> usize {
 #[cfg(test)]
 mod tests {
     use super::ExpansionLimit;
-    use crate::query::parse;
+    use weir_query::parse;
 
     #[test]
     fn prefixes_and_wildcards_share_the_terms_of_a_query() {

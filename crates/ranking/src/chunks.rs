@@ -7,29 +7,33 @@ use hashbrown::HashTable;
 
 /// A chunk and its score in one retriever.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ScoredChunk {
-    pub(crate) chunk_id: u32,
-    pub(crate) score: f32,
+pub struct ScoredChunk {
+    /// The chunk.
+    pub chunk_id: u32,
+    /// Comparable within its ranking only.
+    pub score: f32,
 }
 
 impl ScoredChunk {
     /// Order of rankings: higher score first, of equal scores the lower chunk id.
-    pub(crate) fn by_rank(&self, other: &ScoredChunk) -> cmp::Ordering {
+    #[inline]
+    pub fn by_rank(&self, other: &ScoredChunk) -> cmp::Ordering {
         other.score.total_cmp(&self.score).then(self.chunk_id.cmp(&other.chunk_id))
     }
 }
 
 /// A score threshold shared by the threads that compute parts of one ranking.
-pub(crate) struct SharedThreshold(AtomicU32);
+pub struct SharedThreshold(AtomicU32);
 
 impl SharedThreshold {
     /// `score` and everything below it is excluded.
-    pub(crate) fn new(score: f32) -> SharedThreshold {
+    pub fn new(score: f32) -> SharedThreshold {
         SharedThreshold(AtomicU32::new(score.to_bits()))
     }
 
     /// Excludes scores up to `score` as well. Returns the highest threshold of all threads.
-    pub(crate) fn raise(&self, score: f32) -> f32 {
+    #[inline]
+    pub fn raise(&self, score: f32) -> f32 {
         let mut known = self.0.load(Ordering::Relaxed);
         while score > f32::from_bits(known) {
             match self.0.compare_exchange_weak(known, score.to_bits(), Ordering::Relaxed, Ordering::Relaxed) {
@@ -41,18 +45,21 @@ impl SharedThreshold {
     }
 }
 
-/// A document's best chunk in one retriever. The document is identified by its first chunk id.
+/// A document's best chunk in one retriever.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct BestChunk {
-    pub(crate) document: u32,
-    pub(crate) chunk_id: u32,
-    pub(crate) score: f32,
+pub struct BestChunk {
+    /// The document's first chunk id.
+    pub document: u32,
+    /// The chunk.
+    pub chunk_id: u32,
+    /// Its score.
+    pub score: f32,
 }
 
 /// Keeps the first, thus best, chunk of each document, for at most `limit` documents.
 ///
 /// `document_of` maps a chunk to its document; chunks without one are skipped.
-pub(crate) fn best_chunks(
+pub fn best_chunks(
     chunks: &[ScoredChunk],
     limit: usize,
     document_of: impl Fn(u32) -> Option<u32>,

@@ -7,7 +7,7 @@ use tantivy::{Searcher, Term};
 use weir_text::Language;
 
 use super::expansion::ExpansionLimit;
-use crate::lexical_settings::terms as terms_of;
+use crate::settings::terms as terms_of;
 
 /// Maximum number of terms scanned per query, to bound the cost of a pattern that begins with few letters.
 const TERMS_SCANNED_MAX: usize = 200_000;

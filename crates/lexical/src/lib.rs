@@ -2,19 +2,24 @@
 //!
 //! This module writes; [`LexicalView`] is one commit for searching.
 
+#![forbid(unsafe_code)]
+
 mod bag;
 mod by_segment;
 mod chunk_ids;
 mod compile;
 mod directory;
+mod error;
 mod expansion;
 mod explain;
 mod max_score;
 mod merge_policy;
 mod names;
 mod near_terms;
+mod settings;
 mod spelling_index;
 mod statistics;
+mod tokens;
 mod view;
 mod wildcard;
 
@@ -33,18 +38,19 @@ use tantivy::{
 };
 use weir_text::Language;
 
-use super::tokens::{self, TOKENIZER};
-use crate::{IndexError, Result};
-
-pub(crate) use compile::{LexicalQuery, QueryContext};
-pub(crate) use names::NamedDocument;
-pub(crate) use view::LexicalView;
+pub use compile::{LexicalQuery, QueryContext, SpellingCorrection};
+pub use error::{LexicalError, Result};
+pub use explain::TermContribution;
+pub use names::NamedDocument;
+pub use settings::LexicalSettings;
+pub use view::LexicalView;
 
 use by_segment::BySegment;
 use chunk_ids::ChunkIds;
 use directory::GuardedDirectory;
 use merge_policy::SizeTieredPolicy;
 use spelling_index::SpellingIndex;
+use tokens::TOKENIZER;
 
 /// Tantivy's minimum.
 const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
@@ -52,7 +58,7 @@ const WRITER_MEMORY_MIN_BYTES: usize = 15_000_000;
 const ENTRIES_PER_THREAD: usize = 2_500;
 const THREADS_MAX: usize = 4;
 /// The writer, and the source of views.
-pub(crate) struct Lexical {
+pub struct Lexical {
     index: Index,
     directory: GuardedDirectory,
     reader: IndexReader,
@@ -69,12 +75,12 @@ pub(crate) struct Lexical {
 }
 
 /// A running merge.
-pub(crate) struct Merge(FutureResult<Option<SegmentMeta>>);
+pub struct Merge(FutureResult<Option<SegmentMeta>>);
 
 impl Merge {
     /// Waits for its end.
-    pub(crate) fn wait(self) -> Result<()> {
-        self.0.wait().map_err(IndexError::lexical("merge segments"))?;
+    pub fn wait(self) -> Result<()> {
+        self.0.wait().map_err(LexicalError::during("merge segments"))?;
         Ok(())
     }
 }
@@ -92,41 +98,41 @@ struct Fields {
 
 /// The payload of a commit. The names in JSON are those of format 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Commit {
+pub struct Commit {
     /// The last operation included.
     #[serde(rename = "reached")]
-    pub(crate) applied_seq: u64,
+    pub applied_seq: u64,
     /// Chunk ids of entries are below this.
     #[serde(rename = "slots")]
-    pub(crate) chunk_count: u32,
+    pub chunk_count: u32,
 }
 
 impl Lexical {
     /// Creates an empty index in an existing, empty folder.
-    pub(crate) fn create(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
+    pub fn create(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
         let settings = IndexSettings { docstore_compression: Compressor::None, ..IndexSettings::default() };
         let create = || {
             let directory = GuardedDirectory::open(folder)?;
             Ok((Index::create(directory.clone(), schema().0, settings)?, directory))
         };
-        let (index, directory) = create().map_err(IndexError::lexical("be created"))?;
+        let (index, directory) = create().map_err(LexicalError::during("be created"))?;
         let mut lexical = Lexical::over(index, directory, language, writer_memory_bytes)?;
         lexical.commit(Commit { applied_seq: 0, chunk_count: 0 })?;
         Ok(lexical)
     }
 
     /// Opens the index in a folder and verifies the checksums of its files.
-    pub(crate) fn open(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
+    pub fn open(folder: &Path, language: Language, writer_memory_bytes: usize) -> Result<Lexical> {
         let open = || {
             let directory = GuardedDirectory::open(folder)?;
             Ok((Index::open(directory.clone())?, directory))
         };
-        let (index, directory) = open().map_err(IndexError::lexical("be opened"))?;
+        let (index, directory) = open().map_err(LexicalError::during("be opened"))?;
         if index.schema() != schema().0 {
-            return Err(IndexError::damaged(folder, "the lexical index has another schema"));
+            return Err(LexicalError::damaged(folder, "the lexical index has another schema"));
         }
-        if !index.validate_checksum().map_err(IndexError::lexical("be verified"))?.is_empty() {
-            return Err(IndexError::damaged(folder, "a file of the lexical index fails its checksum"));
+        if !index.validate_checksum().map_err(LexicalError::during("be verified"))?.is_empty() {
+            return Err(LexicalError::damaged(folder, "a file of the lexical index fails its checksum"));
         }
         Lexical::over(index, directory, language, writer_memory_bytes)
     }
@@ -143,7 +149,7 @@ impl Lexical {
             .reload_policy(ReloadPolicy::Manual)
             .doc_store_cache_num_blocks(0)
             .try_into()
-            .map_err(IndexError::lexical("be read"))?;
+            .map_err(LexicalError::during("be read"))?;
         let writer_memory_bytes = writer_memory_bytes.max(WRITER_MEMORY_MIN_BYTES);
         Ok(Lexical {
             index,
@@ -160,19 +166,19 @@ impl Lexical {
     }
 
     /// The payload of the last commit; `None` if it is missing or invalid.
-    pub(crate) fn last_commit(&self) -> Result<Option<Commit>> {
-        let metas = self.index.load_metas().map_err(IndexError::lexical("be read"))?;
+    pub fn last_commit(&self) -> Result<Option<Commit>> {
+        let metas = self.index.load_metas().map_err(LexicalError::during("be read"))?;
         Ok(metas.payload.and_then(|payload| serde_json::from_str(&payload).ok()))
     }
 
     /// Whether the files of its last commit exist, with their lengths.
-    pub(crate) fn has_its_files(&self) -> bool {
+    pub fn has_its_files(&self) -> bool {
         self.directory.exists(Path::new("meta.json")).unwrap_or(false) && self.directory.has_its_files()
     }
 
     /// Announces the number of entries until the next commit. Large batches are analysed by several threads, each of which writes
     /// segments of its own; for small batches that would be too many segments.
-    pub(crate) fn expect(&mut self, entries: usize) -> Result<()> {
+    pub fn expect(&mut self, entries: usize) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (entries / ENTRIES_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
         if threads != self.threads {
@@ -183,13 +189,7 @@ impl Lexical {
     }
 
     /// Adds the entry of a chunk; visible after the commit. `names` are those by which the document is found: of its first chunk.
-    pub(crate) fn add(
-        &mut self,
-        chunk_id: u32,
-        title: Option<&str>,
-        text: &str,
-        names: &[&str],
-    ) -> Result<()> {
+    pub fn add(&mut self, chunk_id: u32, title: Option<&str>, text: &str, names: &[&str]) -> Result<()> {
         let fields = self.fields;
         let mut entry = TantivyDocument::new();
         entry.add_u64(fields.chunk_id, chunk_id.into());
@@ -201,12 +201,12 @@ impl Lexical {
         for name in names.iter().filter_map(|name| names::normalised(name)) {
             entry.add_text(fields.name, name);
         }
-        self.writer()?.add_document(entry).map_err(IndexError::lexical("add a text"))?;
+        self.writer()?.add_document(entry).map_err(LexicalError::during("add a text"))?;
         Ok(())
     }
 
     /// Deletes the entries of these chunks.
-    pub(crate) fn delete(&mut self, chunk_ids: &[u32]) -> Result<()> {
+    pub fn delete(&mut self, chunk_ids: &[u32]) -> Result<()> {
         let field = self.fields.chunk_id;
         let writer = self.writer()?;
         for &chunk_id in chunk_ids {
@@ -216,35 +216,35 @@ impl Lexical {
     }
 
     /// Deletes the entries of all chunk ids from `first` on, including uncommitted ones.
-    pub(crate) fn delete_from(&mut self, first: u32) -> Result<()> {
+    pub fn delete_from(&mut self, first: u32) -> Result<()> {
         let from = Bound::Included(Term::from_field_u64(self.fields.chunk_id, first.into()));
         let surplus = RangeQuery::new(from, Bound::Unbounded);
-        self.writer()?.delete_query(Box::new(surplus)).map_err(IndexError::lexical("delete entries"))?;
+        self.writer()?.delete_query(Box::new(surplus)).map_err(LexicalError::during("delete entries"))?;
         Ok(())
     }
 
     /// Makes everything since the last commit durable.
-    pub(crate) fn commit(&mut self, commit: Commit) -> Result<()> {
+    pub fn commit(&mut self, commit: Commit) -> Result<()> {
         let payload = serde_json::to_string(&commit).unwrap_or_default();
         let commit = |writer: &mut IndexWriter| {
             let mut prepared = writer.prepare_commit()?;
             prepared.set_payload(&payload);
             prepared.commit()
         };
-        commit(self.writer()?).map_err(IndexError::lexical("commit"))?;
+        commit(self.writer()?).map_err(LexicalError::during("commit"))?;
         Ok(())
     }
 
     /// Discards everything since the last commit.
-    pub(crate) fn roll_back(&mut self) {
+    pub fn roll_back(&mut self) {
         // The next writer starts from the last commit. Errors of the old one do not matter: its threads may have ended by the
         // same cause as the commit.
         drop(self.finish_merges());
     }
 
     /// Starts merging small segments if it is worth it; entries may be written meanwhile.
-    pub(crate) fn merge_small(&mut self) -> Result<Option<Merge>> {
-        let segments = self.index.searchable_segment_metas().map_err(IndexError::lexical("be read"))?;
+    pub fn merge_small(&mut self) -> Result<Option<Merge>> {
+        let segments = self.index.searchable_segment_metas().map_err(LexicalError::during("be read"))?;
         match merge_policy::worth_merging(&segments) {
             Some(small) => Ok(Some(Merge(self.writer()?.merge(&small)))),
             None => Ok(None),
@@ -252,16 +252,16 @@ impl Lexical {
     }
 
     /// Waits for running merges.
-    pub(crate) fn finish_merges(&mut self) -> Result<()> {
+    pub fn finish_merges(&mut self) -> Result<()> {
         match self.writer.take() {
-            Some(writer) => writer.wait_merging_threads().map_err(IndexError::lexical("merge segments")),
+            Some(writer) => writer.wait_merging_threads().map_err(LexicalError::during("merge segments")),
             None => Ok(()),
         }
     }
 
     /// The committed state, for searching.
-    pub(crate) fn view(&mut self) -> Result<LexicalView> {
-        self.reload().map_err(IndexError::lexical("be read"))
+    pub fn view(&mut self) -> Result<LexicalView> {
+        self.reload().map_err(LexicalError::during("be read"))
     }
 
     fn reload(&mut self) -> tantivy::Result<LexicalView> {
@@ -281,10 +281,11 @@ impl Lexical {
     }
 
     fn writer(&mut self) -> Result<&mut IndexWriter> {
-        if self.writer.is_none() {
-            self.writer = Some(self.new_writer().map_err(IndexError::lexical("be opened for writing"))?);
-        }
-        self.writer.as_mut().ok_or(IndexError::Closed)
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.new_writer().map_err(LexicalError::during("be opened for writing"))?,
+        };
+        Ok(self.writer.insert(writer))
     }
 
     fn new_writer(&self) -> tantivy::Result<IndexWriter> {

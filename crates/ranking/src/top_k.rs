@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::ranking::ScoredChunk;
+use crate::ScoredChunk;
 
 /// The best chunks so far; the threshold is exact at any time.
-pub(crate) struct TopK {
+pub struct TopK {
     heap: BinaryHeap<WorstFirst>,
     capacity: usize,
 }
@@ -14,25 +14,29 @@ pub(crate) struct TopK {
 struct WorstFirst(ScoredChunk);
 
 impl TopK {
-    pub(crate) fn new(capacity: usize) -> TopK {
+    /// An empty one that keeps at most `capacity` chunks.
+    pub fn new(capacity: usize) -> TopK {
         TopK { heap: BinaryHeap::new(), capacity }
     }
 
     /// An empty one of the same capacity.
-    pub(crate) fn empty(&self) -> TopK {
+    pub fn empty(&self) -> TopK {
         TopK::new(self.capacity)
     }
 
     /// Only higher scores can still enter. Just below the worst score kept, so that of equal scores the lower chunk id wins, in
     /// whichever order segments are searched.
-    pub(crate) fn threshold(&self) -> f32 {
+    #[inline]
+    pub fn threshold(&self) -> f32 {
         match self.heap.peek() {
             Some(worst) if self.heap.len() >= self.capacity => worst.0.score.next_down(),
             _ => f32::MIN,
         }
     }
 
-    pub(crate) fn push(&mut self, scored: ScoredChunk) {
+    /// Keeps the chunk if it is among the best.
+    #[inline]
+    pub fn push(&mut self, scored: ScoredChunk) {
         if self.heap.len() < self.capacity {
             self.heap.push(WorstFirst(scored));
         } else if let Some(mut worst) = self.heap.peek_mut()
@@ -42,7 +46,8 @@ impl TopK {
         }
     }
 
-    pub(crate) fn into_sorted(self) -> Vec<ScoredChunk> {
+    /// The chunks in the order of rankings.
+    pub fn into_sorted(self) -> Vec<ScoredChunk> {
         self.heap.into_sorted_vec().into_iter().map(|worst| worst.0).collect()
     }
 }
