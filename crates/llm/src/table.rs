@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 use weir_config::{LlmConfig, LlmUpstream, RouteCache, RouteRetrieval, Strategy};
 use weir_filter::Filter;
@@ -78,6 +78,8 @@ pub(crate) struct Table {
 /// An upstream in service.
 pub(crate) struct Upstream {
     pub(crate) id: Arc<str>,
+    /// The same as a header.
+    pub(crate) name: HeaderValue,
     pub(crate) config: LlmUpstream,
     pub(crate) client: UpstreamClient,
     /// The request headers that are passed on.
@@ -232,7 +234,7 @@ impl Table {
                 Some(prefix) => prefixes.push((prefix.to_owned(), built)),
                 None => {
                     for target in &built.targets {
-                        metrics.model_series(&route.model, &target.upstream.id);
+                        drop(metrics.model_series(&route.model, &target.upstream.id));
                     }
                     exact.insert(route.model.clone(), built);
                 }
@@ -329,8 +331,10 @@ impl Upstream {
         };
         let client =
             UpstreamClient::new(settings, metrics.clone()).map_err(|error| failed(error.to_string()))?;
+        let name = HeaderValue::from_str(&config.id).map_err(|error| failed(error.to_string()))?;
         Ok(Upstream {
             id: config.id.as_str().into(),
+            name,
             client,
             headers: provider::passed_headers(config),
             in_flight: AtomicUsize::new(0),

@@ -4,6 +4,7 @@ mod guards;
 mod llm;
 
 use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -17,6 +18,7 @@ use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::Timings;
 
 pub use guards::{OpenConnection, Queued};
+pub use llm::ModelSeries;
 
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,19 +132,47 @@ struct BuildLabels {
     isa: LabelValue,
 }
 
-/// The value of a label, cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct LabelValue(Arc<str>);
+/// The value of a label, cheap to clone. Values of the same text are equal.
+#[derive(Debug, Clone)]
+enum LabelValue {
+    /// A text of the code, which needs no memory when a series is looked up.
+    Static(&'static str),
+    /// Any other text.
+    Shared(Arc<str>),
+}
+
+impl LabelValue {
+    fn as_str(&self) -> &str {
+        match self {
+            LabelValue::Static(text) => text,
+            LabelValue::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for LabelValue {
+    fn eq(&self, other: &LabelValue) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for LabelValue {}
+
+impl Hash for LabelValue {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.as_str().hash(hasher);
+    }
+}
 
 impl From<&str> for LabelValue {
     fn from(text: &str) -> LabelValue {
-        LabelValue(text.into())
+        LabelValue::Shared(text.into())
     }
 }
 
 impl EncodeLabelValue for LabelValue {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
-        encoder.write_str(&self.0)
+        encoder.write_str(self.as_str())
     }
 }
 
@@ -348,10 +378,10 @@ impl Metrics {
     }
 
     /// Counts an answered request.
-    pub fn request(&self, route: &str, method: &str, status: u16, seconds: f64) {
-        let labels = RequestLabels { route: route.into(), method: method.into(), status };
-        self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&RouteLabel { route: route.into() }).observe(seconds);
+    pub fn request(&self, route: &'static str, method: &'static str, status: u16, seconds: f64) {
+        let (route, method) = (LabelValue::Static(route), LabelValue::Static(method));
+        self.requests.get_or_create(&RequestLabels { route: route.clone(), method, status }).inc();
+        self.durations.get_or_create(&RouteLabel { route }).observe(seconds);
     }
 
     /// Records the stages of a search.
@@ -369,7 +399,7 @@ impl Metrics {
             ("rerank", timings.rerank),
         ];
         for (stage, ms) in stages {
-            self.stages.get_or_create(&StageLabel { stage: stage.into() }).observe(ms / 1e3);
+            self.stages.get_or_create(&StageLabel { stage: LabelValue::Static(stage) }).observe(ms / 1e3);
         }
     }
 
@@ -407,13 +437,14 @@ impl Metrics {
     /// Counts lookups in the embedding cache.
     pub fn embed_cache(&self, hits: usize, misses: usize) {
         for (result, count) in [("hit", hits), ("miss", misses)] {
-            self.embed_cache.get_or_create(&ResultLabel { result: result.into() }).inc_by(count as u64);
+            let labels = ResultLabel { result: LabelValue::Static(result) };
+            self.embed_cache.get_or_create(&labels).inc_by(count as u64);
         }
     }
 
     /// Counts texts in the queue of a lane until the returned guard is dropped.
     pub fn queued(&self, lane: &'static str, texts: usize) -> Queued {
-        let labels = LaneLabel { lane: lane.into() };
+        let labels = LaneLabel { lane: LabelValue::Static(lane) };
         let depth = self.queue_depth.get_or_create_owned(&labels);
         let wait = self.queue_wait.get_or_create_owned(&labels);
         let texts = to_i64(texts as u64);

@@ -75,7 +75,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.queued("bulk", 3).finish();
     metrics.batch(2, 7);
     metrics.upstream_failed("m", "500");
-    metrics.finished(&RequestRecord {
+    metrics.model_series("m", "u").count(&RequestRecord {
         model: Some("m".into()),
         upstream: Some("u".into()),
         first_token: Some(std::time::Duration::from_millis(3)),

@@ -1,5 +1,10 @@
 //! Metrics of the LLM gateway: requests of models, guardrails, kept replies.
 
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+
 use super::{
     FindingLabels, LabelValue, Metrics, ModelLabel, ModelTokenLabels, ModelUpstreamLabel,
     ModelUpstreamLabels, ResultLabel,
@@ -28,51 +33,63 @@ impl Metrics {
         self.reply_cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Shows the series of a model and an upstream before the first request.
-    pub fn model_series(&self, model: &str, upstream: &str) {
+    /// The series of a model and an upstream, which exist from then on. Models without a route of their own are any text of a client.
+    pub fn model_series(&self, model: &str, upstream: &str) -> ModelSeries {
         let (model, upstream) = (LabelValue::from(model), LabelValue::from(upstream));
-        for result in ["ok", "failed"] {
-            let labels = ModelUpstreamLabels {
+        let requests = |result| {
+            self.model_requests.get_or_create_owned(&ModelUpstreamLabels {
                 model: model.clone(),
                 upstream: upstream.clone(),
-                result: result.into(),
-            };
-            drop(self.model_requests.get_or_create(&labels));
+                result: LabelValue::Static(result),
+            })
+        };
+        let tokens = |kind| {
+            self.model_tokens.get_or_create_owned(&ModelTokenLabels {
+                model: model.clone(),
+                upstream: upstream.clone(),
+                r#type: LabelValue::Static(kind),
+            })
+        };
+        let labels = ModelUpstreamLabel { model: model.clone(), upstream: upstream.clone() };
+        ModelSeries {
+            ok: requests("ok"),
+            failed: requests("failed"),
+            prompt: tokens("prompt"),
+            cached: tokens("cached"),
+            completion: tokens("completion"),
+            cost: self.model_cost.get_or_create_owned(&labels),
+            first_token: self.first_token.get_or_create_owned(&ModelLabel { model: model.clone() }),
         }
-        for kind in ["prompt", "cached", "completion"] {
-            let labels =
-                ModelTokenLabels { model: model.clone(), upstream: upstream.clone(), r#type: kind.into() };
-            drop(self.model_tokens.get_or_create(&labels));
-        }
-        drop(self.model_cost.get_or_create(&ModelUpstreamLabel { model: model.clone(), upstream }));
-        drop(self.first_token.get_or_create(&ModelLabel { model }));
     }
 
-    /// Counts a finished request that an upstream took part in. Other models are any text of a client.
-    pub fn finished(&self, record: &RequestRecord) {
-        if record.saved_nanos > 0 {
-            self.reply_cache_savings.inc_by(record.saved_nanos as f64 / 1e9);
-        }
-        let (Some(model), Some(upstream)) = (&record.model, &record.upstream) else { return };
-        let (model, upstream) = (LabelValue(model.clone()), LabelValue(upstream.clone()));
-        let result = if record.status >= 400 || record.error.is_some() { "failed" } else { "ok" };
-        let labels =
-            ModelUpstreamLabels { model: model.clone(), upstream: upstream.clone(), result: result.into() };
-        self.model_requests.get_or_create(&labels).inc();
-        let tokens = [
-            ("prompt", record.prompt_tokens),
-            ("cached", record.cached_tokens),
-            ("completion", record.completion_tokens),
-        ];
-        for (kind, count) in tokens {
-            let labels =
-                ModelTokenLabels { model: model.clone(), upstream: upstream.clone(), r#type: kind.into() };
-            self.model_tokens.get_or_create(&labels).inc_by(count);
-        }
-        let labels = ModelUpstreamLabel { model: model.clone(), upstream };
-        self.model_cost.get_or_create(&labels).inc_by(record.cost_nanos as f64 / 1e9);
+    /// Counts the cost that a kept reply saved.
+    pub fn reply_cache_saved(&self, nanos: u64) {
+        self.reply_cache_savings.inc_by(nanos as f64 / 1e9);
+    }
+}
+
+/// The series of a model and an upstream, looked up once for many requests.
+pub struct ModelSeries {
+    ok: Counter,
+    failed: Counter,
+    prompt: Counter,
+    cached: Counter,
+    completion: Counter,
+    cost: Counter<f64, AtomicU64>,
+    first_token: Histogram,
+}
+
+impl ModelSeries {
+    /// Counts a finished request of the model that the upstream took part in.
+    pub fn count(&self, record: &RequestRecord) {
+        let is_failed = record.status >= 400 || record.error.is_some();
+        if is_failed { &self.failed } else { &self.ok }.inc();
+        self.prompt.inc_by(record.prompt_tokens);
+        self.cached.inc_by(record.cached_tokens);
+        self.completion.inc_by(record.completion_tokens);
+        self.cost.inc_by(record.cost_nanos as f64 / 1e9);
         if let Some(first) = record.first_token {
-            self.first_token.get_or_create(&ModelLabel { model }).observe(first.as_secs_f64());
+            self.first_token.observe(first.as_secs_f64());
         }
     }
 }

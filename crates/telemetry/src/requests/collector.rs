@@ -1,5 +1,6 @@
 //! The thread between requests and the database: it makes batches of records and puts those on disk that the sink can't take.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -13,7 +14,7 @@ use super::row::{Batch, Row};
 use super::sink::{self, Handed, Progress, Sink};
 use super::spans::SpanExporter;
 use super::spill::{Spill, SpillError};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ModelSeries};
 
 /// How often records are collected. Requests do not wake the thread: that would cost a system call each.
 const TICK: Duration = Duration::from_millis(100);
@@ -139,7 +140,12 @@ pub(super) struct Collector {
     /// The number of this process in batches.
     pub(super) writer: i64,
     pub(super) metrics: Metrics,
+    /// The series of models and upstreams that were counted before.
+    pub(super) series: HashMap<(Arc<str>, Arc<str>), ModelSeries>,
 }
+
+/// Most entries of [`Collector::series`]; names of models can be any text of a client.
+const SERIES_MAX: usize = 4_096;
 
 impl Collector {
     /// Collects until all senders are dropped or the channel is closed and empty.
@@ -164,6 +170,19 @@ impl Collector {
         }
     }
 
+    /// Counts a finished request in the metrics of its model.
+    fn count(&mut self, record: &RequestRecord) {
+        if record.saved_nanos > 0 {
+            self.metrics.reply_cache_saved(record.saved_nanos);
+        }
+        let (Some(model), Some(upstream)) = (&record.model, &record.upstream) else { return };
+        if self.series.len() >= SERIES_MAX {
+            self.series.clear();
+        }
+        let series = self.series.entry((model.clone(), upstream.clone()));
+        series.or_insert_with(|| self.metrics.model_series(model, upstream)).count(record);
+    }
+
     /// Empties the channel.
     fn collect(&mut self, number: &mut i64) {
         if let Some(store) = &mut self.store {
@@ -175,7 +194,7 @@ impl Collector {
             while rows.len() < BATCH_ROWS_MAX
                 && let Ok(record) = self.records.try_recv()
             {
-                self.metrics.finished(&record);
+                self.count(&record);
                 if self.slow.is_some_and(|limit| record.duration >= limit) {
                     slow += 1;
                     if slow <= SLOW_LOGGED_MAX {
@@ -185,13 +204,12 @@ impl Collector {
                 if let Some(spans) = &mut self.spans {
                     spans.add(&record);
                 }
-                rows.push(Row::new(&record));
-            }
-            if rows.is_empty() {
-                break;
+                if self.store.is_some() {
+                    rows.push(Row::new(&record));
+                }
             }
             let is_full = rows.len() == BATCH_ROWS_MAX;
-            if let Some(store) = &mut self.store {
+            if let Some(store) = self.store.as_mut().filter(|_| !rows.is_empty()) {
                 *number += 1;
                 store.put(Batch { writer: self.writer, number: *number, rows });
             }
