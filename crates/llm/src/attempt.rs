@@ -1,6 +1,5 @@
 //! One attempt: a request is sent to a target, and the beginning of its reply is waited for.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -41,7 +40,8 @@ impl Failed {
 
 /// What an upstream replied.
 pub(crate) struct Attempted {
-    pub(crate) upstream: Arc<str>,
+    /// The name of the upstream.
+    pub(crate) upstream: HeaderValue,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: AttemptedBody,
@@ -95,13 +95,13 @@ pub(crate) async fn attempt(
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
-    let context = ReplyContext {
+    let context = || ReplyContext {
         id: format!("chatcmpl-{:032x}", rand::random::<u128>()),
         created: unix_now() as u64,
         model: request.model.clone(),
         include_usage: request.includes_usage(),
     };
-    let id = upstream.id.clone();
+    let id = upstream.name.clone();
     let (head, body) = reply.into_parts();
     let body = DecodedBody::new(&head.headers, body);
     if request.is_stream && is_events {
@@ -126,9 +126,9 @@ pub(crate) async fn attempt(
     let body = whole(target, body).await?;
     let converted = match conversion {
         Conversion::Same => Ok((body.clone(), TokenUsage::find(&body))),
-        Conversion::FromAnthropic => anthropic::reply(&body, &context).map(counted),
-        Conversion::FromGemini => gemini::reply(&body, &context).map(counted),
-        Conversion::ToMessages => messages::reply(&body, &context).map(counted),
+        Conversion::FromAnthropic => anthropic::reply(&body, &context()).map(counted),
+        Conversion::FromGemini => gemini::reply(&body, &context()).map(counted),
+        Conversion::ToMessages => messages::reply(&body, &context()).map(counted),
     };
     let (body, usage) = converted.map_err(|error| unreadable(target, &error))?;
     Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
@@ -173,7 +173,7 @@ async fn refusal(
                 Conversion::FromGemini => error(Dialect::Gemini, status.as_u16(), &body).into(),
                 Conversion::ToMessages => messages::error(status.as_u16(), &body).into(),
             };
-            let upstream = upstream.id.clone();
+            let upstream = upstream.name.clone();
             Ok(Attempted { upstream, status, headers, body: AttemptedBody::Whole(body, None) })
         }
         _ => Err(Failed::upstream(upstream.client.status_error(reply).await)),
@@ -182,10 +182,11 @@ async fn refusal(
 
 /// The headers of a reply that are passed on.
 fn passed_on(headers: &HeaderMap, conversion: Conversion) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(4);
-    for name in REPLY_HEADERS {
+    // the server adds more
+    let mut passed = HeaderMap::with_capacity(16);
+    for name in &REPLY_HEADERS {
         if let Some(value) = headers.get(name) {
-            passed.insert(HeaderName::from_static(name), value.clone());
+            passed.insert(name.clone(), value.clone());
         }
     }
     if conversion != Conversion::Same && !passed.contains_key(CONTENT_TYPE) {

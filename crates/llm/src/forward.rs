@@ -146,44 +146,58 @@ impl Llm {
             Some(_) => Some(augment::question(&request.object()?)?),
             None => None,
         };
+        // the futures of steps that most requests do not have are not part of this one, which is moved
         if let Some(guard) = output.guard.clone() {
-            request = self.check(&guard, request, &mut output).await?;
+            request = Box::pin(self.check(&guard, request, &mut output)).await?;
         }
         let mut reply = None;
         if let (Some(options), Some(question)) = (retrieval, question) {
-            let question = self.condensed(call, &request, &options, question).await?;
-            let is_flagged = |text: &str| {
-                let mut findings = Vec::new();
-                self.documents.scan(text, &mut findings);
-                !findings.is_empty()
-            };
-            let retrieval = self.retrieval.as_ref();
-            let (guard, report) = (output.guard.clone(), &mut output.reporter.report);
-            let placeholders = Arc::make_mut(&mut output.placeholders);
-            let mut redact = |text: &str| match &guard {
-                Some(guard) => guard.redact_source(text, placeholders, report),
-                None => text.to_owned(),
-            };
-            let caller = &call.caller;
-            let checks = SourceChecks { is_flagged: &is_flagged, redact: &mut redact };
-            let augmented = augment(retrieval, call.api, &request, options, question, caller, checks).await?;
-            match augmented {
-                Augmented::Request(with_sources, sources) => {
-                    request = *with_sources;
-                    output.sources = Some(sources);
-                }
-                Augmented::Nothing(sources) => {
-                    output.sources = Some(sources);
-                    reply = Some(nothing_found(&request));
-                }
-            }
+            (request, reply) =
+                Box::pin(self.with_sources(call, request, options, question, &mut output)).await?;
         }
         if reply.is_none()
             && let Some(settings) = cache
         {
-            reply = self.find_kept(call, &request, settings, targets, &mut output).await?;
+            reply = Box::pin(self.find_kept(call, &request, settings, targets, &mut output)).await?;
         }
         Ok(Prepared { request, output, reply })
+    }
+
+    /// Adds the sources of the answer to a request. A reply: that nothing was found.
+    async fn with_sources(
+        &self,
+        call: &LlmCall,
+        request: Request,
+        options: ChatRetrieval,
+        question: String,
+        output: &mut Output,
+    ) -> Result<(Request, Option<Kept>), LlmError> {
+        let question = self.condensed(call, &request, &options, question).await?;
+        let is_flagged = |text: &str| {
+            let mut findings = Vec::new();
+            self.documents.scan(text, &mut findings);
+            !findings.is_empty()
+        };
+        let retrieval = self.retrieval.as_ref();
+        let (guard, report) = (output.guard.clone(), &mut output.reporter.report);
+        let placeholders = Arc::make_mut(&mut output.placeholders);
+        let mut redact = |text: &str| match &guard {
+            Some(guard) => guard.redact_source(text, placeholders, report),
+            None => text.to_owned(),
+        };
+        let caller = &call.caller;
+        let checks = SourceChecks { is_flagged: &is_flagged, redact: &mut redact };
+        match augment(retrieval, call.api, &request, options, question, caller, checks).await? {
+            Augmented::Request(with_sources, sources) => {
+                output.sources = Some(sources);
+                Ok((*with_sources, None))
+            }
+            Augmented::Nothing(sources) => {
+                output.sources = Some(sources);
+                let reply = nothing_found(&request);
+                Ok((request, Some(reply)))
+            }
+        }
     }
 
     /// Applies the guardrails to a request.
@@ -348,9 +362,7 @@ async fn replied(
     mut output: Output,
 ) -> Result<LlmReply, LlmError> {
     let Attempted { upstream, status, mut headers, body } = attempted;
-    if let Ok(name) = HeaderValue::from_str(&upstream) {
-        headers.insert(X_WEIR_UPSTREAM, name);
-    }
+    headers.insert(X_WEIR_UPSTREAM, upstream);
     if output.keeping.is_some() {
         headers.insert(X_WEIR_CACHE, HeaderValue::from_static("miss"));
     }

@@ -87,20 +87,28 @@ pub(crate) struct Seen {
 impl Seen {
     /// Looks at whole events of an API.
     pub(crate) fn look(&mut self, events: &[u8], api: Api) {
-        let has = |parts: &[&[u8]]| parts.iter().any(|part| memmem::find(events, part).is_some());
-        self.events += memmem::find_iter(events, b"data:").count() as u64;
+        let mut start = 0;
+        while start < events.len() {
+            let rest = &events[start..];
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let line = &rest[..end];
+            start += end;
+            if line.starts_with(b"data:") {
+                self.events += 1;
+                self.is_complete |= api.is_last(line);
+            }
+            self.is_error |= api.is_error(line);
+        }
         if let Some(usage) = TokenUsage::find(events) {
             self.usage = Some(self.usage.unwrap_or_default().merged(usage));
         }
-        self.is_complete |= has(api.last_event());
-        self.is_error |= has(api.error_event());
     }
 }
 
 /// The events without the usage that the caller did not ask for: chunks that have nothing else, and `"usage":null` of the others.
 pub(crate) fn without_usage(events: Bytes) -> Bytes {
     const NULL: &[u8] = b",\"usage\":null";
-    if memmem::find(&events, b"\"usage\"").is_none() {
+    if !TokenUsage::is_named(&events) {
         return events;
     }
     let mut kept = Vec::with_capacity(events.len());

@@ -1,8 +1,11 @@
 //! How each provider is called: path, headers, body.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_config::{LlmUpstream, Provider};
 
@@ -47,27 +50,33 @@ impl Api {
         }
     }
 
-    /// A part of the event that completes a stream of this API.
-    pub(crate) fn last_event(self) -> &'static [&'static [u8]] {
+    /// Whether a line of data is of the event that completes a stream of this API.
+    pub(crate) fn is_last(self, line: &[u8]) -> bool {
+        let data = line.strip_prefix(b"data:").unwrap_or_default().trim_ascii_start();
+        let has = |parts: &[&[u8]]| parts.iter().any(|part| memmem::find(data, part).is_some());
         match self {
-            Api::ChatCompletions | Api::Completions => &[b"data: [DONE]", b"data:[DONE]"],
-            Api::Responses => &[
+            Api::ChatCompletions | Api::Completions => data.starts_with(b"[DONE]"),
+            Api::Responses => has(&[
                 b"\"type\":\"response.completed\"",
                 b"\"type\":\"response.incomplete\"",
                 b"\"type\":\"response.failed\"",
                 b"\"type\": \"response.completed\"",
-            ],
-            Api::Messages => &[b"\"type\":\"message_stop\"", b"\"type\": \"message_stop\""],
+            ]),
+            Api::Messages => has(&[b"\"type\":\"message_stop\"", b"\"type\": \"message_stop\""]),
         }
     }
 
-    /// The start of an event by which a provider ends a stream early.
-    pub(crate) fn error_event(self) -> &'static [&'static [u8]] {
+    /// Whether a line begins an event by which a provider ends a stream early.
+    pub(crate) fn is_error(self, line: &[u8]) -> bool {
         match self {
             Api::ChatCompletions | Api::Completions => {
-                &[b"data: {\"error\":", b"data: {\"error\" :", b"data:{\"error\":"]
+                let data = line.strip_prefix(b"data:").unwrap_or_default().trim_ascii_start();
+                let value = data.strip_prefix(b"{\"error\"").unwrap_or_default();
+                value.trim_ascii_start().starts_with(b":")
             }
-            Api::Responses | Api::Messages => &[b"event: error\n", b"event:error\n", b"event: error\r\n"],
+            Api::Responses | Api::Messages => {
+                line.strip_prefix(b"event:").is_some_and(|name| name.trim_ascii() == b"error")
+            }
         }
     }
 
@@ -110,7 +119,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 
 /// A request as it is sent to a target.
 pub(crate) struct Rendered {
-    pub(crate) path: String,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) conversion: Conversion,
@@ -131,7 +140,6 @@ pub(crate) fn render(
     let upstream = &target.upstream.config;
     let conversion = api.conversion(upstream)?;
     let model = target.model.as_str();
-    let segment = utf8_percent_encode(model, SEGMENT);
     let adds_usage = request.is_stream && upstream.stream_usage && api.asks_for_usage();
     let body = match conversion {
         Conversion::Same => request.rendered(model, adds_usage),
@@ -144,13 +152,15 @@ pub(crate) fn render(
         Conversion::FromAnthropic => Api::Messages,
         Conversion::Same | Conversion::FromGemini => api,
     };
+    let segment = utf8_percent_encode(model, SEGMENT);
     let path = match (upstream.provider, request.is_stream) {
         (Provider::Azure, _) => {
             format!("/openai/deployments/{segment}{}?api-version={}", sent.path(), upstream.api_version)
+                .into()
         }
-        (Provider::Gemini, true) => format!("/v1beta/models/{segment}:streamGenerateContent?alt=sse"),
-        (Provider::Gemini, false) => format!("/v1beta/models/{segment}:generateContent"),
-        _ => sent.path().to_owned(),
+        (Provider::Gemini, true) => format!("/v1beta/models/{segment}:streamGenerateContent?alt=sse").into(),
+        (Provider::Gemini, false) => format!("/v1beta/models/{segment}:generateContent").into(),
+        _ => Cow::Borrowed(sent.path()),
     };
     let strips_usage = conversion == Conversion::Same && adds_usage && !request.includes_usage();
     Ok(Rendered { path, headers: rendered_headers(target, request, headers), body, conversion, strips_usage })
@@ -201,5 +211,11 @@ pub(crate) fn passed_headers(upstream: &LlmUpstream) -> Vec<HeaderName> {
 }
 
 /// The reply headers that are passed on to the caller.
-pub(crate) const REPLY_HEADERS: [&str; 6] =
-    ["content-type", "openai-processing-ms", "openai-model", "openai-version", "request-id", "retry-after"];
+pub(crate) static REPLY_HEADERS: [HeaderName; 6] = [
+    CONTENT_TYPE,
+    HeaderName::from_static("openai-processing-ms"),
+    HeaderName::from_static("openai-model"),
+    HeaderName::from_static("openai-version"),
+    HeaderName::from_static("request-id"),
+    RETRY_AFTER,
+];

@@ -47,7 +47,7 @@ impl StreamSource {
         body: DecodedBody,
         api: Api,
         conversion: Conversion,
-        context: ReplyContext,
+        context: impl FnOnce() -> ReplyContext,
         strips_usage: bool,
         in_flight: InFlight,
     ) -> StreamSource {
@@ -56,10 +56,10 @@ impl StreamSource {
             |translator| Events::Translated { parser: parser(), translator: Box::new(translator) };
         let events = match conversion {
             Conversion::Same => Events::Same { frames: Frames::default(), strips_usage },
-            Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context)),
-            Conversion::FromGemini => translated(StreamTranslator::gemini(context)),
+            Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context())),
+            Conversion::FromGemini => translated(StreamTranslator::gemini(context())),
             Conversion::ToMessages => {
-                Events::Messages { parser: parser(), translator: Box::new(MessagesStream::new(context)) }
+                Events::Messages { parser: parser(), translator: Box::new(MessagesStream::new(context())) }
             }
         };
         StreamSource {

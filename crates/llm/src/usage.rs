@@ -1,5 +1,7 @@
 //! The tokens that a provider counted, found in replies without reading the rest of them.
 
+use std::sync::LazyLock;
+
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::Deserializer;
@@ -46,11 +48,22 @@ struct CompletionDetails {
     reasoning_tokens: Option<u64>,
 }
 
+const KEY: &[u8] = b"\"usage\"";
+/// Made once: every event of a stream is searched.
+static KEY_FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
+
 impl TokenUsage {
+    /// Whether a reply or events may have a count.
+    pub(crate) fn is_named(json: &[u8]) -> bool {
+        KEY_FINDER.find(json).is_some()
+    }
+
     /// The counts of the last `"usage": {…}` of a reply or an event. Inside of a JSON text the quotes would be escaped, so that a caller's or a
     /// model's words are never taken for it.
     pub(crate) fn find(json: &[u8]) -> Option<TokenUsage> {
-        const KEY: &[u8] = b"\"usage\"";
+        if !TokenUsage::is_named(json) {
+            return None; // a search from the end is slower
+        }
         let mut end = json.len();
         while let Some(at) = memmem::rfind(&json[..end], KEY) {
             let rest = json[at + KEY.len()..].trim_ascii_start();

@@ -1,10 +1,12 @@
 //! The client of one upstream: permits, attempts, retries.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -68,7 +70,7 @@ pub struct UpstreamRequest {
     /// The method.
     pub method: Method,
     /// What follows the upstream's address.
-    pub path: String,
+    pub path: Cow<'static, str>,
     /// The headers, except `Authorization` and `User-Agent`.
     pub headers: HeaderMap,
     /// The body.
@@ -82,7 +84,7 @@ impl UpstreamRequest {
     pub fn get(path: &str, limits: TimeLimits) -> UpstreamRequest {
         UpstreamRequest {
             method: Method::GET,
-            path: path.to_owned(),
+            path: path.to_owned().into(),
             headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
             body: Full::default().map_err(|never| match never {}).boxed_unsync(),
             limits,
@@ -94,7 +96,7 @@ impl UpstreamRequest {
         let json = HeaderValue::from_static("application/json");
         UpstreamRequest {
             method: Method::POST,
-            path: path.to_owned(),
+            path: path.to_owned().into(),
             headers: HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]),
             body: Full::new(body.into()).map_err(|never| match never {}).boxed_unsync(),
             limits,
@@ -106,7 +108,9 @@ impl UpstreamRequest {
 pub struct UpstreamClient {
     endpoint: Arc<Endpoint>,
     /// The address, with the port where a proxy has to be told it.
-    url: String,
+    address: Uri,
+    /// `Host` where HTTP/2, which has none, is not spoken: with plain `http`.
+    host: Option<HeaderValue>,
     /// The header with the key.
     credentials: Option<(HeaderName, HeaderValue)>,
     http: Client<Connector, RequestBody>,
@@ -135,13 +139,18 @@ impl UpstreamClient {
         let uri: Uri = url.parse()?;
         let endpoint = Endpoint::new(id, &url, api_key.clone(), metrics);
         let proxy = proxy_for(&uri, proxies);
-        let url = match (uri.authority(), &proxy) {
+        let address = match (uri.authority(), &proxy) {
             // A tunnel without a port would lead to port 443.
             (Some(host), Some(_)) if host.port().is_none() && uri.scheme_str() == Some("http") => {
-                format!("http://{host}:80{}", uri.path().trim_end_matches('/'))
+                format!("http://{host}:80{}", uri.path()).parse()?
             }
-            _ => url,
+            _ => uri,
         };
+        let host = address.authority().filter(|_| address.scheme_str() == Some("http"));
+        let host = host.map(|host| match host.port_u16() {
+            Some(port) if port != 80 => HeaderValue::try_from(format!("{}:{port}", host.host())),
+            Some(_) | None => HeaderValue::from_str(host.host()),
+        });
         let connector = connector(tls, proxy, settings.connect_timeout);
         let http = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -159,7 +168,8 @@ impl UpstreamClient {
         };
         Ok(UpstreamClient {
             endpoint: Arc::new(endpoint),
-            url,
+            address,
+            host: host.transpose()?,
             credentials: api_key.map(credentials).transpose()?,
             http,
             permits: Arc::new(Semaphore::new(concurrent_requests_max)),
@@ -248,10 +258,22 @@ impl UpstreamClient {
     /// Joins the request with the address, the key and the name of this program.
     fn render(&self, request: UpstreamRequest) -> Result<Request<RequestBody>, http::Error> {
         let UpstreamRequest { method, path, headers, body, .. } = request;
-        let mut rendered = Request::builder().method(method).uri(format!("{}{path}", self.url)).body(body)?;
+        let mut address = self.address.clone().into_parts();
+        let before = self.address.path().trim_end_matches('/');
+        let path = match path {
+            Cow::Borrowed(path) if before.is_empty() => Bytes::from_static(path.as_bytes()),
+            Cow::Borrowed(_) | Cow::Owned(_) => Bytes::from(format!("{before}{path}")),
+        };
+        address.path_and_query = Some(PathAndQuery::from_maybe_shared(path)?);
+        let mut rendered = Request::new(body);
+        *rendered.method_mut() = method;
+        *rendered.uri_mut() = Uri::from_parts(address)?;
         *rendered.headers_mut() = headers;
         let user_agent = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION")));
         rendered.headers_mut().insert(USER_AGENT, user_agent);
+        if let Some(host) = &self.host {
+            rendered.headers_mut().insert(HOST, host.clone());
+        }
         if let Some((name, value)) = &self.credentials {
             rendered.headers_mut().insert(name, value.clone());
         }
