@@ -90,7 +90,7 @@ impl Keys {
     /// The caller with this key, if it is in force at `now`. The time does not depend on how much of a wrong key is right: keys are compared
     /// by their hashes.
     pub fn caller(&self, text: &str, now: Timestamp) -> Option<Arc<Caller>> {
-        let hash = KeyText::parse(text)?.hash();
+        let hash = KeyText::hash_of(text)?;
         let active = self.0.active.load();
         let entry = active.by_hash.get(&hash)?;
         entry.until.is_none_or(|until| now < until).then(|| entry.caller.clone())

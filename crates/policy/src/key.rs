@@ -35,17 +35,17 @@ impl KeyText {
         let mut text = KEY_START.to_owned();
         text.extend(random.iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])));
         let checksum = checksum(&text);
-        text.push_str(&checksum);
+        text.extend(checksum.map(char::from));
         KeyText(text)
     }
 
-    /// The key, if it has the form and the checksum of one.
-    pub fn parse(text: &str) -> Option<KeyText> {
+    /// The hash of a text, if it has the form and the checksum of a key.
+    pub fn hash_of(text: &str) -> Option<KeyHash> {
         let is_key = text.len() == LENGTH
             && text.starts_with(KEY_START)
             && text[KEY_START.len()..].bytes().all(|byte| byte.is_ascii_alphanumeric())
-            && text.ends_with(&checksum(&text[..LENGTH - CHECKSUM_LENGTH]));
-        is_key.then(|| KeyText(text.to_owned()))
+            && text.as_bytes().ends_with(&checksum(&text[..LENGTH - CHECKSUM_LENGTH]));
+        is_key.then(|| KeyHash(*blake3::hash(text.as_bytes()).as_bytes()))
     }
 
     /// The text, for the one reply that shows it.
@@ -71,14 +71,13 @@ impl fmt::Debug for KeyText {
 }
 
 /// Six characters of a CRC-32.
-fn checksum(text: &str) -> String {
+fn checksum(text: &str) -> [u8; CHECKSUM_LENGTH] {
     let mut rest = crc32fast::hash(text.as_bytes()) as usize;
-    let digits = (0..CHECKSUM_LENGTH).map(|_| {
+    std::array::from_fn(|_| {
         let digit = ALPHABET[rest % ALPHABET.len()];
         rest /= ALPHABET.len();
-        char::from(digit)
-    });
-    digits.collect()
+        digit
+    })
 }
 
 #[cfg(test)]
@@ -93,16 +92,16 @@ mod tests {
     fn a_key_is_recognised_and_every_other_text_is_not() {
         let text = key(1).reveal().to_owned();
         assert_eq!(text.len(), LENGTH);
-        assert_eq!(KeyText::parse(&text), Some(key(1)));
+        assert_eq!(KeyText::hash_of(&text), Some(key(1).hash()));
         for index in 0..text.len() {
             let mut wrong = text.clone().into_bytes();
             wrong[index] = if wrong[index] == b'a' { b'b' } else { b'a' };
-            assert_eq!(KeyText::parse(&String::from_utf8(wrong).unwrap()), None, "character {index}");
-            assert_eq!(KeyText::parse(&text[..index]), None);
+            assert_eq!(KeyText::hash_of(&String::from_utf8(wrong).unwrap()), None, "character {index}");
+            assert_eq!(KeyText::hash_of(&text[..index]), None);
         }
         let umlaut = text.replacen(char::is_alphanumeric, "ü", 1);
         for wrong in ["", "weir_", &format!("{text}0"), &umlaut, &"ü".repeat(LENGTH)] {
-            assert_eq!(KeyText::parse(wrong), None, "{wrong}");
+            assert_eq!(KeyText::hash_of(wrong), None, "{wrong}");
         }
     }
 
