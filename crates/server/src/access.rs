@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use weir_access::AccessError;
 use weir_api::{AuditReply, ErrorCode, Invalid, KeyReply, KeyRequest, List, NewKeyReply};
 
-use super::body::{Body, Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
+use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::context::Segments;
 use super::error::ApiError;
 use crate::Result;
 

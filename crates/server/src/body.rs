@@ -1,18 +1,17 @@
-//! Reading requests: bodies up to a limit, callers, path segments.
+//! Reading requests: bodies up to a limit, callers, query parameters.
 
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use axum::body::{Body as AxumBody, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream::BoxStream;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::future::Either;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::io::{ReaderStream, StreamReader};
@@ -20,13 +19,10 @@ use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
 use super::Gateway;
-use super::admission::Admitted;
+use super::context;
 use super::error::ApiError;
-use super::layers::Deadline;
-use super::routes::Route;
 use crate::Result;
 use weir_inference::Caching;
-use weir_retrieval::SearchPermit;
 use weir_telemetry::requests::RequestEntry;
 
 /// The setting of the limit of most bodies.
@@ -37,32 +33,45 @@ pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
 /// # Errors
 /// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke.
 pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes> {
-    let (limit, setting) = request
-        .extensions()
-        .get::<&'static Route>()
-        .map_or((gateway.config.limits.body_bytes_max, BODY_SETTING), |route| gateway.body_limit(route));
-    check_media_type(request.headers())?;
-    let encoding = encoding_of(request.headers())?;
-    let too_large = || {
-        let message = format!("the body has more bytes than the limit `{setting}`, which is {limit}");
-        ApiError::new(ErrorCode::PayloadTooLarge, message)
+    Ok(read_with_headers(gateway, request).await?.1)
+}
+
+/// The same, with the headers of the request.
+///
+/// # Errors
+/// As of [`read`].
+pub(super) async fn read_with_headers(gateway: &Gateway, request: Request) -> Result<(HeaderMap, Bytes)> {
+    let route = context::of(request.extensions()).map(|context| context.route);
+    let (limit, setting) =
+        route.map_or((gateway.config.limits.body_bytes_max, BODY_SETTING), |route| gateway.body_limit(route));
+    let (Parts { headers, .. }, body) = request.into_parts();
+    check_media_type(&headers)?;
+    let encoding = encoding_of(&headers)?;
+    let check = |bytes: u64| match bytes > limit as u64 {
+        true => {
+            let message = format!("the body has more bytes than the limit `{setting}`, which is {limit}");
+            Err(ApiError::new(ErrorCode::PayloadTooLarge, message))
+        }
+        false => Ok(()),
     };
-    let announced = body_length(request.headers());
-    if announced.is_some_and(|bytes| bytes > limit as u64) {
-        return Err(too_large());
-    }
-    let mut body = Vec::with_capacity(announced.map_or(0, |bytes| bytes as usize));
-    let mut parts = decoded(request.into_body(), encoding);
+    let announced = body_length(&headers);
+    check(announced.unwrap_or_default())?;
+    let mut parts = decoded(body, encoding);
+    let mut whole = Vec::new();
     while let Some(part) = parts.next().await {
         let part = part.map_err(|error| {
             ApiError::new(ErrorCode::InvalidParameter, format!("the body broke off: {error}"))
         })?;
-        if body.len() + part.len() > limit {
-            return Err(too_large());
+        check((whole.len() + part.len()) as u64)?;
+        if announced == Some(part.len() as u64) {
+            return Ok((headers, part)); // all of it, without a copy
         }
-        body.extend_from_slice(&part);
+        if whole.is_empty() {
+            whole.reserve(announced.map_or(0, |bytes| bytes as usize));
+        }
+        whole.extend_from_slice(&part);
     }
-    Ok(body.into())
+    Ok((headers, whole.into()))
 }
 
 /// The length of the body, if it is announced and the body is not compressed.
@@ -78,11 +87,6 @@ pub(super) fn caching(headers: &HeaderMap) -> Caching {
     let said = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_off = |directive: &str| matches!(directive.trim(), "no-cache" | "no-store");
     if said.to_ascii_lowercase().split(',').any(is_off) { Caching::Off } else { Caching::On }
-}
-
-/// The deadline of a request, if it has one.
-pub(super) fn until(request: &Request) -> Option<Instant> {
-    request.extensions().get::<Deadline>().map(|deadline| deadline.0)
 }
 
 /// A body without a media type is read as JSON, and so is the media type that `curl -d` sends by default.
@@ -127,29 +131,25 @@ fn encoding_of(headers: &HeaderMap) -> Result<Encoding> {
 }
 
 /// The parts of a body, decompressed as they come.
-fn decoded(body: AxumBody, encoding: Encoding) -> BoxStream<'static, io::Result<Bytes>> {
+fn decoded(body: AxumBody, encoding: Encoding) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
     let parts = body.into_data_stream().map_err(io::Error::other);
     match encoding {
-        Encoding::None => parts.boxed(),
-        Encoding::Gzip => ReaderStream::new(GzipDecoder::new(StreamReader::new(parts))).boxed(),
-        Encoding::Zstd => ReaderStream::new(ZstdDecoder::new(StreamReader::new(parts))).boxed(),
+        Encoding::None => Either::Left(parts),
+        Encoding::Gzip => {
+            Either::Right(ReaderStream::new(GzipDecoder::new(StreamReader::new(parts))).boxed())
+        }
+        Encoding::Zstd => {
+            Either::Right(ReaderStream::new(ZstdDecoder::new(StreamReader::new(parts))).boxed())
+        }
     }
 }
 
-/// Takes what was reserved for a request when it was admitted.
-pub(super) fn take_admitted(extensions: &Extensions) -> Admitted {
-    let admitted = extensions.get::<Arc<Mutex<Admitted>>>();
-    admitted.map_or(Admitted::Light, |admitted| {
-        std::mem::take(&mut *admitted.lock().unwrap_or_else(PoisonError::into_inner))
-    })
-}
-
-/// The caller of a request, which [the middleware](super::layers::middleware) has set, and the gateway that is called.
+/// The caller of a request, which [the middleware](super::layers) has found, and the gateway that is called.
 pub(super) struct Call {
     pub(super) gateway: Gateway,
     pub(super) caller: Arc<Caller>,
     /// Its row in the request log.
-    entry: Option<RequestEntry>,
+    pub(super) entry: Option<RequestEntry>,
 }
 
 impl Call {
@@ -176,23 +176,9 @@ impl FromRequestParts<Gateway> for Call {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Call> {
-        let caller = parts.extensions.get::<Arc<Caller>>().cloned();
-        let entry = parts.extensions.get::<RequestEntry>().cloned();
-        Ok(Call { gateway: gateway.clone(), caller: caller.ok_or_else(ApiError::internal_error)?, entry })
-    }
-}
-
-/// The permit of an admitted search.
-pub(super) struct PermitOf(pub SearchPermit);
-
-impl<S: Send + Sync> FromRequestParts<S> for PermitOf {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<PermitOf> {
-        match take_admitted(&parts.extensions) {
-            Admitted::Search(permit) => Ok(PermitOf(permit)),
-            Admitted::Light | Admitted::Embedding(_) | Admitted::Ingest(_) => Err(ApiError::internal_error()),
-        }
+        let context = context::of(&parts.extensions).ok_or_else(ApiError::internal_error)?;
+        let caller = context.caller.clone().ok_or_else(ApiError::internal_error)?;
+        Ok(Call { gateway: gateway.clone(), caller, entry: context.entry.clone() })
     }
 }
 
@@ -204,22 +190,6 @@ impl<T: DeserializeOwned> FromRequest<Gateway> for Body<T> {
 
     async fn from_request(request: Request, gateway: &Gateway) -> Result<Body<T>> {
         Ok(Body(weir_api::parse(&read(gateway, request).await?)?))
-    }
-}
-
-/// The parts of the path behind the route's placeholders, percent-decoded.
-pub(super) struct Segments<const N: usize>(pub [String; N]);
-
-impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Segments<N> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Segments<N>> {
-        let bad =
-            || ApiError::new(ErrorCode::InvalidUtf8, "the path is not valid UTF-8 after percent-decoding");
-        let params =
-            axum::extract::RawPathParams::from_request_parts(parts, state).await.map_err(|_| bad())?;
-        let all: Vec<String> = params.iter().map(|(_, value)| value.to_owned()).collect();
-        <[String; N]>::try_from(all).map(Segments).map_err(|_| bad())
     }
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use weir_api::{ErrorCode, Invalid};
 use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply};
-use weir_telemetry::requests::RequestEntry;
 
 use super::Gateway;
 use super::body::{self, Call};
@@ -35,12 +35,12 @@ pub(super) async fn messages(call: Call, request: Request) -> Result<Response> {
     forward(Api::Messages, call, request).await
 }
 
-async fn forward(api: Api, call: Call, mut request: Request) -> Result<Response> {
-    let entry = request.extensions_mut().remove::<RequestEntry>().ok_or_else(ApiError::internal_error)?;
-    let headers = request.headers().clone();
-    let body = read_in_time(&call.gateway, request).await?;
+async fn forward(api: Api, call: Call, request: Request) -> Result<Response> {
+    let entry = call.entry.clone().ok_or_else(ApiError::internal_error)?;
     let usage = call.caller.key.and_then(|key| call.keys.usage(key));
-    let sent = LlmCall { api, headers, body, caller: call.caller.clone(), usage, entry };
+    let caller = call.caller.clone();
+    let (headers, body) = read_in_time(&call.gateway, request).await?;
+    let sent = LlmCall { api, headers, body, caller, usage, entry };
     let LlmReply { status, headers, body } = call.llm.forward(sent).await.map_err(refused)?;
     let body = match body {
         LlmBody::Whole(body) => Body::from(body),
@@ -53,9 +53,9 @@ async fn forward(api: Api, call: Call, mut request: Request) -> Result<Response>
 }
 
 /// Reads the body. The time limit of other requests applies to it alone.
-async fn read_in_time(gateway: &Gateway, request: Request) -> Result<Bytes> {
+async fn read_in_time(gateway: &Gateway, request: Request) -> Result<(HeaderMap, Bytes)> {
     let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
-    let read = tokio::time::timeout(limit, body::read(gateway, request)).await;
+    let read = tokio::time::timeout(limit, body::read_with_headers(gateway, request)).await;
     read.unwrap_or_else(|_| {
         let message = format!("the body was not complete within {} ms", limit.as_millis());
         Err(ApiError::new(ErrorCode::DeadlineExceeded, message))

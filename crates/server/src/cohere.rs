@@ -1,6 +1,6 @@
 //! `POST /v1/embed` and `/v2/embed`, as clients of Cohere know them.
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::Request;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +12,7 @@ use weir_inference::Rows;
 use weir_retrieval::{maybe_spawn_blocking, models};
 
 use super::body::{self, Call};
+use super::context;
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
 };
@@ -19,15 +20,15 @@ use super::{dtype, vectors};
 use crate::Result;
 
 /// Embeds texts.
-pub(super) async fn embed(call: Call, path: MatchedPath, request: Request) -> Result<Response> {
-    let (caching, until) = (body::caching(request.headers()), body::until(&request));
+pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
+    let is_first_version = context::path(&request).starts_with("/v1/");
+    let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let (bytes, place) = read_body(&call, request).await?;
     let request: CohereEmbedRequest = weir_api::parse(&bytes)?;
     drop(bytes);
     request.check(&call.config.request_limits())?;
     let model = models::embedder(&call.models, &call.caller, &request.model)?.clone();
     check_dimensions(&model, request.output_dimension).await?;
-    let is_first_version = path.as_str().starts_with("/v1/");
     let job = EmbedJob {
         role: request.role(),
         truncate: request.truncate.unwrap_or_default(),

@@ -6,7 +6,8 @@ use axum::response::{IntoResponse, Response};
 use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List};
 
 use super::access;
-use super::body::{self, Call, Json, Reply, Segments};
+use super::body::{self, Call, Json, Reply};
+use super::context::Segments;
 use crate::Result;
 
 /// All collections, by name.

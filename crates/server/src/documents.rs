@@ -4,7 +4,8 @@ use axum::extract::RawQuery;
 use weir_api::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, List};
 use weir_retrieval::{DOCUMENTS_PAGE, DocumentsQuery};
 
-use super::body::{Body, Call, Json, PermitOf, Reply, Segments, page_limit, query_pairs, unknown_parameter};
+use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::context::{PermitOf, Segments};
 
 /// A document may have the last segment of a route as its id.
 const DELETE: &str = "delete";

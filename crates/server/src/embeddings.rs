@@ -11,6 +11,7 @@ use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid, TextRole, Texts, Tr
 use super::Gateway;
 use super::admission::Admitted;
 use super::body::{self, Call};
+use super::context;
 use super::encoding::{Encoding, Wanted};
 use super::vectors::{self, Described};
 use crate::Result;
@@ -30,7 +31,7 @@ const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API.
 pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
-    let (caching, until) = (body::caching(request.headers()), body::until(&request));
+    let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let headers = request.headers().clone();
     let (bytes, place) = read_body(&call, request).await?;
     let mut request: EmbeddingsRequest = weir_api::parse(&bytes)?;
@@ -69,7 +70,7 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
 
 /// Reads the body of a request for embeddings; the memory that was reserved for it when it was admitted.
 pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Reservation)> {
-    let place = match body::take_admitted(request.extensions()) {
+    let place = match context::take_admitted(request.extensions()) {
         Admitted::Embedding(place) => place,
         Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) => Reservation::default(),
     };

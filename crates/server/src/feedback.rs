@@ -7,7 +7,8 @@ use weir_api::{
 };
 use weir_retrieval::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
 
-use super::body::{Body, Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
+use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::context::Segments;
 
 /// Stores feedback.
 pub(super) async fn post(call: Call, Body(request): Body<FeedbackRequest>) -> Reply<FeedbackReply> {

@@ -7,15 +7,16 @@ use tokio::time::Instant;
 use weir_api::{IngestRequest, JobReply};
 
 use super::body::{self, Call, Json};
+use super::context;
 use crate::Result;
 
 /// Stores documents: a 202 means that they are on disk and become searchable soon.
 pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
     let wait = body::flag(query.as_deref(), "wait")?;
     // a tenth of the deadline is left for the reply
-    let deadline = body::until(&request).map(Instant::from_std);
+    let deadline = context::deadline(&request).map(Instant::from_std);
     let wait_until = deadline.map(|end| end - (end - Instant::now()) / 10);
-    let admitted = body::take_admitted(request.extensions());
+    let admitted = context::take_admitted(request.extensions());
     let bytes = body::read(&call, request).await?;
     let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
     let outcome = call.retrieval.accept(&call.caller, &request).await?;

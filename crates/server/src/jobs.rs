@@ -4,7 +4,8 @@ use axum::extract::RawQuery;
 use weir_api::{JobReply, List};
 use weir_retrieval::JOBS_PAGE;
 
-use super::body::{Call, Json, Reply, Segments, page_limit, query_pairs, unknown_parameter};
+use super::body::{Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::context::Segments;
 
 /// One job.
 pub(super) async fn get(call: Call, Segments([id]): Segments<1>) -> Reply<JobReply> {

@@ -1,54 +1,52 @@
 //! What happens to every request around its handler.
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
-use axum::extract::{MatchedPath, Request, State};
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::{FutureExt, Stream, StreamExt};
+use futures_util::StreamExt;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use tracing::Instrument;
 use weir_access::Running;
 use weir_api::ErrorCode;
+use weir_policy::Caller;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
 
 use super::Gateway;
 use super::access::now;
 use super::admission::admit;
 use super::body;
+use super::context::RequestContext;
 use super::cors;
 use super::dialect::Dialect;
 use super::error::{ApiError, ErrorStyle};
 use super::listener::RequestActivity;
 use super::rate_limits;
-use super::routes::{Access, Route};
+use super::router::{PathRoutes, Router};
+use super::routes::{Access, Route, unmatched};
 use crate::Result;
-
-/// The name of a request in reply, error body and log.
-#[derive(Debug, Clone)]
-pub(super) struct RequestId(pub Arc<str>);
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Longer ids of callers are replaced.
 const REQUEST_ID_BYTES_MAX: usize = 512;
 
-/// Everything around a handler, from the outside in: the request's id and the log's span; metrics; the rendering of errors; the check of
-/// `Host` and `Origin`; the caller and its scope; admission; the deadline; panics; the body of a refused request. One function, because
-/// each middleware of a router costs as much as all of these.
-pub(super) async fn middleware(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+/// Answers a request: the middleware around the handler of its route. From the outside in: the request's id and the log's span; metrics; the
+/// rendering of errors; the check of `Host` and `Origin`; the caller and its scope; admission; the deadline; panics; the body of a refused request.
+pub(super) async fn answer(router: &Router, request: Request) -> Response {
     let id = id_of(request.headers());
     let span = tracing::info_span!("request", id = %id);
-    let mut response = record(&gateway, request, next, &id).instrument(span).await;
+    let mut recorded = pin!(record(router, request, &id));
+    // as `Instrument` does, without moving the future
+    let mut response = poll_fn(|context| span.in_scope(|| recorded.as_mut().poll(context))).await;
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -56,18 +54,28 @@ pub(super) async fn middleware(State(gateway): State<Gateway>, request: Request,
 }
 
 /// Counts and logs the request, by the route's pattern and never by its path, and renders its error.
-async fn record(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
+async fn record(router: &Router, request: Request, id: &Arc<str>) -> Response {
     let started = Instant::now();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let pattern = path.as_ref().map_or("none", |path| Route::pattern_of(path.as_str()));
+    let gateway = router.gateway();
+    let found = router.find(request.uri().path());
+    let routes = found.as_ref().map_or(&[][..], |found| found.routes);
+    let route = routes.iter().find(|route| route.takes_method(request.method())).copied();
+    let pattern = routes.first().map_or("none", |route| route.path);
+    let dialect = route.or(routes.first().copied()).map_or(Dialect::Native, |route| route.dialect);
     let method = method_label(request.method());
-    let route = Route::find(pattern, request.method());
-    let dialect = route.map_or_else(|| Route::dialect_of(pattern), |route| route.dialect);
     let style = ErrorStyle::new(dialect, request.headers());
     let logged = route.filter(|route| route.access != Access::Public);
-    let entry = logged.map(|route| begin_entry(gateway, &mut request, id, method, route));
-    let answered = AssertUnwindSafe(answer(gateway, request, next, id, route)).catch_unwind().await;
-    let mut response = answered.unwrap_or_else(|_| ApiError::internal_error().into_response());
+    let entry = logged.map(|route| begin_entry(gateway, request.headers(), id, method, route));
+    let known = Known { gateway, route, found, id, entry: entry.as_ref() };
+    let mut response = {
+        let mut answered = pin!(known.answer(request));
+        // as `catch_unwind` of futures does, without moving the future
+        poll_fn(|context| {
+            std::panic::catch_unwind(AssertUnwindSafe(|| answered.as_mut().poll(context)))
+                .unwrap_or_else(|_| Poll::Ready(ApiError::internal_error().into_response()))
+        })
+        .await
+    };
     let error = response.extensions_mut().remove::<ApiError>();
     let code = error.as_ref().map(|error| error.code().as_str());
     if let Some(error) = error {
@@ -85,27 +93,122 @@ async fn record(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<st
     response
 }
 
-/// Serves the request. A panic in here, or in what it calls, is answered as `internal`.
-async fn answer(
-    gateway: &Gateway,
-    request: Request,
-    next: Next,
-    id: &Arc<str>,
+/// What is known of a request before its caller is.
+struct Known<'a> {
+    gateway: &'a Gateway,
     route: Option<&'static Route>,
-) -> Response {
-    let checked = check_host(&request)
-        .and_then(|()| check_host_and_origin(gateway, &request))
-        .and_then(|()| check_connection(&request, route));
-    let response = match checked.map(|()| route) {
-        Err(error) => refused(request, error).await,
-        Ok(None) => with_deadline(gateway, request, next, id).await,
-        Ok(Some(route)) => authorized(gateway, request, next, id, route).await,
-    };
-    // of a body whose length is known, every byte is there already
-    match response.body().size_hint().exact() {
-        Some(_) => response,
-        None => response.map(|body| Body::new(UnwindingBody(body))),
+    /// The routes of its path, whatever their methods.
+    found: Option<PathRoutes<'a>>,
+    id: &'a Arc<str>,
+    /// Its row in the request log, if it has one.
+    entry: Option<&'a RequestEntry>,
+}
+
+impl Known<'_> {
+    /// Serves the request. A panic in here, or in what it calls, is answered as `internal`.
+    async fn answer(self, request: Request) -> Response {
+        let checked = check_host(&request)
+            .and_then(|()| check_host_and_origin(self.gateway, &request))
+            .and_then(|()| check_connection(&request, self.route));
+        let response = match checked.map(|()| self.route) {
+            Err(error) => refused(request, error).await,
+            Ok(None) => self.unmatched(request).await,
+            Ok(Some(route)) => self.authorized(request, route).await,
+        };
+        // of a body whose length is known, every byte is there already
+        match response.body().size_hint().exact() {
+            Some(_) => response,
+            None => response.map(|body| Body::new(UnwindingBody(body))),
+        }
     }
+
+    /// The reply to a request that matches no route.
+    async fn unmatched(self, request: Request) -> Response {
+        let path = request.uri().path();
+        let response = match &self.found {
+            Some(found) => unmatched::no_method(found.routes, request.method(), path),
+            None => unmatched::no_route(self.gateway.config.server.role, path),
+        };
+        drain_body_on_error(request, |_| ready(response)).await
+    }
+
+    /// Serves a request of a route whose caller has the scope for it, when there is capacity.
+    async fn authorized(self, request: Request, route: &'static Route) -> Response {
+        let gateway = self.gateway;
+        if route.access == Access::Public {
+            return self.admitted(request, route, None).await;
+        }
+        let Some(caller) = (gateway.authenticate)(request.headers()) else {
+            let message = "the request has no valid API key";
+            return refused(request, ApiError::new(ErrorCode::InvalidApiKey, message)).await;
+        };
+        if let Some(entry) = self.entry {
+            entry.update(|record| record.key = caller.key.map(|key| key.0));
+        }
+        if let Access::Scope(scope) = route.access
+            && !caller.may(scope)
+        {
+            let message = format!("the caller lacks the scope `{}`", scope.as_str());
+            return refused(request, ApiError::new(ErrorCode::InsufficientScope, message)).await;
+        }
+        let usage = caller.key.and_then(|key| gateway.keys.usage(key));
+        let Some(usage) = usage else { return self.admitted(request, route, Some(caller)).await };
+        let mut response = match usage.admit(Instant::now()) {
+            Ok(running) => self.admitted(request, route, Some(caller)).await.map(|body| held(body, running)),
+            Err(limited) => {
+                let refused = rate_limits::refusal(&limited, 1);
+                drain_body_on_error(request, |_| ready(refused.into_response())).await
+            }
+        };
+        rate_limits::describe(response.headers_mut(), &usage.left(Instant::now()));
+        response
+    }
+
+    /// Serves a request within the limits of its key, when there is capacity, until its deadline.
+    async fn admitted(
+        self,
+        mut request: Request,
+        route: &'static Route,
+        caller: Option<Arc<Caller>>,
+    ) -> Response {
+        let gateway = self.gateway;
+        if let Err(error) = check_query(route, request.uri().query()) {
+            return error.into_response();
+        }
+        let admitted = match admit(gateway, route, request.headers()) {
+            Ok(admitted) => admitted,
+            Err(error) => return drain_body_on_error(request, |_| ready(error.into_response())).await,
+        };
+        let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
+        let deadline = route.has_deadline.then(|| Instant::now() + limit);
+        request.extensions_mut().insert(Arc::new(RequestContext {
+            route,
+            id: self.id.clone(),
+            caller,
+            entry: self.entry.cloned(),
+            deadline,
+            segments: self.found.map(|found| found.segments).unwrap_or_default(),
+            admitted: Mutex::new(admitted),
+        }));
+        let is_head = request.method() == Method::HEAD;
+        let answered = drain_body_on_error(request, |request| (route.handler)(request, gateway.clone()));
+        let response = match deadline {
+            None => answered.await,
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), answered).await.unwrap_or_else(|_| {
+                let message = format!("there was no answer within {} ms", limit.as_millis());
+                ApiError::new(ErrorCode::DeadlineExceeded, message).into_response()
+            }),
+        };
+        if is_head { without_body(response) } else { response }
+    }
+}
+
+/// The reply to `HEAD`: the headers of the reply to `GET`.
+fn without_body(mut response: Response) -> Response {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length.into());
+    }
+    response.map(|_| Body::empty())
 }
 
 /// A stream whose panics end it, and not the connection with its other streams.
@@ -137,16 +240,16 @@ impl HttpBody for UnwindingBody {
 /// The status of a request whose client left before the reply.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
-/// Begins the row of a request in the request log; the handler finds it among the request's extensions.
+/// Begins the row of a request in the request log.
 fn begin_entry(
     gateway: &Gateway,
-    request: &mut Request,
+    headers: &HeaderMap,
     id: &Arc<str>,
     method: &'static str,
     route: &'static Route,
 ) -> RequestEntry {
-    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let entry = gateway.requests.begin(RequestRecord {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    gateway.requests.begin(RequestRecord {
         at: now(),
         request_id: id.clone(),
         method,
@@ -154,47 +257,7 @@ fn begin_entry(
         status: CLIENT_CLOSED_REQUEST,
         trace: gateway.requests.trace(header("traceparent"), header("tracestate")),
         ..RequestRecord::default()
-    });
-    request.extensions_mut().insert(entry.clone());
-    entry
-}
-
-/// Serves a request of a route whose caller has the scope for it, when there is capacity.
-async fn authorized(
-    gateway: &Gateway,
-    mut request: Request,
-    next: Next,
-    id: &Arc<str>,
-    route: &'static Route,
-) -> Response {
-    let mut usage = None;
-    if route.access != Access::Public {
-        let Some(caller) = (gateway.authenticate)(request.headers()) else {
-            let message = "the request has no valid API key";
-            return refused(request, ApiError::new(ErrorCode::InvalidApiKey, message)).await;
-        };
-        if let Some(entry) = request.extensions().get::<RequestEntry>() {
-            entry.update(|record| record.key = caller.key.map(|key| key.0));
-        }
-        if let Access::Scope(scope) = route.access
-            && !caller.may(scope)
-        {
-            let message = format!("the caller lacks the scope `{}`", scope.as_str());
-            return refused(request, ApiError::new(ErrorCode::InsufficientScope, message)).await;
-        }
-        usage = caller.key.and_then(|key| gateway.keys.usage(key));
-        request.extensions_mut().insert(caller);
-    }
-    let Some(usage) = usage else { return admitted(gateway, request, next, id, route).await };
-    let mut response = match usage.admit(Instant::now()) {
-        Ok(running) => admitted(gateway, request, next, id, route).await.map(|body| held(body, running)),
-        Err(limited) => {
-            let refused = rate_limits::refusal(&limited, 1);
-            drain_body_on_error(request, |_| ready(refused.into_response())).await
-        }
-    };
-    rate_limits::describe(response.headers_mut(), &usage.left(Instant::now()));
-    response
+    })
 }
 
 /// The body, which keeps the request running until it is sent or dropped: a stream runs until its end.
@@ -203,25 +266,6 @@ fn held(body: Body, running: Running) -> Body {
         let _held = &running;
         frame
     }))
-}
-
-/// Serves a request within the limits of its key, when there is capacity.
-async fn admitted(
-    gateway: &Gateway,
-    mut request: Request,
-    next: Next,
-    id: &Arc<str>,
-    route: &'static Route,
-) -> Response {
-    if let Err(error) = check_query(route, request.uri().query()) {
-        return error.into_response();
-    }
-    match admit(gateway, route, request.headers()) {
-        Ok(admitted) => request.extensions_mut().insert(Arc::new(Mutex::new(admitted))),
-        Err(error) => return drain_body_on_error(request, |_| ready(error.into_response())).await,
-    };
-    request.extensions_mut().insert(route);
-    with_deadline(gateway, request, next, id).await
 }
 
 /// Refuses query parameters of native routes that take none; the others check their own. Routes of other APIs ignore what they do not
@@ -244,13 +288,21 @@ fn id_of(headers: &HeaderMap) -> Arc<str> {
     match sent.filter(usable) {
         Some(id) => id.into(),
         // a version 4 UUID of the thread's random generator, without a system call for each
-        None => format!("req_{}", new_uuid()).into(),
+        None => {
+            let mut id = *b"req_00000000000000000000000000000000";
+            random_uuid().simple().encode_lower(&mut id[4..]);
+            String::from_utf8_lossy(&id).into()
+        }
     }
+}
+
+fn random_uuid() -> uuid::Uuid {
+    uuid::Builder::from_random_bytes(rand::random()).into_uuid()
 }
 
 /// A random id.
 pub(super) fn new_uuid() -> String {
-    uuid::Builder::from_random_bytes(rand::random()).into_uuid().simple().to_string()
+    random_uuid().simple().to_string()
 }
 
 /// The label of a method: clients can send any text.
@@ -346,31 +398,6 @@ fn is_known(host: &str, allowed: &str) -> bool {
         || allowed.any(|name| name == "*" || name.eq_ignore_ascii_case(host))
 }
 
-/// When a request must be answered.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline(pub(super) Instant);
-
-/// For routes without a deadline: longer than the time limits of any upstream.
-const NO_DEADLINE: Duration = Duration::from_secs(48 * 3_600);
-
-/// Runs the handler until the deadline, then drops it.
-async fn with_deadline(gateway: &Gateway, mut request: Request, next: Next, id: &Arc<str>) -> Response {
-    let has_deadline = request.extensions().get::<&'static Route>().is_none_or(|route| route.has_deadline);
-    let deadline = Duration::from_millis(gateway.config.server.request_deadline_ms);
-    let limit = if has_deadline { deadline } else { NO_DEADLINE };
-    let extensions = request.extensions_mut();
-    extensions.insert(RequestId(id.clone()));
-    extensions.insert(Deadline(Instant::now() + limit));
-    let answered = drain_body_on_error(request, |request| next.run(request));
-    match tokio::time::timeout(limit, answered).await {
-        Ok(response) => response,
-        Err(_) => {
-            let message = format!("there was no answer within {} ms", limit.as_millis());
-            ApiError::new(ErrorCode::DeadlineExceeded, message).into_response()
-        }
-    }
-}
-
 /// Longest time for which the rest of a refused request's body is read.
 const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -385,11 +412,11 @@ async fn drain_body_on_error<F: Future<Output = Response>>(
         return answer(request).await;
     }
     let (head, body) = request.into_parts();
-    let body = SharedBody(Arc::new(Mutex::new(body.into_data_stream())));
-    let response = answer(Request::from_parts(head, Body::from_stream(body.clone()))).await;
+    let body = SharedBody(Arc::new(Mutex::new(body)));
+    let response = answer(Request::from_parts(head, Body::new(body.clone()))).await;
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        let rest = body.take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
+        let rest = body.into_data_stream().take_while(|part| ready(part.is_ok())).for_each(|_| ready(()));
         drop(tokio::time::timeout(REFUSED_BODY_TIMEOUT, rest).await);
     }
     response
@@ -406,13 +433,31 @@ async fn refused(request: Request, error: ApiError) -> Response {
 
 /// A body that the handler reads from, and then [`drain_body_on_error`].
 #[derive(Clone)]
-struct SharedBody(Arc<Mutex<BodyDataStream>>);
+struct SharedBody(Arc<Mutex<Body>>);
 
-impl Stream for SharedBody {
-    type Item = Result<Bytes, axum::Error>;
+impl SharedBody {
+    fn lock(&self) -> MutexGuard<'_, Body> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).poll_next_unpin(context)
+impl HttpBody for SharedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut *self.lock()).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.lock().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.lock().size_hint()
     }
 }
 

@@ -9,6 +9,7 @@ mod body;
 mod chat;
 mod cohere;
 mod collections;
+mod context;
 mod cors;
 mod dialect;
 mod documents;
@@ -28,6 +29,7 @@ mod openapi;
 mod pages;
 mod rate_limits;
 mod rerank;
+mod router;
 mod routes;
 mod search;
 mod tei;
@@ -55,7 +57,8 @@ pub use access::api_key;
 pub use dialect::Dialect;
 use error::Result;
 pub use listener::serve;
-pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUTES, Route, router};
+pub use router::Router;
+pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUTES, Route};
 pub use tls::{Tls, TlsError};
 
 /// Finds the caller of a request by its headers; `None` refuses it.

@@ -5,19 +5,19 @@ mod registry;
 mod service;
 mod stream;
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use activity::RequestActivity;
@@ -27,6 +27,7 @@ use service::HttpService;
 use stream::NotedStream;
 
 use super::Gateway;
+use super::router::Router;
 use super::tls::Tls;
 
 /// Time in which a client is told that its connection ends.
@@ -51,7 +52,7 @@ pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -
         tasks.spawn(acceptor.clone().serve(stream, connection));
     }
     drop(listener);
-    acceptor.stopping.cancel();
+    acceptor.registry.stop();
     tasks.close();
     let grace = Duration::from_millis(gateway.config.server.shutdown_grace_ms);
     tokio::select! {
@@ -65,11 +66,10 @@ pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -
 /// What connections are served with.
 struct Acceptor {
     registry: Arc<Registry>,
-    routes: Router,
+    router: Router,
     http: auto::Builder<TokioExecutor>,
     tls: Option<Tls>,
     handshake_limit: Duration,
-    stopping: CancellationToken,
 }
 
 impl Acceptor {
@@ -82,11 +82,10 @@ impl Acceptor {
         http.http2().timer(TokioTimer::new()).keep_alive_interval(ping).keep_alive_timeout(ping);
         Acceptor {
             registry: Arc::new(Registry::new(limits, TimeLimits::of(server), gateway.metrics.clone())),
-            routes: super::router(gateway.clone()),
+            router: Router::new(gateway.clone()),
             http,
             tls,
             handshake_limit: Duration::from_millis(server.tls_handshake_timeout_ms),
-            stopping: CancellationToken::new(),
         }
     }
 
@@ -147,6 +146,14 @@ impl Acceptor {
         stream: TcpStream,
         activity: &Activity,
     ) -> Result<Box<TlsStream<TcpStream>>, Option<Closed>> {
+        let told = poll_fn(|context| {
+            activity.watch(context);
+            match (activity.is_replaced(), activity.is_stopping()) {
+                (true, _) => Poll::Ready(Some(Closed::Replaced)),
+                (false, true) => Poll::Ready(None),
+                (false, false) => Poll::Pending,
+            }
+        });
         tokio::select! {
             accepted = tokio::time::timeout(self.handshake_limit, tls.acceptor().accept(stream)) => {
                 match accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -157,8 +164,7 @@ impl Acceptor {
                     }
                 }
             }
-            () = activity.replaced.cancelled() => Err(Some(Closed::Replaced)),
-            () = self.stopping.cancelled() => Err(None),
+            closed = told => Err(closed),
         }
     }
 
@@ -169,25 +175,27 @@ impl Acceptor {
         activity: &Arc<Activity>,
     ) -> Option<Closed> {
         let stream = TokioIo::new(NotedStream::new(stream, activity.clone()));
-        let service = HttpService::new(self.routes.clone(), activity.clone());
+        let service = HttpService::new(self.router.clone(), activity.clone());
         let mut http = pin!(self.http.serve_connection(stream, service));
+        let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         let mut is_stopping = false;
-        let closed = loop {
-            tokio::select! {
-                ended = http.as_mut() => {
+        let closed = poll_fn(|context| {
+            activity.watch(context);
+            if activity.is_stopping() && !is_stopping {
+                is_stopping = true;
+                http.as_mut().graceful_shutdown();
+            }
+            match http.as_mut().poll(context) {
+                Poll::Ready(ended) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a connection ended early");
                     }
-                    return None;
+                    Poll::Ready(None)
                 }
-                reason = activity.limit() => break reason,
-                () = activity.replaced.cancelled() => break Closed::Replaced,
-                () = self.stopping.cancelled(), if !is_stopping => {
-                    is_stopping = true;
-                    http.as_mut().graceful_shutdown();
-                }
+                Poll::Pending => activity.poll_closed(timer.as_mut(), context).map(Some),
             }
-        };
+        });
+        let closed = closed.await?;
         if closed == Closed::Idle || closed == Closed::Replaced {
             http.as_mut().graceful_shutdown();
             drop(tokio::time::timeout(CLOSING_TIME, http).await);

@@ -5,7 +5,8 @@ use weir_api::{Capability, EmbedderReply, ListObject, ModelObject, ModelReply, M
 
 use weir_retrieval::models;
 
-use super::body::{self, Call, Json, Reply, Segments};
+use super::body::{self, Call, Json, Reply};
+use super::context::Segments;
 use super::error::ApiError;
 use weir_inference::{LoadedModel, Reranker};
 

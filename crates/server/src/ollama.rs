@@ -13,6 +13,7 @@ use weir_inference::{Caching, LoadedModel};
 use weir_retrieval::{maybe_spawn_blocking, models};
 
 use super::body::{self, Call, Json, Reply};
+use super::context;
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
 };
@@ -74,7 +75,7 @@ struct Prepared {
 
 impl Prepared {
     fn of(request: &Request) -> Prepared {
-        Prepared { caching: body::caching(request.headers()), until: body::until(request) }
+        Prepared { caching: body::caching(request.headers()), until: context::deadline(request) }
     }
 
     fn job(

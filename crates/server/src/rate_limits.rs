@@ -1,5 +1,6 @@
 //! The limits of the caller's key: the refusal of a request, and the headers that tell what is left.
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -57,36 +58,56 @@ fn over_budget(who: &str, nanos: u64, period: &str) -> ApiError {
     ApiError::new(ErrorCode::BudgetExceeded, message)
 }
 
+/// The headers of one limit per minute.
+struct Names {
+    /// In the fields of the IETF's draft.
+    name: &'static str,
+    limit: HeaderName,
+    remaining: HeaderName,
+    reset: HeaderName,
+}
+
+static REQUESTS: Names = Names {
+    name: "requests",
+    limit: HeaderName::from_static("x-ratelimit-limit-requests"),
+    remaining: HeaderName::from_static("x-ratelimit-remaining-requests"),
+    reset: HeaderName::from_static("x-ratelimit-reset-requests"),
+};
+static TOKENS: Names = Names {
+    name: "tokens",
+    limit: HeaderName::from_static("x-ratelimit-limit-tokens"),
+    remaining: HeaderName::from_static("x-ratelimit-remaining-tokens"),
+    reset: HeaderName::from_static("x-ratelimit-reset-tokens"),
+};
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const STATE: HeaderName = HeaderName::from_static("ratelimit");
+
 /// Adds what is left of the limits per minute: for each OpenAI's three headers, and the fields of the IETF's draft.
 pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
-    let mut set = |name: &'static str, value: String| {
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
+    let (mut policies, mut states) = (String::new(), String::new());
     for Left { unit, limit, remaining, reset_after } in left {
         let names = match unit {
-            Unit::Tokens => {
-                ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"]
-            }
-            Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget => {
-                ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"]
-            }
+            Unit::Tokens => &TOKENS,
+            Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget => &REQUESTS,
         };
-        set(names[0], limit.to_string());
-        set(names[1], remaining.to_string());
-        set(names[2], duration(*reset_after));
+        headers.insert(names.limit.clone(), (*limit).into());
+        headers.insert(names.remaining.clone(), (*remaining).into());
+        if let Ok(reset) = HeaderValue::try_from(duration(*reset_after)) {
+            headers.insert(names.reset.clone(), reset);
+        }
+        let separator = if policies.is_empty() { "" } else { ", " };
+        let seconds = reset_after.as_micros().div_ceil(1_000_000);
+        // a text takes all that is written
+        _ = write!(policies, "{separator}\"{}\";q={limit};w=60", names.name);
+        _ = write!(states, "{separator}\"{}\";r={remaining};t={seconds}", names.name);
     }
-    if left.is_empty() {
-        return;
+    for (name, text) in [(POLICY, policies), (STATE, states)] {
+        if let Ok(value) = HeaderValue::try_from(text)
+            && !value.is_empty()
+        {
+            headers.insert(name, value);
+        }
     }
-    let name = |unit: &Unit| if *unit == Unit::Tokens { "tokens" } else { "requests" };
-    let policies = left.iter().map(|one| format!("\"{}\";q={};w=60", name(&one.unit), one.limit));
-    let states = left.iter().map(|one| {
-        format!("\"{}\";r={};t={}", name(&one.unit), one.remaining, one.reset_after.as_secs_f64().ceil())
-    });
-    set("ratelimit-policy", policies.collect::<Vec<_>>().join(", "));
-    set("ratelimit", states.collect::<Vec<_>>().join(", "));
 }
 
 /// A duration as OpenAI writes it: `12ms`, `1.5s`, `1m0s`.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use weir_api::{
     CohereTokens, CohereVersion, ErrorCode, Invalid, Label, Labels, ListObject, PredictInputs, PredictReply,
@@ -14,20 +14,21 @@ use weir_api::{
 use weir_inference::{RerankInput, Reranker};
 use weir_retrieval::models;
 
-use super::body::{self, Call, Json, Reply};
+use super::body::{Call, Json, Reply};
+use super::context;
 use super::dialect::Dialect;
 use super::embeddings::read_body;
 use super::error::ApiError;
 use crate::Result;
 
 /// Sorts documents by their relevance to a query.
-pub(super) async fn rerank(call: Call, path: MatchedPath, request: Request) -> Result<Response> {
-    let until = body::until(&request);
+pub(super) async fn rerank(call: Call, request: Request) -> Result<Response> {
+    let version = if context::path(&request).starts_with("/v2/") { Version::Two } else { Version::One };
+    let until = context::deadline(&request);
     let (bytes, _place) = read_body(&call, request).await?;
     let request: RerankRequest = weir_api::parse(&bytes)?;
     drop(bytes);
     let is_tei = request.texts.is_some();
-    let version = if path.as_str().starts_with("/v2/") { Version::Two } else { Version::One };
     let answered = answer(&call, request, version, until).await;
     answered.map_err(|error| if is_tei { error.in_dialect(Dialect::Tei) } else { error })
 }

@@ -3,18 +3,15 @@
 mod codes;
 mod examples;
 mod table;
-mod unmatched;
+pub(super) mod unmatched;
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::pin::Pin;
 
-use axum::Router;
+use axum::extract::Request;
 use axum::http::Method;
-use axum::middleware::from_fn_with_state;
-use axum::routing::MethodRouter;
+use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
-use tower_http::compression::CompressionLayer;
 use weir_api::ErrorCode;
 use weir_config::Role;
 use weir_policy::Scope;
@@ -59,8 +56,11 @@ pub struct Route {
     pub(super) has_deadline: bool,
     /// Error codes beside those that follow from the other columns.
     codes: &'static [ErrorCode],
-    handler: fn() -> MethodRouter<Gateway>,
+    pub(super) handler: HandlerFn,
 }
+
+/// What answers the requests of a route.
+pub(super) type HandlerFn = fn(Request, Gateway) -> Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,12 +121,7 @@ impl Content {
 /// Builds a row of the table.
 impl Route {
     /// A row without body, query parameters and error codes of its own, which answers 200 with a text.
-    const fn new(
-        method: &'static str,
-        path: &'static str,
-        access: Access,
-        handler: fn() -> MethodRouter<Gateway>,
-    ) -> Route {
+    const fn new(method: &'static str, path: &'static str, access: Access, handler: HandlerFn) -> Route {
         Route {
             method,
             path,
@@ -193,32 +188,11 @@ impl Route {
     }
 }
 
-static BY_PATH: LazyLock<HashMap<&'static str, Vec<&'static Route>>> = LazyLock::new(|| {
-    let mut routes: HashMap<_, Vec<_>> = HashMap::new();
-    ROUTES.iter().for_each(|route| routes.entry(route.path).or_default().push(route));
-    routes
-});
-
-/// The routes of a matched path.
-fn routes_of(path: &str) -> Option<&'static [&'static Route]> {
-    BY_PATH.get(Route::pattern_of(path)).map(Vec::as_slice)
-}
-
 impl Route {
-    /// A matched path without the slash at its end.
-    pub(super) fn pattern_of(path: &str) -> &str {
-        if path == "/" { path } else { path.trim_end_matches('/') }
-    }
-
-    /// The route of a matched path and a method. `HEAD` is answered like `GET`.
-    pub(super) fn find(path: &str, method: &Method) -> Option<&'static Route> {
+    /// Whether it answers requests of this method. `HEAD` is answered like `GET`.
+    pub(super) fn takes_method(&self, method: &Method) -> bool {
         let method = if method == Method::HEAD { "get" } else { method.as_str() };
-        routes_of(path)?.iter().find(|route| route.method.eq_ignore_ascii_case(method)).copied()
-    }
-
-    /// The dialect of a matched path, whatever the method.
-    pub(super) fn dialect_of(path: &str) -> Dialect {
-        routes_of(path).and_then(|routes| routes.first()).map_or(Dialect::Native, |route| route.dialect)
+        self.method.eq_ignore_ascii_case(method)
     }
 
     /// Whether it tells the state of the gateway to whoever watches over it.
@@ -241,50 +215,24 @@ const HEALTH_CHECKS: [&str; 5] = ["/livez", "/readyz", "/healthz", "/health", "/
 const WITH_COLLECTIONS: [&str; 5] =
     ["/v1/search", "/v1/ingest", "/v1/collections", "/v1/jobs", "/v1/feedback"];
 
-/// The router of every route, inside [the middleware](super::layers::middleware). A slash at the end of a path is ignored.
-pub fn router(gateway: Gateway) -> Router {
-    let role = gateway.config.server.role;
-    let served = ROUTES.iter().filter(|route| route.is_served_by(role));
-    let router = served.fold(Router::new(), |router, route| {
-        let router = router.route(route.path, (route.handler)());
-        match route.path == "/" || route.path.contains("{*") {
-            true => router,
-            false => router.route(&format!("{}/", route.path), (route.handler)()),
-        }
-    });
-    let config = gateway.config.clone();
-    let router = router
-        .fallback(unmatched::no_route)
-        .method_not_allowed_fallback(unmatched::no_method)
-        .layer(from_fn_with_state(gateway.clone(), super::layers::middleware))
-        .layer(super::cors::layer(&config))
-        .with_state(gateway);
-    match config.server.compress_replies {
-        true => router.layer(CompressionLayer::new()),
-        false => router,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn routes_follow_the_dialect_of_the_api_that_they_imitate() {
-        for path in
-            ["/v1/embeddings", "/embeddings", "/v1/models", "/v1/models/{*id}", "/models", "/models/{*id}"]
-        {
-            assert_eq!(Route::dialect_of(path), Dialect::OpenAi, "{path}");
-        }
-        for path in ["/v1/rerank", "/v2/rerank", "/rerank"] {
-            assert_eq!(Route::dialect_of(path), Dialect::Rerank, "{path}");
-        }
-        for path in ["/embed", "/info", "/health"] {
-            assert_eq!(Route::dialect_of(path), Dialect::Tei, "{path}");
-        }
-        for path in ["/v1/search", "/healthz", "/v1/modelsx", "/"] {
-            assert_eq!(Route::dialect_of(path), Dialect::Native, "{path}");
-        }
+        let check = |paths: &[&str], expected| {
+            for path in paths {
+                let route = ROUTES.iter().find(|route| route.path == *path);
+                assert_eq!(route.map(|route| route.dialect), Some(expected), "{path}");
+            }
+        };
+        let models = ["/v1/models", "/v1/models/{*id}", "/models", "/models/{*id}"];
+        check(&models, Dialect::OpenAi);
+        check(&["/v1/embeddings", "/embeddings", "/v1/chat/completions"], Dialect::OpenAi);
+        check(&["/v1/rerank", "/v2/rerank", "/rerank"], Dialect::Rerank);
+        check(&["/embed", "/info", "/health"], Dialect::Tei);
+        check(&["/v1/search", "/healthz", "/"], Dialect::Native);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 use weir_api::SearchOrBatchReply;
 use weir_retrieval::SearchContext;
 
-use super::body::{self, Call, Json, PermitOf, Reply};
-use super::layers::RequestId;
+use super::body::{self, Call, Json, Reply};
+use super::context::{self, PermitOf};
 
 /// Searches one collection, or answers several searches.
 pub(super) async fn search(
@@ -15,7 +15,7 @@ pub(super) async fn search(
     request: Request,
 ) -> Reply<SearchOrBatchReply> {
     let caching = body::caching(request.headers());
-    let request_id = request.extensions().get::<RequestId>().map(|id| id.0.to_string());
+    let request_id = context::of(request.extensions()).map(|context| context.id.to_string());
     let bytes = body::read(&call, request).await?;
     let started = Instant::now();
     let request = weir_api::parse(&bytes)?;

@@ -12,6 +12,7 @@ use weir_api::{
 
 use super::Gateway;
 use super::body::{self, Call, Json, Reply};
+use super::context;
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
 };
@@ -24,7 +25,7 @@ use weir_retrieval::{maybe_spawn_blocking, models};
 
 /// Embeds texts with the default model.
 pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
-    let (caching, until) = (body::caching(request.headers()), body::until(&request));
+    let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let encoding = Encoding::of(request.headers(), &Wanted::default())?;
     let (bytes, place) = read_body(&call, request).await?;
     let started = Instant::now();

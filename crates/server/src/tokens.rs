@@ -10,6 +10,7 @@ use weir_inference::{LoadedModel, Token};
 use weir_retrieval::maybe_spawn_blocking;
 
 use super::body::{self, Call, Json, Reply};
+use super::context;
 use super::embeddings::{EmbedJob, embed as embed_texts, prompt_of, read_body};
 use super::error::ApiError;
 use super::tei::default_model;
@@ -129,7 +130,7 @@ pub(super) async fn embed_sparse(call: Call) -> Result<Response> {
 
 /// The cosine of a sentence with each of the others.
 pub(super) async fn similarity(call: Call, request: Request) -> Reply<Vec<f32>> {
-    let (caching, until) = (body::caching(request.headers()), body::until(&request));
+    let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let (bytes, place) = read_body(&call, request).await?;
     let request: SimilarityRequest = weir_api::parse(&bytes)?;
     let parameters = request.parameters.unwrap_or_default();

@@ -1,12 +1,13 @@
 //! What a connection waits for, and since when: the time limits of connections, and which one is closed when there are too many.
 
-use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use futures_util::task::AtomicWaker;
+use tokio::time::Sleep;
 use weir_config::table::Server;
 
 /// A connection whose client has to send or to receive something is closed for another one only after this time.
@@ -71,17 +72,18 @@ impl Closed {
 pub(super) struct Activity {
     state: Mutex<State>,
     limits: TimeLimits,
-    /// Set when the connection has to make room for another one.
-    pub(super) replaced: CancellationToken,
-    /// The half-closed socket begins another time limit.
-    half_closed: Notify,
+    is_replaced: AtomicBool,
+    is_stopping: AtomicBool,
+    /// The connection's task, and whether a time limit has begun that is not waited for.
+    task: AtomicWaker,
+    has_new_limit: AtomicBool,
     /// Whether the connection is beyond the limit, and answers health checks alone.
     pub(super) is_reserved: bool,
 }
 
 struct State {
-    /// Requests that are read, computed or answered.
-    requests: HashMap<u64, Waits>,
+    /// Requests that are read, computed or answered, by their numbers: of HTTP/1 at most one.
+    requests: Vec<(u64, Waits)>,
     requests_begun: u64,
     is_http2: bool,
     /// Since the connection was opened or its last request ended.
@@ -110,7 +112,7 @@ struct Waits {
 impl Activity {
     pub(super) fn new(limits: TimeLimits, is_reserved: bool) -> Activity {
         let state = State {
-            requests: HashMap::new(),
+            requests: Vec::new(),
             requests_begun: 0,
             is_http2: false,
             idle_since: Instant::now(),
@@ -122,8 +124,10 @@ impl Activity {
         Activity {
             state: Mutex::new(state),
             limits,
-            replaced: CancellationToken::new(),
-            half_closed: Notify::new(),
+            is_replaced: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+            task: AtomicWaker::new(),
+            has_new_limit: AtomicBool::new(false),
             is_reserved,
         }
     }
@@ -143,14 +147,15 @@ impl Activity {
     /// Whether the end of what the client sends is to be hidden for now, because requests are still answered.
     pub(super) fn hides_end(&self, context: &Context<'_>) -> bool {
         let mut state = self.state();
-        if state.requests.is_empty() || state.requests.values().any(|waits| waits.ends_with_client) {
+        if state.requests.is_empty() || state.waits().any(|waits| waits.ends_with_client) {
             return false;
         }
         let since = *state.half_closed_since.get_or_insert_with(Instant::now);
         let is_hidden = since.elapsed() < self.limits.half_close;
         if is_hidden {
             state.reader = Some(context.waker().clone());
-            self.half_closed.notify_one();
+            self.has_new_limit.store(true, Ordering::Release);
+            self.task.wake();
         }
         is_hidden
     }
@@ -172,7 +177,7 @@ impl Activity {
         state.head_since = None;
         let number = state.requests_begun;
         state.requests_begun += 1;
-        state.requests.insert(number, Waits::default());
+        state.requests.push((number, Waits::default()));
         drop(state);
         let request = RequestActivity { connection: self.clone(), number };
         (request.clone(), RequestEnd(request))
@@ -186,33 +191,61 @@ impl Activity {
             None if state.requests.is_empty() => return Some(state.idle_since),
             None => {
                 let since = |waits: &Waits| waits.body_since.or(waits.reply_since);
-                let all: Option<Vec<Instant>> = state.requests.values().map(since).collect();
+                let all: Option<Vec<Instant>> = state.waits().map(since).collect();
                 all?.into_iter().max()?
             }
         };
         (now.duration_since(since) >= BUSY_WAIT_MIN).then_some(since)
     }
 
-    /// Waits until the connection has to be closed.
-    pub(super) async fn limit(&self) -> Closed {
-        let interval = self.limits.check_interval();
-        loop {
+    /// Closes the connection, which has to make room for another one.
+    pub(super) fn replace(&self) {
+        self.is_replaced.store(true, Ordering::Release);
+        self.task.wake();
+    }
+
+    /// Ends the connection after its requests, because the gateway stops.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.task.wake();
+    }
+
+    /// Whether the connection ends because the gateway stops.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether the connection has to make room for another one.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Acquire)
+    }
+
+    /// Wakes the task when one of the answers below changes.
+    pub(super) fn watch(&self, context: &Context<'_>) {
+        self.task.register(context.waker());
+    }
+
+    /// Ready when the connection has to be closed. `timer` belongs to the connection.
+    pub(super) fn poll_closed(&self, mut timer: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<Closed> {
+        if self.is_replaced() {
+            return Poll::Ready(Closed::Replaced);
+        }
+        while timer.as_mut().poll(context).is_ready() || self.has_new_limit.swap(false, Ordering::AcqRel) {
             let now = Instant::now();
+            let at_latest = now + self.limits.check_interval();
             let next = self.state().next_limit(&self.limits);
             let until = match next {
-                Some((at, Limit::Close(reason))) if at <= now => return reason,
+                Some((at, Limit::Close(reason))) if at <= now => return Poll::Ready(reason),
                 Some((at, Limit::ShowEnd)) if at <= now => {
                     self.show_end();
-                    now + interval
+                    at_latest
                 }
-                Some((at, _)) => at.min(now + interval),
-                None => now + interval,
+                Some((at, _)) => at.min(at_latest),
+                None => at_latest,
             };
-            tokio::select! {
-                () = tokio::time::sleep_until(until.into()) => {}
-                () = self.half_closed.notified() => {}
-            }
+            timer.as_mut().reset(until.into());
         }
+        Poll::Pending
     }
 
     /// Lets the reader see the end of what the client sends.
@@ -231,6 +264,10 @@ enum Limit {
 }
 
 impl State {
+    fn waits(&self) -> impl Iterator<Item = &Waits> {
+        self.requests.iter().map(|(_, waits)| waits)
+    }
+
     fn next_limit(&self, limits: &TimeLimits) -> Option<(Instant, Limit)> {
         if let Some(since) = self.write_blocked_since {
             return Some((since + limits.progress, Limit::Close(Closed::Stalled)));
@@ -247,7 +284,7 @@ impl State {
                 None => (self.idle_since + limits.idle, Limit::Close(Closed::Idle)),
             });
         }
-        let waits = self.requests.values().flat_map(|waits| [waits.body_since, waits.reply_since]);
+        let waits = self.waits().flat_map(|waits| [waits.body_since, waits.reply_since]);
         let stalled = waits.flatten().min();
         let stalled = stalled.map(|since| (since + limits.progress, Limit::Close(Closed::Stalled)));
         let half_closed = self.half_closed_since.filter(|_| self.reader.is_some());
@@ -265,7 +302,8 @@ pub(crate) struct RequestActivity {
 
 impl RequestActivity {
     fn note(&self, change: impl FnOnce(&mut Waits)) {
-        if let Some(waits) = self.connection.state().requests.get_mut(&self.number) {
+        let mut state = self.connection.state();
+        if let Some((_, waits)) = state.requests.iter_mut().find(|(number, _)| *number == self.number) {
             change(waits);
         }
     }
@@ -306,7 +344,7 @@ impl Drop for RequestEnd {
     fn drop(&mut self) {
         let connection = &self.0.connection;
         let mut state = connection.state();
-        state.requests.remove(&self.0.number);
+        state.requests.retain(|(number, _)| *number != self.0.number);
         if state.requests.is_empty() {
             state.idle_since = Instant::now();
         }

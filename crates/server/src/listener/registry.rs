@@ -117,9 +117,16 @@ impl Registry {
             candidates.filter_map(|(number, entry)| Some((entry.activity.waiting_since(now)?, *number)));
         let Some((_, number)) = waiting.min() else { return false };
         if let Some(entry) = open.remove(number) {
-            entry.activity.replaced.cancel();
+            entry.activity.replace();
         }
         true
+    }
+
+    /// Ends every connection after its requests.
+    pub(super) fn stop(&self) {
+        for entry in self.open().connections.values() {
+            entry.activity.stop();
+        }
     }
 
     /// Counts a connection that the gateway closed.
@@ -189,7 +196,7 @@ mod tests {
         // the first has answered a request after the others were opened
         drop(open[0].activity.begin_request(false));
         let fourth = registry.admit(B).unwrap();
-        let replaced: Vec<bool> = open.iter().map(|one| one.activity.replaced.is_cancelled()).collect();
+        let replaced: Vec<bool> = open.iter().map(|one| one.activity.is_replaced()).collect();
         assert_eq!(replaced, [false, true, false]);
         assert!(!fourth.activity.is_reserved);
         assert_eq!(registry.open().connections.len(), 3);
@@ -219,7 +226,7 @@ mod tests {
         drop(busy_ones);
         let idle: Vec<Connection> = (0..7).map(|_| registry.admit(A).unwrap()).collect();
         assert!(registry.admit(A).is_ok(), "its own connection makes room");
-        assert!(idle[0].activity.replaced.is_cancelled());
+        assert!(idle[0].activity.is_replaced());
     }
 
     #[test]

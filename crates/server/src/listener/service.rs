@@ -6,28 +6,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{Response, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::Service;
-use tower::Service as _;
 
 use super::activity::{Activity, RequestActivity, RequestEnd};
+use crate::router::Router;
 
 /// Largest part of a reply that is handed to HTTP/2 at once: what does not fit into the client's window waits in memory, uncounted.
 const PART_BYTES_MAX: usize = 16 * 1024;
 
 /// Calls the router for the requests of one connection.
 pub(super) struct HttpService {
-    routes: Router,
+    router: Router,
     activity: Arc<Activity>,
 }
 
 impl HttpService {
-    pub(super) fn new(routes: Router, activity: Arc<Activity>) -> HttpService {
-        HttpService { routes, activity }
+    pub(super) fn new(router: Router, activity: Arc<Activity>) -> HttpService {
+        HttpService { router, activity }
     }
 }
 
@@ -45,9 +44,9 @@ impl Service<Request<Incoming>> for HttpService {
             false => Body::new(RequestBody { inner, activity: noted }),
         });
         request.extensions_mut().insert(activity.clone());
-        let answered = self.routes.clone().call(request);
+        let router = self.router.clone();
         Box::pin(async move {
-            let response = answered.await?;
+            let response = router.answer(request).await;
             Ok(response.map(|inner| {
                 let noted = is_http2.then_some(activity);
                 ReplyBody { inner, rest: Bytes::new(), noted, is_begun: false, _end: end }

@@ -1,6 +1,6 @@
 //! The rows of the table.
 
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::handler::Handler;
 use weir_api::{
     AnyRerankReply, AuditReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings,
     DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
@@ -18,11 +18,11 @@ use super::codes::{
     EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, PAGE_CODES, PUT_COLLECTION_CODES,
     SEARCH_CODES,
 };
-use super::{Access, AdmissionClass, BodyLimit, Content, Route};
+use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::{
-    Gateway, access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs,
-    models, ollama, openapi, pages, rerank, search, tei, tokens, usage,
+    access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
+    openapi, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -37,9 +37,16 @@ const RERANK: Access = Access::Scope(Scope::Rerank);
 const CHAT: Access = Access::Scope(Scope::Chat);
 const ADMIN: Access = Access::Scope(Scope::Admin);
 
+/// A handler, as rows of the table hold it.
+macro_rules! handler {
+    ($handler:path) => {
+        |request, gateway| Handler::call($handler, request, gateway)
+    };
+}
+
 /// An embeddings route of OpenAI's API.
 const fn openai_embeddings(path: &'static str) -> Route {
-    Route::new("post", path, EMBED, || post(embeddings::openai))
+    Route::new("post", path, EMBED, handler!(embeddings::openai))
         .in_dialect(Dialect::OpenAi)
         .takes::<EmbeddingsRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
@@ -48,7 +55,7 @@ const fn openai_embeddings(path: &'static str) -> Route {
 }
 
 /// A route of text-embeddings-inference that computes with the default model.
-const fn tei_route(path: &'static str, handler: fn() -> MethodRouter<Gateway>) -> Route {
+const fn tei_route(path: &'static str, handler: HandlerFn) -> Route {
     Route::new("post", path, EMBED, handler)
         .in_dialect(Dialect::Tei)
         .reserves(AdmissionClass::Embedding)
@@ -57,7 +64,7 @@ const fn tei_route(path: &'static str, handler: fn() -> MethodRouter<Gateway>) -
 
 /// A rerank route of Cohere, Jina and text-embeddings-inference.
 const fn rerank_route(path: &'static str) -> Route {
-    Route::new("post", path, RERANK, || post(rerank::rerank))
+    Route::new("post", path, RERANK, handler!(rerank::rerank))
         .in_dialect(Dialect::Rerank)
         .takes::<RerankRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
@@ -67,7 +74,7 @@ const fn rerank_route(path: &'static str) -> Route {
 
 /// An embeddings route of Cohere's API.
 const fn cohere_embed(path: &'static str) -> Route {
-    Route::new("post", path, EMBED, || post(cohere::embed))
+    Route::new("post", path, EMBED, handler!(cohere::embed))
         .in_dialect(Dialect::Cohere)
         .takes::<CohereEmbedRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
@@ -76,7 +83,7 @@ const fn cohere_embed(path: &'static str) -> Route {
 }
 
 /// A route to language models, which is passed to an upstream.
-const fn llm(path: &'static str, dialect: Dialect, handler: fn() -> MethodRouter<Gateway>) -> Route {
+const fn llm(path: &'static str, dialect: Dialect, handler: HandlerFn) -> Route {
     Route::new("post", path, CHAT, handler)
         .in_dialect(dialect)
         .takes::<LlmRequest>(BodyLimit::Default)
@@ -87,14 +94,14 @@ const fn llm(path: &'static str, dialect: Dialect, handler: fn() -> MethodRouter
 
 /// The list of models in OpenAI's API.
 const fn openai_models(path: &'static str) -> Route {
-    Route::new("get", path, Access::Known, || get(models::list))
+    Route::new("get", path, Access::Known, handler!(models::list))
         .in_dialect(Dialect::OpenAi)
         .replies::<ModelsReply>()
 }
 
 /// One model in OpenAI's API.
 const fn openai_model(path: &'static str) -> Route {
-    Route::new("get", path, Access::Known, || get(models::get))
+    Route::new("get", path, Access::Known, handler!(models::get))
         .in_dialect(Dialect::OpenAi)
         .replies::<ModelReply>()
         .fails_with(&[ErrorCode::ModelNotFound])
@@ -104,7 +111,7 @@ const fn openai_model(path: &'static str) -> Route {
 pub const ROUTES: &[Route] = &[
     Route {
         status: 202,
-        ..Route::new("post", "/v1/ingest", INGEST, || post(ingest::ingest))
+        ..Route::new("post", "/v1/ingest", INGEST, handler!(ingest::ingest))
             .about("Store documents; they are on disk when this answers.")
             .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
@@ -112,7 +119,7 @@ pub const ROUTES: &[Route] = &[
             .replies::<JobReply>()
             .fails_with(INGEST_CODES)
     },
-    Route::new("post", "/v1/search", SEARCH, || post(search::search))
+    Route::new("post", "/v1/search", SEARCH, handler!(search::search))
         .about("Search a collection, or run several searches at once.")
         .takes::<SearchRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Search)
@@ -120,30 +127,30 @@ pub const ROUTES: &[Route] = &[
         .fails_with(SEARCH_CODES),
     Route {
         summary: "OpenAI's chat completions, from any upstream; streams with `\"stream\": true`.",
-        ..llm("/v1/chat/completions", Dialect::OpenAi, || post(chat::chat_completions))
+        ..llm("/v1/chat/completions", Dialect::OpenAi, handler!(chat::chat_completions))
     },
     Route {
         summary: "The same as `/v1/chat/completions`.",
-        ..llm("/chat/completions", Dialect::OpenAi, || post(chat::chat_completions))
+        ..llm("/chat/completions", Dialect::OpenAi, handler!(chat::chat_completions))
     },
     Route {
         summary: "OpenAI's completions, from upstreams that have them.",
-        ..llm("/v1/completions", Dialect::OpenAi, || post(chat::completions))
+        ..llm("/v1/completions", Dialect::OpenAi, handler!(chat::completions))
     },
     Route {
         summary: "OpenAI's responses, from upstreams that have them.",
-        ..llm("/v1/responses", Dialect::OpenAi, || post(chat::responses))
+        ..llm("/v1/responses", Dialect::OpenAi, handler!(chat::responses))
     },
     Route {
         summary: "Anthropic's messages, from Anthropic or an upstream with OpenAI's API.",
-        ..llm("/v1/messages", Dialect::Anthropic, || post(chat::messages))
+        ..llm("/v1/messages", Dialect::Anthropic, handler!(chat::messages))
     },
-    Route::new("post", "/v1/feedback", SEARCH, || post(feedback::post))
+    Route::new("post", "/v1/feedback", SEARCH, handler!(feedback::post))
         .about("Grade how well a document answers a query; the grade is on disk when this answers.")
         .takes::<FeedbackRequest>(BodyLimit::Default)
         .replies::<FeedbackReply>()
         .fails_with(FEEDBACK_CODES),
-    Route::new("delete", "/v1/feedback", SEARCH, || delete(feedback::delete))
+    Route::new("delete", "/v1/feedback", SEARCH, handler!(feedback::delete))
         .about("Delete feedback: of a key, of a time, or all, which also forgets what searches have taught relevance. Feedback of others needs the scope `admin`.")
         .with_query(&[
             ("collection", "the collection; required"),
@@ -153,7 +160,7 @@ pub const ROUTES: &[Route] = &[
         ])
         .replies::<FeedbackDeleteReply>()
         .fails_with(PAGE_CODES),
-    Route::new("get", "/v1/feedback", SEARCH, || get(feedback::list))
+    Route::new("get", "/v1/feedback", SEARCH, handler!(feedback::list))
         .about("The feedback to a collection, newest first.")
         .with_query(&[
             ("collection", "the collection (`default`)"),
@@ -169,7 +176,7 @@ pub const ROUTES: &[Route] = &[
         "Embed texts, as OpenAI's API does; `Accept: application/octet-stream` answers raw floats.",
     ),
     openai_embeddings("/embeddings").about("The same as `/v1/embeddings`."),
-    Route::new("post", "/embed", EMBED, || post(tei::embed))
+    Route::new("post", "/embed", EMBED, handler!(tei::embed))
         .about(
             "Embed texts with the default model, as TEI does; `Accept: application/octet-stream` answers raw floats.",
         )
@@ -178,29 +185,29 @@ pub const ROUTES: &[Route] = &[
         .reserves(AdmissionClass::Embedding)
         .returns(Content::or_numbers::<EmbedReply>())
         .fails_with(EMBED_CODES),
-    tei_route("/embed_all", || post(tokens::embed_all))
+    tei_route("/embed_all", handler!(tokens::embed_all))
         .about("Embed each token of texts with the default model, as TEI does.")
         .takes::<EmbedAllRequest>(BodyLimit::Default)
         .replies::<Vec<Vec<Vec<f32>>>>(),
-    tei_route("/embed_sparse", || post(tokens::embed_sparse))
+    tei_route("/embed_sparse", handler!(tokens::embed_sparse))
         .about("Always an error that names what serves sparse embeddings.")
         .takes::<EmbedAllRequest>(BodyLimit::Default)
         .replies::<Vec<Vec<f32>>>(),
-    tei_route("/similarity", || post(tokens::similarity))
+    tei_route("/similarity", handler!(tokens::similarity))
         .about("The cosines of a sentence with others, by the default model, as TEI has them.")
         .takes::<SimilarityRequest>(BodyLimit::Default)
         .replies::<Vec<f32>>(),
-    tei_route("/tokenize", || post(tokens::tokenize))
+    tei_route("/tokenize", handler!(tokens::tokenize))
         .about("The tokens of texts for the default model, as TEI has them.")
         .takes::<TokenizeRequest>(BodyLimit::Default)
         .replies::<Vec<Vec<TeiToken>>>(),
-    tei_route("/decode", || post(tokens::decode))
+    tei_route("/decode", handler!(tokens::decode))
         .about("The texts of token ids of the default model, as TEI has them.")
         .takes::<DecodeRequest>(BodyLimit::Default)
         .replies::<Vec<String>>(),
     Route {
         access: RERANK,
-        ..tei_route("/predict", || post(rerank::predict))
+        ..tei_route("/predict", handler!(rerank::predict))
             .about("Classify pairs of texts by the model that reranks, as TEI does.")
             .takes::<PredictRequest>(BodyLimit::Default)
             .replies::<PredictReply>()
@@ -212,25 +219,25 @@ pub const ROUTES: &[Route] = &[
     rerank_route("/rerank").about("The same as `/v1/rerank`."),
     cohere_embed("/v2/embed").about("Embed texts, as Cohere's API does, in one or several types."),
     cohere_embed("/v1/embed").about("The same in the earlier version: a list of floats without `embedding_types`."),
-    Route::new("post", "/api/embed", EMBED, || post(ollama::embed))
+    Route::new("post", "/api/embed", EMBED, handler!(ollama::embed))
         .about("Embed texts, as Ollama does.")
         .in_dialect(Dialect::Ollama)
         .takes::<OllamaEmbedRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
         .replies::<OllamaEmbedReply>()
         .fails_with(EMBED_CODES),
-    Route::new("post", "/api/embeddings", EMBED, || post(ollama::embed_prompt))
+    Route::new("post", "/api/embeddings", EMBED, handler!(ollama::embed_prompt))
         .about("Embed one text, as Ollama's earlier API does.")
         .in_dialect(Dialect::Ollama)
         .takes::<OllamaPromptRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
         .replies::<OllamaPromptReply>()
         .fails_with(EMBED_CODES),
-    Route::new("get", "/api/tags", Access::Known, || get(ollama::tags))
+    Route::new("get", "/api/tags", Access::Known, handler!(ollama::tags))
         .about("The models that embed, as Ollama lists them.")
         .in_dialect(Dialect::Ollama)
         .replies::<OllamaTags>(),
-    Route::new("get", "/info", Access::Known, || get(tei::info))
+    Route::new("get", "/info", Access::Known, handler!(tei::info))
         .about("The default model and the limits, as TEI has them.")
         .in_dialect(Dialect::Tei)
         .replies::<InfoReply>()
@@ -239,32 +246,32 @@ pub const ROUTES: &[Route] = &[
     openai_models("/models").about("The same as `/v1/models`."),
     openai_model("/v1/models/{*id}").about("One model, by its id or an alias; slashes in it need no encoding."),
     openai_model("/models/{*id}").about("The same as `/v1/models/{id}`."),
-    Route::new("get", "/v1/embedder", EMBED, || get(models::describe))
+    Route::new("get", "/v1/embedder", EMBED, handler!(models::describe))
         .about("What another gateway needs to use an embedding model: its tokenizer, prompts and limits.")
         .with_query(&[("model", "the id or an alias (the default model)")])
         .replies::<EmbedderReply>()
         .fails_with(&[ErrorCode::ModelNotFound, ErrorCode::UpstreamError, ErrorCode::UpstreamTimeout]),
     Route {
         status: 201,
-        ..Route::new("post", "/v1/keys", ADMIN, || post(access::create))
+        ..Route::new("post", "/v1/keys", ADMIN, handler!(access::create))
             .about("Create an API key; the reply alone shows its text.")
             .takes::<KeyRequest>(BodyLimit::Default)
             .replies::<NewKeyReply>()
             .fails_with(&[ErrorCode::InvalidFilter, ErrorCode::InsufficientScope, ErrorCode::StoreUnavailable])
     },
-    Route::new("get", "/v1/keys", ADMIN, || get(access::list))
+    Route::new("get", "/v1/keys", ADMIN, handler!(access::list))
         .about("All API keys that allow no more than the caller's own, without their texts.")
         .replies::<List<KeyReply>>(),
-    Route::new("delete", "/v1/keys/{id}", ADMIN, || delete(access::revoke))
+    Route::new("delete", "/v1/keys/{id}", ADMIN, handler!(access::revoke))
         .about("Revoke an API key at once.")
         .replies::<KeyReply>()
         .fails_with(KEY_CODES),
-    Route::new("post", "/v1/keys/{id}/rotate", ADMIN, || post(access::rotate))
+    Route::new("post", "/v1/keys/{id}/rotate", ADMIN, handler!(access::rotate))
         .about("Give an API key another text.")
         .with_query(&[("grace_seconds", "for how long the text before stays valid (0)")])
         .replies::<NewKeyReply>()
         .fails_with(KEY_CODES),
-    Route::new("get", "/v1/audit", ADMIN, || get(access::audit))
+    Route::new("get", "/v1/audit", ADMIN, handler!(access::audit))
         .about("What was done with keys and by administrators, newest first.")
         .with_query(&[
             ("limit", "entries on a page, 1 to 1000 (100)"),
@@ -272,7 +279,7 @@ pub const ROUTES: &[Route] = &[
         ])
         .replies::<List<AuditReply>>()
         .fails_with(&[ErrorCode::InvalidCursor]),
-    Route::new("get", "/v1/usage", Access::Known, || get(usage::report))
+    Route::new("get", "/v1/usage", Access::Known, handler!(usage::report))
         .about("Requests, tokens and cost on some days: of the caller's key, of all for administrators without restrictions.")
         .with_query(&[
             ("from", "the first day, such as `2026-01-31` or a time in unix seconds (30 days ago)"),
@@ -281,36 +288,36 @@ pub const ROUTES: &[Route] = &[
         ])
         .replies::<UsageReportReply>()
         .fails_with(&[ErrorCode::InsufficientScope, ErrorCode::RouteNotFound, ErrorCode::StoreUnavailable]),
-    Route::new("get", "/v1/jobs", Access::Known, || get(jobs::list))
+    Route::new("get", "/v1/jobs", Access::Known, handler!(jobs::list))
         .about("All jobs, newest first.")
         .with_query(&[
             ("limit", "jobs on a page, 1 to 100 (20)"),
             ("cursor", "the page's start, from `next_cursor`"),
         ])
         .replies::<List<JobReply>>(),
-    Route::new("get", "/v1/jobs/{id}", Access::Known, || get(jobs::get))
+    Route::new("get", "/v1/jobs/{id}", Access::Known, handler!(jobs::get))
         .about("One job.")
         .replies::<JobReply>()
         .fails_with(&[ErrorCode::JobNotFound]),
-    Route::new("get", "/v1/collections", Access::Known, || get(collections::list))
+    Route::new("get", "/v1/collections", Access::Known, handler!(collections::list))
         .about("All collections, by name.")
         .replies::<List<CollectionReply>>(),
-    Route::new("get", "/v1/collections/{name}", Access::Known, || get(collections::get))
+    Route::new("get", "/v1/collections/{name}", Access::Known, handler!(collections::get))
         .about("One collection.")
         .replies::<CollectionReply>()
         .fails_with(&[ErrorCode::CollectionNotFound]),
-    Route::new("put", "/v1/collections/{name}", ADMIN, || put(collections::put))
+    Route::new("put", "/v1/collections/{name}", ADMIN, handler!(collections::put))
         .about("Create a collection (201), or check that it has these settings (200).")
         .takes::<CollectionSettings>(BodyLimit::Default)
         .without_need_of_body()
         .replies::<CollectionReply>()
         .also(CREATED)
         .fails_with(PUT_COLLECTION_CODES),
-    Route::new("delete", "/v1/collections/{name}", ADMIN, || delete(collections::delete))
+    Route::new("delete", "/v1/collections/{name}", ADMIN, handler!(collections::delete))
         .about("Delete a collection and everything in it.")
         .replies::<DeletedReply>()
         .fails_with(DELETE_COLLECTION_CODES),
-    Route::new("get", "/v1/collections/{name}/queries", ADMIN, || get(feedback::queries))
+    Route::new("get", "/v1/collections/{name}/queries", ADMIN, handler!(feedback::queries))
         .about("Reports of logged queries; needs `search.query_log`.")
         .with_query(&[
             ("report", "`popular` (the default), `zero_results` or `low_relevance`"),
@@ -319,7 +326,7 @@ pub const ROUTES: &[Route] = &[
         ])
         .replies::<List<QueryReply>>()
         .fails_with(PAGE_CODES),
-    Route::new("get", "/v1/collections/{name}/documents", SEARCH, || get(documents::list))
+    Route::new("get", "/v1/collections/{name}/documents", SEARCH, handler!(documents::list))
         .about(
             "The documents of a collection in the order of their ids; with `filter` or `sort`, the searchable ones that match.",
         )
@@ -336,58 +343,56 @@ pub const ROUTES: &[Route] = &[
         .reserves(AdmissionClass::Search)
         .replies::<List<DocumentReply>>()
         .fails_with(DOCUMENTS_CODES),
-    Route::new("post", "/v1/collections/{name}/documents/delete", INGEST, || post(documents::delete_by_filter))
+    Route::new("post", "/v1/collections/{name}/documents/delete", INGEST, handler!(documents::delete_by_filter))
         .about("Delete the documents that match a filter; they are gone from search when this answers.")
         .takes::<DocumentsDeleteRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Search)
         .replies::<DocumentsDeleteReply>()
         .fails_with(DELETE_DOCUMENTS_CODES),
     // a document may have the id `delete`
-    Route::new("get", "/v1/collections/{name}/documents/delete", SEARCH, || get(documents::get_named_delete)),
-    Route::new("delete", "/v1/collections/{name}/documents/delete", INGEST, || {
-        delete(documents::delete_named_delete)
-    }),
-    Route::new("get", "/v1/collections/{name}/documents/{id}", SEARCH, || get(documents::get))
+    Route::new("get", "/v1/collections/{name}/documents/delete", SEARCH, handler!(documents::get_named_delete)),
+    Route::new("delete", "/v1/collections/{name}/documents/delete", INGEST, handler!(documents::delete_named_delete)),
+    Route::new("get", "/v1/collections/{name}/documents/{id}", SEARCH, handler!(documents::get))
         .about("One document; its id is percent-encoded.")
         .replies::<DocumentReply>()
         .fails_with(DOCUMENT_CODES),
-    Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, || delete(documents::delete))
+    Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .replies::<DeletedReply>()
         .fails_with(DELETE_DOCUMENT_CODES),
-    Route::new("get", "/health", Access::Public, || get(tei::health))
+    Route::new("get", "/health", Access::Public, handler!(tei::health))
         .about("200 without a body if a model is loaded, else 503, as in TEI.")
         .in_dialect(Dialect::Tei)
         .returns(Content::Nothing)
         .also(UNHEALTHY),
-    Route::new("get", "/ping", Access::Public, || get(tei::health))
+    Route::new("get", "/ping", Access::Public, handler!(tei::health))
         .about("The same as `/health`.")
         .in_dialect(Dialect::Tei)
         .returns(Content::Nothing)
         .also(UNHEALTHY),
-    Route::new("get", "/healthz", Access::Public, || get(health::healthz))
+    Route::new("get", "/healthz", Access::Public, handler!(health::healthz))
         .about("Whether the gateway answers, and the number of searchable documents.")
         .replies::<HealthReply>(),
-    Route::new("get", "/livez", Access::Public, || get(health::livez)).about("200 while the process runs."),
-    Route::new("get", "/readyz", Access::Public, || get(health::readyz))
+    Route::new("get", "/livez", Access::Public, handler!(health::livez)).about("200 while the process runs."),
+    Route::new("get", "/readyz", Access::Public, handler!(health::readyz))
         .about("200 when models and indexes are ready, else 503 with the parts that are not.")
         .replies::<ReadyReply>()
         .also(NOT_READY),
-    Route::new("get", "/metrics", ADMIN, || get(health::metrics))
+    Route::new("get", "/metrics", ADMIN, handler!(health::metrics))
         .about("Counters and gauges for Prometheus.")
         .returns(Content::Media("application/openmetrics-text")),
-    Route::new("get", "/", Access::Public, || get(pages::start)).about("A page to search with.").returns(HTML),
+    Route::new("get", "/", Access::Public, handler!(pages::start)).about("A page to search with.").returns(HTML),
     // `huggingface_hub` calls the base URL
     Route {
         summary: "The same as `/embed`.",
-        ..tei_route("/", || post(tei::embed))
+        ..tei_route("/", handler!(tei::embed))
             .takes::<EmbedRequest>(BodyLimit::Default)
             .returns(Content::or_numbers::<EmbedReply>())
     },
-    Route::new("get", "/docs", Access::Public, || get(pages::docs))
+    Route::new("get", "/docs", Access::Public, handler!(pages::docs))
         .about("This description as a page, with a form for each route.")
         .returns(HTML),
-    Route::new("get", "/openapi.json", Access::Public, || get(openapi::json))
+    Route::new("get", "/openapi.json", Access::Public, handler!(openapi::json))
         .about("This description.")
         .returns(Content::Media("application/json")),
 ];

@@ -1,17 +1,16 @@
 //! Replies to requests that match no route.
 
-use axum::extract::{MatchedPath, State};
-use axum::http::{Method, Uri};
+use axum::http::{HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
 use weir_api::{ErrorCode, similar_names};
-
 use weir_config::Role;
 
-use super::super::Gateway;
 use super::super::error::ApiError;
-use super::{ROUTES, routes_of};
+use super::{ROUTES, Route};
 
-pub(super) async fn no_route(State(gateway): State<Gateway>, uri: Uri) -> ApiError {
-    let path: String = uri.path().chars().take(PATH_CHARS_QUOTED_MAX).collect();
+/// The reply for a path that is no route's.
+pub(crate) fn no_route(role: Role, path: &str) -> Response {
+    let path: String = path.chars().take(PATH_CHARS_QUOTED_MAX).collect();
     let remedy = match nearest_route(&path) {
         Some(near) if path.starts_with("/v1/v1/") => {
             format!(
@@ -21,14 +20,14 @@ pub(super) async fn no_route(State(gateway): State<Gateway>, uri: Uri) -> ApiErr
         Some(near) => format!("; did you mean `{near}`?"),
         None => "; `/docs` lists all routes".to_owned(),
     };
-    let remedy = match gateway.config.server.role {
+    let remedy = match role {
         Role::Embed => {
             "; this gateway has the role `embed`, which serves embeddings and reranking alone".to_owned()
         }
         Role::All | Role::Gateway => remedy,
     };
     let message = format!("there is no route `{}`{remedy}", path.escape_debug());
-    ApiError::new(ErrorCode::RouteNotFound, message)
+    ApiError::new(ErrorCode::RouteNotFound, message).into_response()
 }
 
 /// Most characters of a path that a message quotes.
@@ -45,12 +44,24 @@ fn nearest_route(path: &str) -> Option<&'static str> {
         .or_else(|| similar_names(&path, &paths).first().copied())
 }
 
-pub(super) async fn no_method(method: Method, uri: Uri, matched: MatchedPath) -> ApiError {
-    let taken = routes_of(matched.as_str()).into_iter().flatten().map(|route| route.method.to_uppercase());
-    let taken: Vec<String> = taken.collect();
-    let message =
-        format!("`{}` does not take {method}; send {}", uri.path().escape_debug(), taken.join(" or "));
-    ApiError::new(ErrorCode::MethodNotAllowed, message)
+/// The reply for a method that none of the path's routes takes.
+pub(crate) fn no_method(routes: &[&'static Route], method: &Method, path: &str) -> Response {
+    let taken: Vec<String> = routes.iter().map(|route| route.method.to_uppercase()).collect();
+    let message = format!("`{}` does not take {method}; send {}", path.escape_debug(), taken.join(" or "));
+    let mut response = ApiError::new(ErrorCode::MethodNotAllowed, message).into_response();
+    response.headers_mut().insert(header::ALLOW, allow(routes));
+    response
+}
+
+/// The value of the header `Allow` for the routes of a path.
+pub(crate) fn allow(routes: &[&'static Route]) -> HeaderValue {
+    let name = |route: &&Route| match route.method {
+        "get" => "GET,HEAD".to_owned(),
+        other => other.to_uppercase(),
+    };
+    let names: Vec<String> = routes.iter().map(name).collect();
+    // names of methods are valid in headers
+    HeaderValue::try_from(names.join(",")).unwrap_or(HeaderValue::from_static("GET"))
 }
 
 #[cfg(test)]

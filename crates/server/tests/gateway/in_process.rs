@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tempfile::TempDir;
-use tower::ServiceExt;
 use weir_access::Keys;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
@@ -17,7 +16,7 @@ use weir_inference::{MemoryBudget, Models, Scheduler};
 use weir_llm::Llm;
 use weir_policy::Caller;
 use weir_retrieval::{Collections, QueryLog, Retrieval};
-use weir_server::{Gateway, router};
+use weir_server::{Gateway, Router};
 use weir_store::Store;
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestLog;
@@ -31,7 +30,7 @@ pub(crate) const BROKEN: &str = "broken";
 pub(crate) struct InProcess {
     pub(crate) retrieval: Retrieval,
     pub(crate) scheduler: Scheduler,
-    router: axum::Router,
+    router: Router,
     _folder: TempDir,
 }
 
@@ -113,7 +112,7 @@ impl InProcess {
             keys,
             llm,
         );
-        InProcess { retrieval, scheduler, router: router(gateway), _folder: folder }
+        InProcess { retrieval, scheduler, router: Router::new(gateway), _folder: folder }
     }
 
     /// Sends a request as `caller`; an empty body is none.
@@ -132,7 +131,7 @@ impl InProcess {
 
     /// The reply to any request.
     pub(crate) async fn answer(&self, request: Request<Body>) -> Reply {
-        let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let (head, body) = self.router.answer(request).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Reply { status: head.status, headers: head.headers, text }

@@ -1,0 +1,101 @@
+//! The router: finds the row of the table that a request is for, and answers by [the middleware](crate::layers).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Method, header};
+use axum::response::Response;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::CorsLayer;
+
+use super::Gateway;
+use super::routes::{ROUTES, Route, unmatched};
+use super::{cors, layers};
+
+/// Finds the routes of requests. Clones share the table.
+#[derive(Clone)]
+pub struct Router(Arc<Inner>);
+
+struct Inner {
+    gateway: Gateway,
+    paths: matchit::Router<Vec<&'static Route>>,
+    cors: CorsLayer,
+}
+
+/// The routes of a path, and what stands in it for their placeholders, percent-encoded.
+pub(super) struct PathRoutes<'a> {
+    pub(super) routes: &'a [&'static Route],
+    pub(super) segments: Vec<String>,
+}
+
+impl Router {
+    /// The router of every route that a gateway of this role serves.
+    pub fn new(gateway: Gateway) -> Router {
+        let role = gateway.config.server.role;
+        let mut by_path: Vec<(&'static str, Vec<&'static Route>)> = Vec::new();
+        for route in ROUTES.iter().filter(|route| route.is_served_by(role)) {
+            match by_path.iter_mut().find(|(path, _)| *path == route.path) {
+                Some((_, routes)) => routes.push(route),
+                None => by_path.push((route.path, vec![route])),
+            }
+        }
+        let mut paths = matchit::Router::new();
+        for (path, routes) in by_path {
+            if let Err(error) = paths.insert(path, routes) {
+                // a test of the table finds it
+                tracing::error!(%error, path, "a route of the table can't be served");
+            }
+        }
+        let cors = cors::layer(&gateway.config);
+        Router(Arc::new(Inner { gateway, paths, cors }))
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: Request) -> Response {
+        let is_options = request.method() == Method::OPTIONS;
+        let is_from_page = is_options || request.headers().contains_key(header::ORIGIN);
+        if !is_from_page && !self.0.gateway.config.server.compress_replies {
+            return layers::answer(self, request).await;
+        }
+        let allow = self.find(request.uri().path()).filter(|_| is_options);
+        let allow = allow.map(|found| unmatched::allow(found.routes));
+        let mut response = Box::pin(self.answer_in_layers(request)).await;
+        if let Some(allow) = allow {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        response
+    }
+
+    /// Answers a request of a web page, or one whose reply may be compressed: most requests pass without these layers.
+    async fn answer_in_layers(&self, request: Request) -> Response {
+        let router = self.clone();
+        let routed = service_fn(move |request| {
+            let router = router.clone();
+            async move { Ok::<_, Infallible>(layers::answer(&router, request).await) }
+        });
+        let routed = self.0.cors.clone().layer(routed);
+        let answered = match self.0.gateway.config.server.compress_replies {
+            true => {
+                CompressionLayer::new().layer(routed).oneshot(request).await.map(|reply| reply.map(Body::new))
+            }
+            false => routed.oneshot(request).await,
+        };
+        answered.unwrap_or_else(|never| match never {})
+    }
+
+    pub(super) fn gateway(&self) -> &Gateway {
+        &self.0.gateway
+    }
+
+    /// The routes of a path. A slash at its end is ignored.
+    pub(super) fn find(&self, path: &str) -> Option<PathRoutes<'_>> {
+        let paths = &self.0.paths;
+        let without_slash = || paths.at(path.strip_suffix('/')?).ok();
+        let found = paths.at(path).ok().or_else(without_slash)?;
+        let segments = found.params.iter().map(|(_, value)| value.to_owned()).collect();
+        Some(PathRoutes { routes: found.value, segments })
+    }
+}
