@@ -7,13 +7,18 @@ use lru::LruCache;
 /// Estimated overhead of an entry.
 const ENTRY_BYTES: usize = 128;
 
-/// Hash of the embedder's fingerprint and the token ids or the text.
+/// Hash of the embedder's fingerprint and the token ids, the words' hashes or the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey([u8; 32]);
 
 impl CacheKey {
     pub(super) fn of_ids(fingerprint: &str, ids: &[u32]) -> CacheKey {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        CacheKey::of_bytes(fingerprint, &bytes)
+    }
+
+    pub(super) fn of_words(fingerprint: &str, hashes: &[u64]) -> CacheKey {
+        let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
         CacheKey::of_bytes(fingerprint, &bytes)
     }
 

@@ -2,6 +2,7 @@
 
 use super::cache::CacheKey;
 use super::models::{Embedder, LoadedModel, SPECIAL_TOKENS};
+use super::pseudo::hashes_of_words;
 use super::request::Truncation;
 use super::upstream::RemoteText;
 use weir_encoder::Token;
@@ -18,8 +19,8 @@ pub struct Input {
 enum Content {
     /// Token ids, for models that run in this process.
     Ids(Vec<u32>),
-    /// A text and its number of words, for the pseudo model.
-    Words(String, usize),
+    /// Hashes of the words, for the pseudo model.
+    Words(Vec<u64>),
     /// A text, for an upstream.
     Remote(RemoteText),
 }
@@ -29,7 +30,7 @@ impl Input {
     pub fn tokens(&self) -> usize {
         match &self.content {
             Content::Ids(ids) => ids.len(),
-            Content::Words(_, count) => *count,
+            Content::Words(hashes) => hashes.len(),
             Content::Remote(text) => text.tokens,
         }
     }
@@ -37,7 +38,7 @@ impl Input {
     pub(super) fn key(&self, fingerprint: &str) -> CacheKey {
         match &self.content {
             Content::Ids(ids) => CacheKey::of_ids(fingerprint, ids),
-            Content::Words(text, _) => CacheKey::of_text(fingerprint, text),
+            Content::Words(hashes) => CacheKey::of_words(fingerprint, hashes),
             Content::Remote(text) => {
                 CacheKey::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text))
             }
@@ -52,12 +53,21 @@ impl Input {
         }
     }
 
-    /// The text; empty for models with a tokenizer.
+    /// The hashes of the words; empty for models other than the pseudo model.
+    pub(super) fn word_hashes(&self) -> &[u64] {
+        match &self.content {
+            Content::Words(hashes) => hashes,
+            Content::Ids(_) | Content::Remote(_) => &[],
+        }
+    }
+
+    /// The text; empty for models in this process.
     pub(super) fn into_text(self) -> RemoteText {
         match self.content {
             Content::Remote(text) => text,
-            Content::Ids(_) => RemoteText { text: String::new(), tokens: 0, truncation: Truncation::End },
-            Content::Words(text, tokens) => RemoteText { text, tokens, truncation: Truncation::End },
+            Content::Ids(_) | Content::Words(_) => {
+                RemoteText { text: String::new(), tokens: 0, truncation: Truncation::End }
+            }
         }
     }
 
@@ -80,7 +90,7 @@ impl LoadedModel {
             };
             return Input::from_ids(encoded.ids, encoded.is_truncated);
         }
-        Input { content: Content::Words(text.to_owned(), self.token_spans(text).len()), is_truncated: false }
+        Input { content: Content::Words(hashes_of_words(text)), is_truncated: false }
     }
 
     /// The text is truncated by the upstream; whether, is known of another gateway's model only.

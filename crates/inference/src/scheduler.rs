@@ -170,8 +170,8 @@ impl Scheduler {
             }
             Embedder::Pseudo(pseudo) => {
                 let mut embeddings = Rows::with_capacity(inputs.len(), pseudo.dimension);
-                for input in inputs {
-                    embeddings.push_with(|floats| pseudo.embed(&input.into_text().text, floats));
+                for input in &inputs {
+                    embeddings.push_with(|floats| pseudo.embed(input.word_hashes(), floats));
                 }
                 return Ok(Embedded { embeddings, waited: Duration::ZERO });
             }

@@ -73,7 +73,7 @@ fn raw_bytes_come_with_headers_that_say_what_they_are() {
             assert_eq!(header("x-embedding-dim"), "384", "{path}");
             assert_eq!(header("x-embedding-dtype"), "float32", "{path}");
             assert_eq!(header("x-embedding-model"), "pseudo", "{path}");
-            assert_eq!(header("x-embedding-fingerprint"), "pseudo-1-384", "{path}");
+            assert_eq!(header("x-embedding-fingerprint"), "pseudo-2-384", "{path}");
             assert_eq!(header("x-usage-prompt-tokens"), "5", "{path}");
         }
         let refused = post(&gateway, path, RAW, &json!({"model": "pseudo"}));

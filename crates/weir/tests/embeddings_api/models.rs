@@ -33,11 +33,11 @@ fn models_are_listed_and_shown_in_the_shape_of_openai() {
     assert!((now - 60..=now).contains(&created), "{created} is not now in unix seconds");
     let first = json!({
         "id": "first", "object": "model", "created": created, "owned_by": "weir", "alias": ["text-embedding-3-small"],
-        "capabilities": ["embeddings"], "dimensions": 8, "max_input_tokens": null, "fingerprint": "pseudo-1-8",
+        "capabilities": ["embeddings"], "dimensions": 8, "max_input_tokens": null, "fingerprint": "pseudo-2-8",
     });
     let second = json!({
         "id": "owner/second", "object": "model", "created": list["data"][1]["created"], "owned_by": "weir", "alias": [],
-        "capabilities": ["embeddings"], "dimensions": 16, "max_input_tokens": null, "fingerprint": "pseudo-1-16",
+        "capabilities": ["embeddings"], "dimensions": 16, "max_input_tokens": null, "fingerprint": "pseudo-2-16",
     });
     assert_eq!(list, json!({"object": "list", "data": [first, second]}));
     assert_eq!(get(&gateway, "/models"), list);
