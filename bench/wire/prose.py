@@ -14,8 +14,9 @@ METHOD = """## How it was measured
 - **FastAPI** on uvicorn (uvloop, httptools): the number of workers that was best of those tried. *JSON* returns lists, as the framework's
   first pages show it; *orjson* serialises the numpy array; *raw* sends its bytes. Its vectors are made once, so that only sending them is
   measured.
-- **Weir**: the production handler with the pseudo model, which makes a vector of each text anew by hashing; nothing is cached. Raw replies are
-  by `Accept: application/octet-stream`.
+- **Weir**: the production handler with the pseudo model, which makes a vector of each text anew: it hashes the words, adds 1,024 numbers for
+  each of them, read at hashed positions of a table of 4,128 random numbers, and scales the sum. Nothing is cached. Raw replies are by
+  `Accept: application/octet-stream`.
 - **Clients**: asyncio and aiohttp (uvloop) in one process, each reply decoded into a numpy array: by `json`, by orjson, or as a view of the bytes.
   The Rust client is `crates/client/examples/bench_wire.rs`: it decodes each float, or (zero-copy) reads the body straight into the memory of the
   floats.

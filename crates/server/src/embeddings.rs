@@ -56,7 +56,8 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
         place,
     };
     let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
-    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
+    let is_long = encoding.is_rendered() && is_long_reply(&embeddings);
+    let mut response = maybe_spawn_blocking(is_long, move || {
         let described = Described { name: &request.model, model: &model, usage };
         vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
             vectors::list(&embeddings, base64, &request.model, usage, place)

@@ -28,6 +28,11 @@ pub(super) struct Wanted {
 }
 
 impl Encoding {
+    /// Whether a reply is another text or other bytes than the floats in memory.
+    pub(super) fn is_rendered(self) -> bool {
+        self != Encoding::Raw(EmbeddingDtype::Float32)
+    }
+
     /// The encoding that `Accept` and the fields of a request ask for. `Accept` may name the type of the numbers:
     /// `application/octet-stream; dtype=float16`.
     ///

@@ -50,7 +50,8 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let mut made = embed_texts(&call, job).await?;
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
     let place = std::mem::take(&mut made.place);
-    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
+    let is_long = (is_scaled || encoding.is_rendered()) && is_long_reply(&embeddings);
+    let mut response = maybe_spawn_blocking(is_long, move || {
         if is_scaled {
             embeddings.iter_mut().for_each(l2_normalise);
         }

@@ -1,5 +1,9 @@
 //! Embeddings on the wire: numbers, base64, raw bytes.
 
+mod decimal;
+
+use std::io::Write as _;
+
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -82,11 +86,10 @@ pub(super) fn list(
     text.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
     for (index, embedding) in embeddings.iter().enumerate() {
         let separator = if index == 0 { "" } else { "," };
-        text.extend_from_slice(
-            format!("{separator}{{\"object\":\"embedding\",\"index\":{index},\"embedding\":").as_bytes(),
-        );
+        // a vector takes all bytes
+        _ = write!(text, "{separator}{{\"object\":\"embedding\",\"index\":{index},\"embedding\":");
         match base64 {
-            None => push_floats(&mut text, embedding),
+            None => decimal::push_list(&mut text, embedding),
             Some(EmbeddingDtype::Float32) if cfg!(target_endian = "little") => {
                 push_base64(&mut text, embedding.as_bytes());
             }
@@ -128,7 +131,7 @@ fn push_rows(text: &mut Vec<u8>, embeddings: &Rows) {
         if index > 0 {
             text.push(b',');
         }
-        push_floats(text, embedding);
+        decimal::push_list(text, embedding);
     }
     text.push(b']');
 }
@@ -146,20 +149,6 @@ fn push_base64(text: &mut Vec<u8>, bytes: &[u8]) {
 /// A list for each embedding, for replies that are no hot path.
 pub(super) fn lists(embeddings: &Rows) -> Vec<Vec<f32>> {
     embeddings.iter().map(<[f32]>::to_vec).collect()
-}
-
-/// Appends a list of floats in JSON, each with the fewest digits that parse to the same float; `null` for what is no number.
-fn push_floats(text: &mut Vec<u8>, floats: &[f32]) {
-    let mut digits = zmij::Buffer::new();
-    text.push(b'[');
-    for (index, float) in floats.iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        let float = if float.is_finite() { digits.format_finite(*float) } else { "null" };
-        text.extend_from_slice(float.as_bytes());
-    }
-    text.push(b']');
 }
 
 /// An empty buffer for a reply with this number of floats, most of which take at most 14 bytes with their comma.
