@@ -37,7 +37,7 @@ check: ## format, lints, types of the Python client, the crate graph, licences a
 	cargo fmt --all --check
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
 	cargo test $(CHECKED) --test repository
-	@scripts/deny.sh bans licenses
+	@scripts/deny.sh bans licenses $(if $(WEIR_ADVISORIES),advisories)
 	$(PYTHON) scripts/check_links.py
 	cd clients/python && ../../.venv/bin/ruff check --quiet && ../../.venv/bin/ruff format --quiet --check && ../../.venv/bin/mypy
 	for part in conformance contract; do .venv/bin/ruff check --quiet clients/$$part && .venv/bin/ruff format --quiet --check clients/$$part; done
@@ -109,11 +109,11 @@ guardrails: ## accuracy of guardrails on labelled sets against targets, and what
 	cargo run --release --locked -p weir-guardrails --example bench_guardrails
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for ten minutes, or MINUTES=n; needs a nightly compiler and cargo-fuzz
-	for target in query filter cursor html guardrails model_folder; do cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(or $(MINUTES),10))); done
+fuzz: ## every fuzz target, an hour in all; MINUTES=n for another time, TARGETS="sse query" for some; needs a nightly compiler and cargo-fuzz
+	@MINUTES=$(or $(MINUTES),60) TARGETS="$(TARGETS)" scripts/fuzz.sh
 
 .PHONY: deny
-deny: ## licences, bans, sources and security advisories by cargo-deny
+deny: ## licences, bans, sources and security advisories by cargo-deny; WEIR_ADVISORIES=folder for a clone of the RustSec database
 	@scripts/setup.sh
 	@scripts/deny.sh
 

@@ -1,13 +1,39 @@
 #!/usr/bin/env bash
 # Runs the named checks of cargo-deny by deny.toml, all of them without arguments. Where cargo-deny is not installed, it is
 # built into .cache once: without optimisation, which takes about a minute instead of several.
+#
+# Security advisories are downloaded, unless WEIR_ADVISORIES names a clone of the RustSec database: then its last commit is used, and no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly VERSION=0.20.2
+# the folder that cargo-deny looks for: that of https://github.com/RustSec/advisory-db
+readonly DATABASE=advisory-db-3157b0e258782691
 
 deny=$(command -v cargo-deny || echo "$PWD/.cache/cargo-deny/bin/cargo-deny")
 if ! [ -x "$deny" ]; then
     echo "deny: building cargo-deny $VERSION into .cache/cargo-deny"
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$VERSION" --root .cache/cargo-deny cargo-deny
 fi
-exec "$deny" --locked check "$@"
+
+check_cloned_advisories() {
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    git clone --quiet --depth 1 "file://$(realpath "$WEIR_ADVISORIES")" "$folder/$DATABASE"
+    git -C "$folder/$DATABASE" log -1 --format='deny: advisories of %cs (%h)'
+    sed "s|^\[advisories\]|&\ndb-path = \"$folder\"|" deny.toml >"$folder/deny.toml"
+    # offline, cargo-deny wants the crates of every system to be there
+    cargo fetch --quiet --locked
+    "$deny" --locked --offline --config "$folder/deny.toml" check advisories
+}
+
+checks=("$@")
+[ $# -gt 0 ] || checks=(bans licenses sources advisories)
+online=()
+for check in "${checks[@]}"; do
+    if [ "$check" = advisories ] && [ -n "${WEIR_ADVISORIES:-}" ]; then
+        check_cloned_advisories
+    else
+        online+=("$check")
+    fi
+done
+[ ${#online[@]} -eq 0 ] || "$deny" --locked check "${online[@]}"

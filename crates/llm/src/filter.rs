@@ -11,7 +11,7 @@ use crate::Api;
 use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report};
 use crate::pieces::{Kind, Lane, Pieces, pieces};
-use crate::texts::{replaced, texts, write_escaped};
+use crate::texts::{decoded, replaced, texts, write_escaped};
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
 const NO_BOUND: usize = usize::MAX;
@@ -83,7 +83,7 @@ impl StreamFilter {
         let Pieces { texts: found, ended, ends_all, has_more, repeats } = pieces(self.api, data);
         let (mut edits, mut has_text) = (Vec::new(), false);
         for (lane, range) in &found {
-            let text: String = serde_json::from_str(&data[range.clone()]).unwrap_or_default();
+            let text = decoded(&data.as_bytes()[range.clone()]).unwrap_or_default();
             let inside = data_at.start + range.start + 1..data_at.start + range.end - 1;
             let released = self.pass(*lane, &text, event, &inside)?;
             has_text |= !released.is_empty();
@@ -358,6 +358,25 @@ mod tests {
         let events = [call("{\"to\":\"ann@exa"), call("mple.com\"}"), END.to_owned()];
         let (_, _, all) = run(&guard(""), &events);
         assert!(all.contains("[EMAIL_1]") && !all.contains("ann@") && !all.contains("mple.com"), "{all}");
+    }
+
+    #[test]
+    fn a_text_with_half_of_a_surrogate_pair_is_checked() {
+        let half = r#"data: {"choices":[{"index":0,"delta":{"content":"\ud83d ann\u0040example.com "}}]}"#;
+        let (ended, text, _) = run(&guard(""), &[format!("{half}\n\n"), END.to_owned()]);
+        assert_eq!((ended, text.trim_start_matches('\u{fffd}')), (Ok(()), " [EMAIL_1] "));
+    }
+
+    #[test]
+    fn values_that_are_no_texts_leave_events_as_they_are() {
+        let null = r#"data: {"type":"content_block_delta","index":0,"delta":{"text":null}}"#;
+        let text = r#"data: {"type":"content_block_delta","index":0,"delta":{"text":"ann@example.com"}}"#;
+        let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default());
+        let mut out = Vec::new();
+        filter.push(format!("{null}\n\n{text}\n\n").as_bytes(), &mut out).unwrap();
+        filter.finish(&mut out).unwrap();
+        let expected = format!("{null}\n\n{}\n\n", text.replace("ann@example.com", "[EMAIL_1]"));
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]

@@ -19,6 +19,9 @@ mod error;
 mod filter;
 mod forward;
 mod frames;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod judge;
 mod output;

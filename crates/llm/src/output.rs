@@ -18,6 +18,7 @@ use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report, blocked, direction_name};
 use crate::pieces::{Kind, pieces};
 use crate::similarity::Question;
+use crate::texts::decoded;
 use crate::{Api, LlmError, TokenUsage};
 use weir_guardrails::Placeholders;
 
@@ -220,7 +221,7 @@ impl StreamOutput {
         for (_, data) in datas(events) {
             for ((choice, kind, _), range) in pieces(self.output.api, data).texts {
                 if (choice, kind) == (0, Kind::Answer) {
-                    self.answer.push_str(&serde_json::from_str::<String>(&data[range]).unwrap_or_default());
+                    self.answer.push_str(&decoded(&data.as_bytes()[range]).unwrap_or_default());
                 }
             }
             self.head = self.head.take().or_else(|| serde_json::from_str(data).ok());

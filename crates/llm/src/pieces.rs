@@ -168,6 +168,7 @@ fn of_message(data: &str) -> serde_json::Result<Pieces> {
         "content_block_delta" => {
             let delta = event.delta;
             let mut add = |kind: Kind, value: Option<&RawValue>| {
+                let value = value.filter(|value| value.get().starts_with('"'));
                 pieces.texts.extend(value.map(|value| ((event.index, kind, 0), range_of(data, value))));
             };
             if let Some(delta) = delta {
@@ -245,6 +246,12 @@ mod tests {
         check(Api::Completions, r#"{"choices":[{"index":1,"text":"a"}]}"#, &[(answer, "\"a\"")], false);
         let delta = r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a"}}"#;
         check(Api::Messages, delta, &[(answer, "\"a\"")], false);
+        check(
+            Api::Messages,
+            r#"{"type":"content_block_delta","delta":{"text":null,"thinking":1}}"#,
+            &[],
+            true,
+        );
         assert_eq!(check(Api::Messages, r#"{"type":"content_block_stop","index":1}"#, &[], true).ended, [1]);
         let delta = r#"{"type":"response.output_text.delta","output_index":1,"content_index":0,"delta":"a"}"#;
         check(Api::Responses, delta, &[(answer, "\"a\"")], false);

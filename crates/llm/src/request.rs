@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use weir_api::ChatRetrieval;
@@ -17,7 +17,7 @@ struct Fields<'a> {
     #[serde(borrow)]
     model: Option<&'a RawValue>,
     stream: Option<bool>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "raw_value")]
     stream_options: Option<&'a RawValue>,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
@@ -71,17 +71,19 @@ impl Request {
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
         };
         let is_stream = fields.stream.unwrap_or_default();
-        let stream_options = match fields.stream_options.filter(|raw| raw.get() != "null") {
+        let stream_options = match fields.stream_options {
             None => None,
             Some(raw) => {
-                let options = serde_json::from_str(raw.get()).map_err(|_| LlmError::Invalid {
-                    field: "stream_options".to_owned(),
-                    reason: "must be an object".to_owned(),
-                })?;
+                let options: Option<Map<String, Value>> =
+                    serde_json::from_str(raw.get()).map_err(|_| LlmError::Invalid {
+                        field: "stream_options".to_owned(),
+                        reason: "must be an object".to_owned(),
+                    })?;
                 Some((range_of(&body, raw), options))
             }
         };
-        if stream_options.is_some() && !is_stream {
+        let has_options = matches!(stream_options, Some((_, Some(_))));
+        if has_options && !is_stream {
             let reason = "is only for streams: send `\"stream\": true`, or leave it out".to_owned();
             return Err(LlmError::Invalid { field: "stream_options".to_owned(), reason });
         }
@@ -95,7 +97,7 @@ impl Request {
             model: model.into_owned(),
             model_at: range_of(&body, raw_model),
             is_stream,
-            stream_options,
+            stream_options: stream_options.map(|(range, options)| (range, options.unwrap_or_default())),
             metadata,
             weir: fields.weir.map(|raw| range_of(&body, raw)),
             completion_max: limit.map(|limit| limit.saturating_mul(choices)),
@@ -180,6 +182,11 @@ impl Request {
     }
 }
 
+/// A value as it stands there, also `null`.
+fn raw_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
 /// Where a value that was read without a copy stands in the body.
 fn range_of(body: &Bytes, raw: &RawValue) -> Range<usize> {
     let start = raw.get().as_ptr().addr() - body.as_ptr().addr();
@@ -214,7 +221,10 @@ mod tests {
             true,
             r#"{"stream_options":{"include_usage":true,"x":1},"stream":true,"model":"bb"}"#,
         );
-        check(&other.replace(r#"{"x":1}"#, "null"), "a", false, &other.replace(r#"{"x":1}"#, "null"));
+        let null = other.replace(r#"{"x":1}"#, "null");
+        check(&null, "a", false, &null);
+        // a field that is given twice would be read differently by different servers
+        check(&null, "a", true, asked);
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //! built as a tree; its strings are found in one pass over the bytes, so that a text is replaced by an edit of the bytes.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 use memchr::memchr2;
+use serde::Deserializer as _;
+use serde::de::Visitor;
 
 /// A text of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,11 +27,8 @@ impl TextSpan {
         {
             return Cow::Borrowed(text);
         }
-        let quoted = &body[self.range.start - 1..self.range.end + 1];
-        // lone surrogates are no text: what stands there can't be searched
-        Cow::Owned(
-            serde_json::from_slice(quoted).unwrap_or_else(|_| String::from_utf8_lossy(raw).into_owned()),
-        )
+        let quoted = body.get(self.range.start - 1..self.range.end + 1).unwrap_or_default();
+        Cow::Owned(decoded(quoted).unwrap_or_else(|| String::from_utf8_lossy(raw).into_owned()))
     }
 }
 
@@ -79,6 +79,22 @@ struct Container {
     is_arguments: bool,
 }
 
+/// The text of a JSON string in its quotes. U+FFFD stands for what is no character, such as half of a surrogate pair: other readers take such a
+/// string, so that the rest of it has to be checked.
+pub(crate) fn decoded(quoted: &[u8]) -> Option<String> {
+    struct Lossy;
+    impl Visitor<'_> for Lossy {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+    serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Lossy).ok()
+}
+
 /// The texts of a valid JSON body, in order.
 pub(crate) fn texts(body: &[u8]) -> Vec<TextSpan> {
     let mut found = Vec::new();
@@ -94,7 +110,8 @@ pub(crate) fn texts(body: &[u8]) -> Vec<TextSpan> {
                 at = end + 1;
                 let in_object = open.last().is_some_and(|container| !container.is_array);
                 if in_object && next_is_colon(body, at) {
-                    let key = &body[range];
+                    let key = TextSpan { range, has_escapes }.text(body);
+                    let key = key.as_bytes();
                     is_input = key == b"input";
                     let is_argument = open.last().is_some_and(|object| object.is_arguments);
                     is_text = TEXT_KEYS.contains(&key) || is_argument && !FRAME_KEYS.contains(&key);
@@ -198,6 +215,14 @@ mod tests {
         );
         check(r#"{"input":"a","model":"m"}"#, &["a"]);
         check(r#"{ "a" : "content" , "content" : "x\u00e9\\" }"#, &["xé\\"]);
+        check(r#"{"cont\u0065nt":"a","\u0069nput":{"x":"b","n\u0061me":"c"}}"#, &["a", "b"]);
+    }
+
+    #[test]
+    fn a_text_with_half_of_a_surrogate_pair_is_read_to_its_end() {
+        let body = br#"{"content":"\ud83d ann\u0040example.com"}"#;
+        let spans = texts(body);
+        assert_eq!(spans[0].text(body), "\u{fffd}\u{fffd}\u{fffd} ann@example.com");
     }
 
     #[test]

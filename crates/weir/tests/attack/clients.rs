@@ -13,7 +13,7 @@ use crate::{held, rounds};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client's first bytes of HTTP/2: the preface and empty settings.
-const HTTP2_START: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+pub(crate) const HTTP2_START: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// Time limits so short that a test sees them.
 const SHORT: [(&str, &str); 4] = [
@@ -265,7 +265,7 @@ fn a_client_with_too_many_connections_is_refused_alone() {
 #[test]
 fn connections_that_come_and_go_leave_nothing_behind() {
     let gateway = Gateway::start_with(&[]);
-    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", gateway.weir.id())).unwrap().count();
+    let descriptors = || gateway.weir.descriptors();
     gateway.send("GET", "/livez", None);
     let before = descriptors();
     for _ in 0..rounds(10, 100) {

@@ -5,6 +5,8 @@
 
 mod clients;
 mod files;
+mod floods;
+mod mixed;
 mod models;
 mod requests;
 #[path = "../support/mod.rs"]

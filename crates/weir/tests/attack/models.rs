@@ -17,7 +17,7 @@ use crate::{held, rounds};
 // an upstream that answers as a test says
 #[allow(dead_code, reason = "shared with the tests of upstreams")]
 #[path = "../upstreams/scripted.rs"]
-mod scripted;
+pub(crate) mod scripted;
 
 use scripted::{Answer, Upstream, error};
 

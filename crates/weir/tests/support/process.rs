@@ -92,6 +92,18 @@ impl Weir {
         self.child.lock().unwrap().try_wait().unwrap().is_none()
     }
 
+    /// Its open file descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn rss_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&self) {
         let mut child = self.child.lock().unwrap();

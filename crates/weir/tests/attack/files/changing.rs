@@ -202,6 +202,30 @@ fn a_vanished_or_truncated_store_file_stops_acknowledgements_at_once() {
     );
 }
 
+/// SQLite maps this file, so that the process may end. It holds nothing that is not in the log.
+#[test]
+fn a_truncated_log_index_of_the_store_loses_nothing() {
+    for len in [0, 4_096] {
+        let attacked = Attacked::start(&[]);
+        truncate(&attacked.folder.path().join("store.sqlite3-shm"), len);
+        let ingest = |client: &Client, id: &str| {
+            let body = json!({"documents": [{"id": id, "text": "text"}]});
+            client.try_post("/v1/ingest", &body).is_some_and(|(status, _)| status == 202)
+        };
+        let is_acknowledged = ingest(&attacked.client, "late");
+        attacked.weir.kill();
+        let weir = Weir::start(attacked.folder.path());
+        let attacked = Attacked { client: Client::new(&weir.url), weir, folder: attacked.folder };
+        attacked.wait_until_found("the store's log index");
+        // it may be stored without an answer
+        assert!(!is_acknowledged || attacked.client.document("late").is_some(), "{len}");
+        assert!(ingest(&attacked.client, "again"));
+        let found = attacked.client.get("/v1/collections/default").1["document_count"].as_u64().unwrap();
+        assert!(found >= DOCUMENTS as u64, "{found} documents");
+    }
+    held("truncated log index of the store", "everything acknowledged is there after the next start");
+}
+
 #[test]
 fn truncated_packed_weights_give_no_wrong_embedding() {
     let model = in_repository("models/all-MiniLM-L6-v2");

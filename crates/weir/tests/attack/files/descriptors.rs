@@ -1,6 +1,5 @@
 //! Many collections in one gateway.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ fn a_thousand_collections_need_few_descriptors_and_little_memory() {
     let variables = [("WEIR_INDEX_OPEN_MAX", &*open_max.to_string())];
     let weir = Weir::start_with(folder.path(), &variables);
     let client = Client::new(&weir.url);
-    let before = descriptors(&weir);
+    let before = weir.descriptors();
     (0..count).for_each(|number| assert_eq!(create(&client, number), 201));
     // each holds a document, also those whose files were closed since they were created
     for number in (0..count).step_by(count / 20) {
@@ -32,7 +31,7 @@ fn a_thousand_collections_need_few_descriptors_and_little_memory() {
         let body = document.to_string();
         assert_eq!(client.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes())).status, 202);
     }
-    let created = descriptors(&weir);
+    let created = weir.descriptors();
     assert!(created <= before + 3 * open_max + 20, "{created} descriptors after {before}");
     weir.terminate();
 
@@ -48,7 +47,7 @@ fn a_thousand_collections_need_few_descriptors_and_little_memory() {
     }
     let listed = client.get("/v1/collections").1["data"].as_array().unwrap().len();
     assert_eq!(listed, count + 1, "with `default`");
-    let (open, rss) = (descriptors(&weir), rss_mib(&weir));
+    let (open, rss) = (weir.descriptors(), weir.rss_mib());
     assert!(open <= before + 3 * open_max + 20, "{open} descriptors after {before}");
     if count == 1_000 {
         assert!(created <= 1_500 && open <= 1_500, "{created} and {open} descriptors");
@@ -56,6 +55,19 @@ fn a_thousand_collections_need_few_descriptors_and_little_memory() {
         assert!(took.as_millis() <= 1_000, "the start took {took:?}");
     }
     held("many collections", &format!("{count}: {open} descriptors, {rss} MiB, start in {took:.1?}"));
+}
+
+#[test]
+fn the_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -S -n 80; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir")]);
+    let weir = Weir::start_by(command, folder.path(), &[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", weir.id())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let values: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(values[0], values[1]);
+    held("a low soft limit of descriptors", &format!("raised from 80 to {}", values[0]));
 }
 
 #[test]
@@ -122,18 +134,4 @@ fn name(number: usize) -> String {
 /// The status of the reply.
 fn create(client: &Client, number: usize) -> u16 {
     client.send("PUT", &format!("/v1/collections/{}", name(number)), None).status
-}
-
-fn descriptors(weir: &Weir) -> usize {
-    std::fs::read_dir(process(weir).join("fd")).unwrap().count()
-}
-
-fn rss_mib(weir: &Weir) -> u64 {
-    let status = std::fs::read_to_string(process(weir).join("status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
-}
-
-fn process(weir: &Weir) -> std::path::PathBuf {
-    Path::new("/proc").join(weir.id().to_string())
 }
