@@ -327,6 +327,10 @@ fn check_host(request: &Request) -> Result<()> {
         (Some(host), None) if !is_authority(host) => {
             "the `Host` header is not a host name with or without a port"
         }
+        // hyper reads the body as chunked once; another server could read it otherwise
+        _ if request.headers().get_all(header::TRANSFER_ENCODING).iter().nth(1).is_some() => {
+            "the request has more than one `Transfer-Encoding` header"
+        }
         _ => return Ok(()),
     };
     Err(ApiError::new(ErrorCode::InvalidParameter, problem))
@@ -427,7 +431,8 @@ async fn drain_body_on_error<F: Future<Output = Response>>(
 async fn refused(request: Request, error: ApiError) -> Response {
     match request.version() {
         Version::HTTP_2 => drain_body_on_error(request, |_| ready(error.into_response())).await,
-        _ => error.into_response(),
+        _ if request.body().is_end_stream() => error.into_response(),
+        _ => ([(header::CONNECTION, "close")], error.into_response()).into_response(),
     }
 }
 

@@ -187,7 +187,19 @@ mod tests {
             assert_eq!(String::from_utf8(text).unwrap(), expected);
         };
         check(&[]);
-        check(&[f32::NAN, f32::INFINITY, 0.0, -0.0, 1.0, -1.0, 0.5, f32::MAX, f32::MIN, -f32::MIN_POSITIVE, 1e-45]);
+        check(&[
+            f32::NAN,
+            f32::INFINITY,
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            f32::MAX,
+            f32::MIN,
+            -f32::MIN_POSITIVE,
+            1e-45,
+        ]);
         check(&[0.1, -0.1, 0.99999994, 0.3, 1.5258791e-5, 257.0 / 512.0, 0.001, -0.012345679]);
         for length in [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let floats: Vec<f32> = (0..length).map(|at| (at as f32 * 0.37).sin() / 20.0).collect();

@@ -54,6 +54,7 @@ fn a_second_request_in_the_body_of_the_first_is_never_answered() {
         ("a folded line", "x: y\r\n content-length: 0"),
         ("an unknown encoding", "transfer-encoding: identity"),
         ("chunks and another encoding behind them", "transfer-encoding: chunked, identity"),
+        ("chunks twice", "transfer-encoding: chunked\r\ntransfer-encoding: chunked"),
         ("a vertical tab in the encoding", "transfer-encoding: \x0bchunked"),
     ];
     for (what, headers) in bodies {
