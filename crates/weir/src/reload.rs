@@ -40,7 +40,10 @@ pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Ke
     let mut config_file = Watched::new(source.file());
     let tls_files = tls.iter().flat_map(Tls::files).map(Path::to_owned);
     let mut certificate = Watched::new(tls_files);
-    // the file may have changed between the start and now
+    // files may have changed between the start and now
+    if let Some(tls) = &tls {
+        reload_certificate(tls);
+    }
     if !config_file.files.is_empty() {
         reload_config(&source, &mut current, &llm, &keys, true).await;
     }
