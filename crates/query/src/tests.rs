@@ -232,6 +232,7 @@ fn errors_have_a_position_and_a_remedy() {
 /// Prints what a parse costs: the best of many rounds, for the machine may be busy, and the limit is wide, for the build may
 /// be plain. `-- --nocapture a_parse_takes`
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it measures")]
 fn a_parse_takes_microseconds() {
     for text in [
         "how do solar panels work in winter",

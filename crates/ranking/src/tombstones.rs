@@ -16,6 +16,11 @@ impl Tombstones {
         self.len
     }
 
+    /// Whether there is no chunk id.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// One bit per chunk id, set if it is deleted.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -200,7 +200,7 @@ mod tests {
             -f32::MIN_POSITIVE,
             1e-45,
         ]);
-        check(&[0.1, -0.1, 0.99999994, 0.3, 1.5258791e-5, 257.0 / 512.0, 0.001, -0.012345679]);
+        check(&[0.1, -0.1, 0.999_999_94, 0.3, 1.525_879e-5, 257.0 / 512.0, 0.001, -0.012345679]);
         for length in [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let floats: Vec<f32> = (0..length).map(|at| (at as f32 * 0.37).sin() / 20.0).collect();
             check(&floats);
