@@ -16,29 +16,20 @@ impl Pseudo {
     /// Appends the embedding of a text with these [`hashes_of_words`], of length one: `[1, 0, …]` for a text without words.
     pub(super) fn embed(self, words: &[u64], floats: &mut Vec<f32>) {
         let start = floats.len();
-        if words.is_empty() {
-            floats.resize(start + self.dimension, 0.0);
-            if let Some(first) = floats.get_mut(start) {
-                *first = 1.0;
-            }
-            return;
-        }
         let mut squares = [0.0; RUN];
         for run in 0..self.dimension.div_ceil(RUN) {
             let mut sum = sum_of_runs(words, run as u64);
             let width = RUN.min(self.dimension - run * RUN);
-            if width == RUN {
-                floats.extend_from_slice(&sum); // a constant length needs no call
-            } else {
-                sum[width..].fill(0.0);
-                floats.extend_from_slice(&sum[..width]);
-            }
+            sum[width..].fill(0.0);
+            floats.extend_from_slice(&sum[..width]);
             squares.iter_mut().zip(&sum).for_each(|(square, x)| *square += x * x);
         }
         let length = squares.iter().sum::<f32>().sqrt();
         if length > 0.0 {
             let scale = 1.0 / length;
             floats[start..].iter_mut().for_each(|x| *x *= scale);
+        } else if let Some(first) = floats.get_mut(start) {
+            *first = 1.0;
         }
     }
 
@@ -60,10 +51,7 @@ const RUN: usize = 32;
 const POSITIONS: usize = 1 << 12;
 
 /// Numbers from -1 to 1.
-#[repr(align(64))]
-struct Numbers([f32; POSITIONS + RUN]);
-
-static NUMBERS: Numbers = Numbers(random_numbers());
+static NUMBERS: [f32; POSITIONS + RUN] = random_numbers();
 
 const fn random_numbers() -> [f32; POSITIONS + RUN] {
     let (mut numbers, mut at) = ([0.0; POSITIONS + RUN], 0);
@@ -81,7 +69,7 @@ fn sum_of_runs(words: &[u64], run: u64) -> [f32; RUN] {
     let mut sum = [0.0; RUN];
     for word in words {
         let position = position_of(*word, run);
-        let numbers = &NUMBERS.0[position..position + RUN];
+        let numbers = &NUMBERS[position..position + RUN];
         sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
     }
     sum
@@ -110,21 +98,15 @@ const fn mix(counter: u64) -> u64 {
 
 /// A hash of each word of `text` in lower case, in order.
 pub(super) fn hashes_of_words(text: &str) -> Vec<u64> {
-    if !text.is_ascii() {
-        let lower = |span: Range<usize>| text[span].to_lowercase();
-        return word_spans(text).map(|span| mix(lower(span).bytes().fold(HASH_START, add_byte))).collect();
-    }
-    let mut words = Vec::with_capacity(text.len() / WORD_BYTES + 1);
-    for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
-        if !word.is_empty() {
-            words.push(mix(word.iter().map(u8::to_ascii_lowercase).fold(HASH_START, add_byte)));
-        }
-    }
-    words
+    let hash_of = |word: &str| {
+        mix(if word.is_ascii() {
+            word.bytes().map(|byte| byte.to_ascii_lowercase()).fold(HASH_START, add_byte)
+        } else {
+            word.to_lowercase().bytes().fold(HASH_START, add_byte)
+        })
+    };
+    word_spans(text).map(|span| hash_of(&text[span])).collect()
 }
-
-/// Most words of most texts have more bytes than this, with the separator.
-const WORD_BYTES: usize = 4;
 
 /// FNV-1a.
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
