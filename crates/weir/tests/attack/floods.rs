@@ -9,7 +9,7 @@ use crate::support::gateway::Gateway;
 use crate::{held, rounds};
 
 /// Most memory that a flood may take.
-const GROWTH_MIB_MAX: u64 = 64;
+const GROWTH_MIB_MAX: u64 = 16;
 
 /// `GET /livez` of `localhost` in HPACK, without Huffman codes.
 const GET_LIVEZ: &[u8] = b"\x82\x86\x04\x06/livez\x01\x09localhost";
