@@ -1,6 +1,6 @@
 //! Durability of the real binary: killed at random instants, and traced to see that it syncs before it acknowledges.
 //!
-//! `make crash` runs 50 rounds; `WEIR_CRASH_ROUNDS` chooses another number.
+//! 50 rounds, or as many as `WEIR_CRASH_ROUNDS` says.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -68,7 +68,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 fn rounds() -> u64 {
     #[allow(clippy::disallowed_methods, reason = "how long the test runs; no setting of the product")]
     let said = std::env::var("WEIR_CRASH_ROUNDS").ok();
-    said.map_or(5, |text| text.parse().expect("WEIR_CRASH_ROUNDS is a number"))
+    said.map_or(50, |text| text.parse().expect("WEIR_CRASH_ROUNDS is a number"))
 }
 
 /// What the collection says of itself is exactly what it should hold.
