@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use weir_config::{Direction, StreamMode};
 use weir_guardrails::{Placeholders, Restorer, RuleSet, Window};
 
@@ -55,7 +56,10 @@ impl StreamFilter {
         while !rest.is_empty() {
             let (event, after) = rest.split_at(end_of_first_event(rest));
             rest = after;
-            self.push_event(event, out)?;
+            match is_whole(event) {
+                true => self.push_event(event, out)?,
+                false => self.push_cut_event(event, out)?,
+            }
         }
         Ok(())
     }
@@ -71,6 +75,16 @@ impl StreamFilter {
     /// What was found in lanes that have ended.
     pub(crate) fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// An event without the empty line behind it, which the end of the stream cut. It is completed, because more may be released after it; a part
+    /// of its data is not sent, because nothing in it can be checked.
+    fn push_cut_event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+        let data = data_of(event).map_or(&b""[..], |data| &event[data]);
+        if data != b"[DONE]" && serde_json::from_slice::<IgnoredAny>(data).is_err() {
+            return Ok(());
+        }
+        self.push_event(&[event.trim_ascii_end(), b"\n\n"].concat(), out)
     }
 
     fn push_event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
@@ -265,6 +279,10 @@ impl LaneState {
     }
 }
 
+fn is_whole(event: &[u8]) -> bool {
+    event.ends_with(b"\n\n") || event.ends_with(b"\n\r\n")
+}
+
 fn write_edited(event: &[u8], edits: &[(Range<usize>, String)], out: &mut Vec<u8>) {
     let mut at = 0;
     for (range, text) in edits {
@@ -347,6 +365,20 @@ mod tests {
         let mut out = Vec::new();
         events.iter().for_each(|event| filter.push(event.as_bytes(), &mut out).unwrap());
         assert_eq!(String::from_utf8(out).unwrap(), events.concat());
+    }
+
+    #[test]
+    fn an_event_that_the_end_cuts_is_completed_if_it_can_be_checked() {
+        let whole = chat("mail ann@example.com");
+        for cut in ["\n", ""] {
+            let event = whole.replace("\n\n", cut);
+            let (_, text, all) = run(&guard(""), &[event]);
+            assert_eq!((text.as_str(), all.ends_with("\n\n")), ("mail [EMAIL_1]", true), "{all}");
+        }
+        let part = r#"data: {"choices":[{"index":0,"delta":{"content":"mail ann@example.com "#;
+        assert_eq!(run(&guard(""), &[part.to_owned()]).2, "");
+        let done = [chat("ann@example.com"), "data: [DONE]".to_owned()];
+        assert!(run(&guard(""), &done).2.ends_with("[EMAIL_1]\"},\"index\":0}]}\n\ndata: [DONE]\n\n"));
     }
 
     #[test]
