@@ -198,7 +198,9 @@ impl Acceptor {
         let closed = closed.await?;
         if closed == Closed::Idle || closed == Closed::Replaced {
             http.as_mut().graceful_shutdown();
-            drop(tokio::time::timeout(CLOSING_TIME, http).await);
+            // the connection that replaces this one is open already
+            let time = if closed == Closed::Idle { CLOSING_TIME } else { Duration::ZERO };
+            drop(tokio::time::timeout(time, http).await);
         }
         Some(closed)
     }
