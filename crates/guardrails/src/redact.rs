@@ -15,7 +15,8 @@ const PLACEHOLDER_BYTES_MAX: usize = NAME_BYTES_MAX + 13;
 pub struct Placeholders {
     values: HashMap<String, String>,
     placeholders: HashMap<(usize, String), String>,
-    last_numbers: HashMap<usize, u32>,
+    /// By the number of the rule.
+    last_numbers: Vec<u32>,
     reserved: HashSet<String>,
 }
 
@@ -63,10 +64,13 @@ impl Placeholders {
 
     /// The placeholder of a value that a rule found.
     pub(crate) fn placeholder(&mut self, rules: &RuleSet, rule: usize, value: &str) -> &str {
-        let (values, reserved, last_numbers) = (&mut self.values, &self.reserved, &mut self.last_numbers);
+        let (values, reserved) = (&mut self.values, &self.reserved);
+        if self.last_numbers.len() <= rule {
+            self.last_numbers.resize(rule + 1, 0);
+        }
+        let number = &mut self.last_numbers[rule];
         self.placeholders.entry((rule, value.to_owned())).or_insert_with(|| {
             let label = rules.label(rule);
-            let number = last_numbers.entry(rule).or_insert(0);
             let placeholder = loop {
                 *number += 1;
                 let placeholder = format!("[{label}_{number}]");
@@ -132,6 +136,8 @@ fn placeholder_length(bytes: &[u8]) -> Shape {
 /// The text with a placeholder for each finding whose rule redacts or blocks. `findings` are those of [`RuleSet::scan`] in this text.
 pub fn redact(text: &str, findings: &[Finding], rules: &RuleSet, placeholders: &mut Placeholders) -> String {
     placeholders.reserve(text);
+    placeholders.values.reserve(findings.len());
+    placeholders.placeholders.reserve(findings.len());
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
     for finding in findings {

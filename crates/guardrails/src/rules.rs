@@ -27,8 +27,8 @@ pub struct RuleSet {
     pub(crate) length: Option<(usize, usize)>,
     allowed_words: HashSet<String>,
     allowed_patterns: Vec<Pattern>,
-    /// Pairs of letters with which a key may begin.
-    key_starts: Box<[u64; 1024]>,
+    /// The low five bits of each of three bytes with which a key may begin.
+    key_starts: Box<[u64; 512]>,
 }
 
 impl RuleSet {
@@ -47,15 +47,15 @@ impl RuleSet {
             length: None,
             allowed_words: HashSet::new(),
             allowed_patterns: Vec::new(),
-            key_starts: Box::new([0; 1024]),
+            key_starts: Box::new([0; 512]),
         };
         for (index, rule) in rules.iter().enumerate() {
             set.add(index, rule)?;
         }
         if set.kinds.key.is_some() {
-            for [first, second] in secret::starts() {
-                let pair = usize::from(first) << 8 | usize::from(second);
-                set.key_starts[pair / 64] |= 1 << (pair % 64);
+            for start in secret::starts() {
+                let place = low_bits(start);
+                set.key_starts[place / 64] |= 1 << (place % 64);
             }
         }
         Ok(set)
@@ -89,9 +89,9 @@ impl RuleSet {
 
     /// Whether a key may begin with these bytes.
     #[inline(always)]
-    pub(crate) fn may_begin_key(&self, first: u8, second: u8) -> bool {
-        let pair = usize::from(first) << 8 | usize::from(second);
-        self.key_starts[pair / 64] & (1 << (pair % 64)) != 0
+    pub(crate) fn may_begin_key(&self, start: [u8; 3]) -> bool {
+        let place = low_bits(start);
+        self.key_starts[place / 64] & (1 << (place % 64)) != 0
     }
 
     /// Removes what is allowed and decides between findings that overlap.
@@ -230,6 +230,11 @@ fn longest_of_chain(chain: &[Finding], kept: &mut Vec<Finding>) {
             kept.insert(at, finding);
         }
     }
+}
+
+#[inline(always)]
+fn low_bits(bytes: [u8; 3]) -> usize {
+    bytes.iter().fold(0, |bits, byte| bits << 5 | usize::from(byte & 31))
 }
 
 fn check_names(rules: &[Rule]) -> Result<(), RuleError> {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::injection::{self, Event, Word, Words};
 use crate::text::Text;
-use crate::words::{NO_WORD, WORD_BYTES_MAX, is_alone, is_word, word_length};
+use crate::words::{NO_WORD, WORD_BYTES_MAX, is_alone, is_word, word_length, word_rest};
 use crate::{Finding, RuleSet, address, number, phone, secret};
 
 /// Bytes before the place where a pass begins that it may read.
@@ -163,9 +163,7 @@ impl<'t> Pass<'t> {
                 }
                 if at < bytes.len() && bytes[at] < 0x80 && classes == class::LETTER {
                     self.ascii_word(start, at);
-                    if self.rules.may_begin_key(bytes[start], bytes[start + 1])
-                        && let Some(end) = self.key(start)
-                    {
+                    if let Some(end) = self.key(start) {
                         at = self.after_word(end);
                     }
                 } else {
@@ -198,10 +196,11 @@ impl<'t> Pass<'t> {
         if is_inside { position + word_rest(after) } else { position }
     }
 
+    #[inline(always)]
     fn ascii_word(&mut self, start: usize, end: usize) {
         let index = self.words.count;
         self.words.count += 1;
-        if self.rules.vocabulary.may_have(self.text.bytes, start, end, index >= self.words_until) {
+        if self.rules.vocabulary.may_have(&self.text.bytes[start..end], index >= self.words_until) {
             self.look_up(start, end, index);
         }
     }
@@ -222,7 +221,15 @@ impl<'t> Pass<'t> {
         Some(found.end)
     }
 
+    #[inline(always)]
     fn key(&mut self, start: usize) -> Option<usize> {
+        match self.text.bytes[start..].first_chunk() {
+            Some(first) if !self.rules.may_begin_key(*first) => None,
+            _ => self.find_key(start),
+        }
+    }
+
+    fn find_key(&mut self, start: usize) -> Option<usize> {
         self.detect(self.rules.kinds.key, start, Cause::Key, |text| {
             secret::key(text, start).map(|end| start..end)
         })
@@ -241,7 +248,7 @@ impl<'t> Pass<'t> {
     fn word(&mut self, start: usize, end: usize, classes: u8) -> usize {
         let text = self.text;
         if text.bytes.get(end).is_some_and(|byte| *byte >= 0x80) {
-            let whole = start + word_length(&text.str[start..]);
+            let whole = end + word_rest(&text.str[end..]);
             if whole > end {
                 self.unicode_word(start, whole);
                 return self.number_or_key(start, classes).map_or(whole, |end| self.after_word(end));
@@ -457,11 +464,4 @@ impl<'t> Pass<'t> {
         }
         start
     }
-}
-
-/// Bytes of the word in the middle of which a text begins.
-fn word_rest(text: &str) -> usize {
-    text.char_indices()
-        .find(|(_, character)| !is_word(*character) || is_alone(*character))
-        .map_or(text.len(), |(at, _)| at)
 }

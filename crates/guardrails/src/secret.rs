@@ -87,9 +87,9 @@ const FORMS: [Form; 37] = [
     exact(b"weir_", is_alphanumeric, 46),     // our own
 ];
 
-/// The first two bytes of every form, for a filter before [`key`].
-pub(crate) fn starts() -> impl Iterator<Item = [u8; 2]> {
-    FORMS.iter().map(|form| [form.start[0], form.start[1]]).chain([*b"ey"])
+/// The first three bytes of every form, for a filter before [`key`].
+pub(crate) fn starts() -> impl Iterator<Item = [u8; 3]> {
+    FORMS.iter().filter_map(|form| form.start.first_chunk().copied()).chain([*b"eyJ"])
 }
 
 /// Where the key or token whose first letter is at `start` ends.

@@ -31,22 +31,15 @@ pub(crate) struct Entry {
 }
 
 /// Words to look up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
-    /// By the first two letters, a bit for each length that a word with them has (the last one: that or longer).
-    lengths: Box<[u32; 1024]>,
-    /// The same for words that begin a phrase or an entry.
-    first_lengths: Box<[u32; 1024]>,
+    /// Of all words.
+    filter: Filter,
+    /// Of words that begin a phrase or an entry.
+    first_filter: Filter,
     numbers: HashMap<Box<[u8]>, u32, BuildHasherDefault<WordHasher>>,
     entries: Vec<Entry>,
     denied: u32,
-}
-
-impl Default for Vocabulary {
-    fn default() -> Vocabulary {
-        let (lengths, first_lengths) = (Box::new([0; 1024]), Box::new([0; 1024]));
-        Vocabulary { lengths, first_lengths, numbers: HashMap::default(), entries: Vec::new(), denied: 0 }
-    }
 }
 
 impl Entry {
@@ -84,7 +77,7 @@ impl Vocabulary {
         let mut folded = Folded::default();
         folded.fold(word);
         if let Some(bytes) = folded.bytes() {
-            self.first_lengths[bytes_index(bytes)] |= length_bit(bytes.len());
+            self.first_filter.add(bytes);
         }
     }
 
@@ -96,19 +89,19 @@ impl Vocabulary {
         &self.entries[number as usize]
     }
 
-    /// Whether an ASCII word could be in the vocabulary, or begin a phrase or an entry, by its first letters and its length.
+    /// Whether an ASCII word could be in the vocabulary, or begin a phrase or an entry.
     #[inline(always)]
-    pub(crate) fn may_have(&self, bytes: &[u8], start: usize, end: usize, is_first: bool) -> bool {
-        let second = if end - start > 1 { bytes[start + 1] } else { 0 };
-        let lengths = if is_first { &self.first_lengths } else { &self.lengths };
-        lengths[filter_index(bytes[start], second)] & length_bit(end - start) != 0
+    pub(crate) fn may_have(&self, word: &[u8], is_first: bool) -> bool {
+        let filter = if is_first { &self.first_filter } else { &self.filter };
+        filter.may_have(word)
     }
 
     /// The entry of a word.
     pub(crate) fn find(&self, word: &str) -> Option<u32> {
         let mut folded = Folded::default();
         folded.fold(word);
-        self.numbers.get(folded.bytes()?).copied()
+        let bytes = folded.bytes()?;
+        if self.filter.may_have(bytes) { self.numbers.get(bytes).copied() } else { None }
     }
 
     /// The number of a word among those of deny lists.
@@ -125,8 +118,7 @@ impl Vocabulary {
         if let Some(number) = self.numbers.get(bytes) {
             return *number as usize;
         }
-        // A word of other scripts is looked up without the filter.
-        self.lengths[bytes_index(bytes)] |= length_bit(bytes.len());
+        self.filter.add(bytes);
         self.numbers.insert(bytes.into(), self.entries.len() as u32);
         self.entries.push(Entry::default());
         self.entries.len() - 1
@@ -155,17 +147,21 @@ pub(crate) fn words(text: &str) -> Vec<(usize, &str)> {
 
 /// Bytes of the word with which a text begins.
 pub(crate) fn word_length(text: &str) -> usize {
-    let mut length = 0;
-    for character in text.chars() {
-        if !is_word(character) || (is_alone(character) && length > 0) {
-            break;
-        }
-        length += character.len_utf8();
-        if is_alone(character) {
-            break;
-        }
+    match text.chars().next() {
+        Some(first) if is_word(first) && is_alone(first) => first.len_utf8(),
+        _ => word_rest(text),
     }
-    length
+}
+
+/// Bytes of the word in the middle of which a text begins.
+pub(crate) fn word_rest(text: &str) -> usize {
+    let is_part = |character: char| match character {
+        '\0'..='\x7f' => character.is_ascii_alphanumeric(),
+        // most letters of European languages that are not ASCII
+        'À'..='Ö' | 'Ø'..='ö' | 'ø'..='ÿ' => true,
+        _ => is_word(character) && !is_alone(character),
+    };
+    text.char_indices().find(|(_, character)| !is_part(*character)).map_or(text.len(), |(at, _)| at)
 }
 
 /// Whether a character is part of a word.
@@ -310,19 +306,43 @@ const FOLDED: [u8; 256] = {
     table
 };
 
-#[inline(always)]
-fn filter_index(first: u8, second: u8) -> usize {
-    let low_bits = |byte: u8| usize::from(FOLDED[usize::from(byte)] & 31);
-    low_bits(first) << 5 | low_bits(second)
+/// What tells of most words that they are not among others, by two letters at each end: for each pair a bit for each length of a word with it
+/// (the last one: that or longer).
+#[derive(Debug)]
+struct Filter {
+    starts: Box<[u32; 1024]>,
+    ends: Box<[u32; 1024]>,
 }
 
-fn bytes_index(bytes: &[u8]) -> usize {
-    filter_index(bytes[0], bytes.get(1).copied().unwrap_or(0))
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter { starts: Box::new([0; 1024]), ends: Box::new([0; 1024]) }
+    }
 }
 
-#[inline(always)]
-fn length_bit(length: usize) -> u32 {
-    1 << length.min(31)
+impl Filter {
+    /// Adds a folded word.
+    fn add(&mut self, word: &[u8]) {
+        let (start, end, length) = Filter::places(word);
+        self.starts[start] |= length;
+        self.ends[end] |= length;
+    }
+
+    /// Whether a word, folded or ASCII, may have been added.
+    #[inline(always)]
+    fn may_have(&self, word: &[u8]) -> bool {
+        let (start, end, length) = Filter::places(word);
+        self.starts[start] & length != 0 && self.ends[end] & length != 0
+    }
+
+    /// The places of the pairs of letters at both ends, and the bit of the length.
+    #[inline(always)]
+    fn places(word: &[u8]) -> (usize, usize, u32) {
+        let low_bits = |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(FOLDED[usize::from(*byte)] & 31));
+        let (first, second) = (low_bits(word.first()), low_bits(word.get(1)));
+        let (before, last) = (low_bits(word.get(word.len().wrapping_sub(2))), low_bits(word.last()));
+        (first << 5 | second, before << 5 | last, 1 << word.len().min(31))
+    }
 }
 
 /// A multiplicative hash of eight bytes at a time: words are short, and only the operator adds words, so collisions by attackers are no concern.
