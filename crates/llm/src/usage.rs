@@ -61,21 +61,13 @@ impl TokenUsage {
     /// The counts of the last `"usage": {…}` of a reply or an event. Inside of a JSON text the quotes would be escaped, so that a caller's or a
     /// model's words are never taken for it.
     pub(crate) fn find(json: &[u8]) -> Option<TokenUsage> {
-        if !TokenUsage::is_named(json) {
-            return None; // a search from the end is slower
-        }
-        let mut end = json.len();
-        while let Some(at) = memmem::rfind(&json[..end], KEY) {
+        let values = KEY_FINDER.find_iter(json).filter_map(|at| {
             let rest = json[at + KEY.len()..].trim_ascii_start();
             let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-            if let Some(value) = value.filter(|value| value.starts_with(b"{"))
-                && let Some(Ok(usage)) = Deserializer::from_slice(value).into_iter::<Usage>().next()
-            {
-                return Some(usage.counted());
-            }
-            end = at;
-        }
-        None
+            let value = value.filter(|value| value.starts_with(b"{"))?;
+            Deserializer::from_slice(value).into_iter::<Usage>().next()?.ok()
+        });
+        values.last().map(Usage::counted)
     }
 
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.

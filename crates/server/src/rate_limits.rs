@@ -1,6 +1,5 @@
 //! The limits of the caller's key: the refusal of a request, and the headers that tell what is left.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -84,7 +83,17 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Adds what is left of the limits per minute: for each OpenAI's three headers, and the fields of the IETF's draft.
 pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
-    let (mut policies, mut states) = (String::new(), String::new());
+    if left.is_empty() {
+        return;
+    }
+    headers.reserve(3 * left.len() + 2);
+    // formatted without `write!`: this is done for every request of a key with limits
+    let (mut policies, mut states) = (String::with_capacity(64), String::with_capacity(64));
+    let mut digits = itoa::Buffer::new();
+    let mut push = |text: &mut String, before: &str, number: u64| {
+        text.push_str(before);
+        text.push_str(digits.format(number));
+    };
     for Left { unit, limit, remaining, reset_after } in left {
         let names = match unit {
             Unit::Tokens => &TOKENS,
@@ -95,16 +104,17 @@ pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
         if let Ok(reset) = HeaderValue::try_from(duration(*reset_after)) {
             headers.insert(names.reset.clone(), reset);
         }
-        let separator = if policies.is_empty() { "" } else { ", " };
         let seconds = reset_after.as_micros().div_ceil(1_000_000);
-        // a text takes all that is written
-        _ = write!(policies, "{separator}\"{}\";q={limit};w=60", names.name);
-        _ = write!(states, "{separator}\"{}\";r={remaining};t={seconds}", names.name);
+        for (text, first, number) in [(&mut policies, "\";q=", limit), (&mut states, "\";r=", remaining)] {
+            text.push_str(if text.is_empty() { "\"" } else { ", \"" });
+            text.push_str(names.name);
+            push(text, first, *number);
+        }
+        policies.push_str(";w=60");
+        push(&mut states, ";t=", seconds as u64);
     }
     for (name, text) in [(POLICY, policies), (STATE, states)] {
-        if let Ok(value) = HeaderValue::try_from(text)
-            && !value.is_empty()
-        {
+        if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(name, value);
         }
     }
@@ -114,7 +124,12 @@ pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
 fn duration(duration: Duration) -> String {
     let ms = duration.as_micros().div_ceil(1000);
     match ms {
-        0..1_000 => format!("{ms}ms"),
+        0..1_000 => {
+            let mut text = String::with_capacity(5);
+            text.push_str(itoa::Buffer::new().format(ms as u16));
+            text.push_str("ms");
+            text
+        }
         1_000..60_000 => format!("{}s", ms as f64 / 1e3),
         _ => format!("{}m{}s", ms / 60_000, (ms % 60_000) as f64 / 1e3),
     }
