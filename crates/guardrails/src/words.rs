@@ -345,13 +345,13 @@ impl Filter {
     }
 }
 
-/// A multiplicative hash of eight bytes at a time: words are short, and only the operator adds words, so collisions by attackers are no concern.
-#[derive(Default)]
+/// FNV-1a, byte by byte: words are short and just written, so that wider reads would wait. Only the operator adds words, so collisions by attackers
+/// are no concern.
 struct WordHasher(u64);
 
-impl WordHasher {
-    fn mix(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+impl Default for WordHasher {
+    fn default() -> WordHasher {
+        WordHasher(0xCBF2_9CE4_8422_2325)
     }
 }
 
@@ -361,14 +361,10 @@ impl Hasher for WordHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut padded = [0; 8];
-            padded[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(padded));
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
         }
     }
 
-    fn write_usize(&mut self, value: usize) {
-        self.mix(value as u64);
-    }
+    fn write_usize(&mut self, _: usize) {} // the length of a word
 }
