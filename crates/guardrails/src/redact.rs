@@ -2,6 +2,7 @@
 //!
 //! A placeholder is `[NAME_n]`: the name of the rule in capitals and a number from 1. Equal values of a rule have the same placeholder.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ const PLACEHOLDER_BYTES_MAX: usize = NAME_BYTES_MAX + 13;
 /// The placeholders of one request or conversation, and the values for which they stand.
 #[derive(Debug, Clone, Default)]
 pub struct Placeholders {
-    values: HashMap<String, String>,
-    placeholders: HashMap<(usize, String), String>,
+    values: HashMap<Arc<str>, Arc<str>>,
+    /// By the number of the rule and the value.
+    placeholders: HashMap<(usize, Arc<str>), Arc<str>>,
     /// By the number of the rule.
     last_numbers: Vec<u32>,
     reserved: HashSet<String>,
@@ -33,7 +35,7 @@ impl Placeholders {
 
     /// The placeholders and the values for which they stand, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.values.iter().map(|(placeholder, value)| (placeholder.as_str(), value.as_str()))
+        self.values.iter().map(|(placeholder, value)| (&**placeholder, &**value))
     }
 
     /// Keeps what looks like a placeholder in `text` from being given to a value: it would be restored to a value that never stood there.
@@ -69,18 +71,27 @@ impl Placeholders {
             self.last_numbers.resize(rule + 1, 0);
         }
         let number = &mut self.last_numbers[rule];
-        self.placeholders.entry((rule, value.to_owned())).or_insert_with(|| {
-            let label = rules.label(rule);
-            let placeholder = loop {
+        let value: Arc<str> = value.into();
+        self.placeholders.entry((rule, value)).or_insert_with_key(|(_, value)| {
+            let mut text = String::with_capacity(PLACEHOLDER_BYTES_MAX);
+            text.push('[');
+            text.push_str(rules.label(rule));
+            text.push('_');
+            let start = text.len();
+            loop {
                 *number += 1;
-                let placeholder = format!("[{label}_{number}]");
+                text.truncate(start);
+                text.push_str(&number.to_string());
+                text.push(']');
+                let placeholder: Arc<str> = text.as_str().into();
                 // Two rules whose names differ in their case only have the same label.
-                if !reserved.contains(&placeholder) && !values.contains_key(&placeholder) {
-                    break placeholder;
+                if !reserved.contains(&text)
+                    && let Entry::Vacant(free) = values.entry(placeholder.clone())
+                {
+                    free.insert(value.clone());
+                    return placeholder;
                 }
-            };
-            values.insert(placeholder.clone(), value.to_owned());
-            placeholder
+            }
         })
     }
 

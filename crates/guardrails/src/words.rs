@@ -338,7 +338,8 @@ impl Filter {
     /// The places of the pairs of letters at both ends, and the bit of the length.
     #[inline(always)]
     fn places(word: &[u8]) -> (usize, usize, u32) {
-        let low_bits = |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(FOLDED[usize::from(*byte)] & 31));
+        let low_bits =
+            |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(FOLDED[usize::from(*byte)] & 31));
         let (first, second) = (low_bits(word.first()), low_bits(word.get(1)));
         let (before, last) = (low_bits(word.get(word.len().wrapping_sub(2))), low_bits(word.last()));
         (first << 5 | second, before << 5 | last, 1 << word.len().min(31))
