@@ -4,7 +4,7 @@
 //!
 //! A view is a `&[u8]`, which the compiler assumes never changes; an operating system can't guarantee that for a file. Mapping is therefore
 //! private to two types, whose rules keep mapped bytes unchanged: [`AppendOnlyFile`] and [`ImmutableFile`]. **The remaining risk** is another
-//! program, or code that opens the file directly. If the file is truncated, a page beyond its new end reads as zeros, and [`Mapped::check`]
+//! program, or code that opens the file directly. If the file is truncated, everything beyond its new end reads as zeros, and [`Mapped::check`]
 //! says so: call it after reading and before using the result. If mapped bytes are overwritten, readers may see a mix of old and new ones;
 //! checksums are verified when a file is opened, not later. Readers check every offset and length that they read from a view, and read only numbers for which all bit patterns are valid. Data
 //! and cache folders should be writable only by the user that Weir runs as.
@@ -44,6 +44,8 @@ pub struct Mapped {
     guard: Option<Guard>,
     /// `None` for an empty view, since the operating system does not map 0 bytes.
     map: Option<Mmap>,
+    /// The last byte that is not 0. In a truncated file it reads as 0, also where the system raises no signal: within the page of the new end.
+    last: Option<usize>,
 }
 
 /// A file could not be mapped, or its length or checksum is wrong.
@@ -168,7 +170,7 @@ impl Mapped {
     unsafe fn map(path: &Path, file: &File, len: u64) -> Result<Mapped, MappedError> {
         let path = path.to_owned();
         if len == 0 {
-            return Ok(Mapped { path, guard: None, map: None });
+            return Ok(Mapped { path, guard: None, map: None, last: None });
         }
         let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "larger than the address space");
         let map = usize::try_from(len).map_err(|_| too_large()).and_then(|len| {
@@ -176,7 +178,11 @@ impl Mapped {
             unsafe { MmapOptions::new().len(len).map(file) }
         });
         match map {
-            Ok(map) => Ok(Mapped { path, guard: Some(Guard::new(&map)), map: Some(map) }),
+            Ok(map) => {
+                let guard = Some(Guard::new(&map));
+                let last = map.iter().rposition(|byte| *byte != 0);
+                Ok(Mapped { path, guard, map: Some(map), last })
+            }
             Err(source) => Err(MappedError::Unreadable { path, source }),
         }
     }
@@ -189,9 +195,12 @@ impl Mapped {
     /// Checks that all bytes that were read so far were those of the file.
     ///
     /// # Errors
-    /// [`MappedError::Changed`] if the file was truncated below a byte that was read, or a disk failed to read it. Such bytes read as zeros.
+    /// [`MappedError::Changed`] if the file was truncated so that its bytes changed, or a disk failed to read it. Such bytes read as zeros.
     pub fn check(&self) -> Result<(), MappedError> {
-        match self.guard.as_ref().is_some_and(Guard::is_damaged) {
+        let last = self.last.zip(self.map.as_ref()).map(|(last, map)| std::ptr::from_ref(&map[last]));
+        // SAFETY: the pointer is to a byte of the view. The read is volatile because the byte may have changed since the view was made.
+        let is_cut = last.is_some_and(|last| unsafe { last.read_volatile() } == 0);
+        match is_cut || self.guard.as_ref().is_some_and(Guard::is_damaged) {
             true => Err(MappedError::Changed { path: self.path.clone() }),
             false => Ok(()),
         }

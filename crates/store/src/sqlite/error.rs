@@ -15,9 +15,9 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Error {
         match (error.sqlite_error_code(), error.sqlite_error().map(|e| e.extended_code)) {
             (Some(ErrorCode::DiskFull), _) | (_, Some(SHARED_MEMORY_SIZE)) => Error::Full,
-            (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => {
-                Error::Damaged { what: Error::WHOLE_FILE, row: format!("({error})") }
-            }
+            (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => whole_file_damaged(&error),
+            // every statement is ours: what it names is missing in the stored schema
+            _ if matches!(error, rusqlite::Error::SqlInputError { .. }) => whole_file_damaged(&error),
             _ => Error::Sqlite { source: Arc::new(error) },
         }
     }
@@ -33,6 +33,10 @@ impl Error {
             _ => Error::from(error),
         }
     }
+}
+
+fn whole_file_damaged(error: &rusqlite::Error) -> Error {
+    damaged(Error::WHOLE_FILE, format!("({error})"))
 }
 
 /// The error for a row that is not what was written.

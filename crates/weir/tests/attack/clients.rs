@@ -48,7 +48,9 @@ fn ask(gateway: &Gateway, head: &str) -> String {
 }
 
 fn metric(gateway: &Gateway, line: &str) -> u64 {
-    let text = gateway.send("GET", "/metrics", None).text;
+    // a connection of its own, because the gateway may just be closing an idle one
+    let reply = gateway.try_send("GET", "/metrics", &[("connection", "close")], None);
+    let text = reply.expect("an answer").text;
     let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no {line} in {text}")).parse().unwrap()
 }
