@@ -42,7 +42,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
     let mut chores = Chores { prune_at: Instant::now(), emptied_at: collection.engine.applied_seq() };
-    let mut is_flushed = false;
+    let (mut is_flushed, mut has_error) = (false, false);
     loop {
         let idle = collection.operations_added.notified();
         let attempt = Attempt::after(failures, collection.ingest.attempts_max);
@@ -52,6 +52,10 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             () = collection.closing.cancelled() => return,
             step = step => step.unwrap_or(Err(IngestError::Interrupted)),
         };
+        if matches!(step, Ok(Step::Idle | Step::Applied)) && std::mem::take(&mut has_error) {
+            // also when there was nothing to apply: what failed was a chore
+            collection.note_failure(None);
+        }
         match step {
             Ok(Step::Applied) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
             // the next batch has one attempt, until the model works again
@@ -77,6 +81,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                     && !matches!(error, IndexError::Lost { .. })
                 {
                     collection.note_failure(Some(error.to_string()));
+                    has_error = true;
                     tokio::time::sleep(wait).await;
                 }
             }
@@ -86,6 +91,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 collection.note_failure(Some(error.to_string()));
+                has_error = true;
                 failures += u64::from(matches!(error, IngestError::Inference(_) | IngestError::Interrupted));
                 tokio::select! {
                     () = collection.closing.cancelled() => return,
