@@ -184,7 +184,8 @@ impl StoreView {
 
     /// The same for the ingest worker: an operation whose row is damaged is taken from the document that it stored. Where there is none, it
     /// may have been a deletion: up to `skip_to`, which the worker gives for an index that was empty when that operation was stored, it
-    /// is replaced by one of a document with an empty id, which does not exist.
+    /// is replaced by one of a document with an empty id, which does not exist. For such an index, operations whose documents were replaced
+    /// or deleted later are left out, except for the last one that was read.
     ///
     /// # Errors
     /// `Damaged` for such an operation above `skip_to`.

@@ -267,7 +267,24 @@ async fn a_damaged_operation_is_taken_from_its_document_or_skipped_for_an_empty_
     assert_eq!(read(0).await.unwrap(), ["a", "b"]);
     assert!(view.delete_document("a").await.unwrap().is_some());
     assert!(matches!(read(0).await, Err(Error::Damaged { what: "operation", .. })), "it may be a deletion");
-    assert_eq!(read(3).await.unwrap(), ["", "b", "a"]);
+    assert_eq!(read(3).await.unwrap(), ["b", "a"]);
+}
+
+#[tokio::test]
+async fn an_empty_index_needs_the_operations_of_documents_that_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, made) = filled(folder.path()).await;
+    let view = view(&store, &made);
+    let read = async |skip_to, limit| {
+        let operations = view.operations_to_index(0, limit, skip_to).await.unwrap();
+        operations.into_iter().map(|one| (one.number, one.document_id)).collect::<Vec<_>>()
+    };
+    let named = |number, id: &str| (number, id.to_owned());
+    assert!(view.delete_document("a").await.unwrap().is_some());
+    assert_eq!(read(0, 9).await, [named(1, "a"), named(2, "b"), named(3, "a")]);
+    assert_eq!(read(3, 9).await, [named(2, "b"), named(3, "a")], "the last one is where the worker goes on");
+    assert_eq!(read(2, 9).await, [named(2, "b"), named(3, "a")]);
+    assert_eq!(read(3, 1).await, [named(2, "b")]);
 }
 
 #[tokio::test]

@@ -64,7 +64,51 @@ pub(crate) fn to_index(
     if access.is_filtered() {
         return Ok(Vec::new());
     }
-    let collection = access.collection;
+    let (mut found, mut skipped, mut after) = (Vec::new(), None, after);
+    for _ in 0..READS_MAX {
+        let read = read_to_index(connection, access.collection, after, limit, skip_to, damage)?;
+        let is_end = read.len() < limit;
+        for operation in read {
+            after = operation.number;
+            if after >= skip_to || is_current(connection, access.collection, &operation)? {
+                found.push(operation);
+                skipped = None;
+            } else {
+                skipped = Some(operation);
+            }
+            if found.len() == limit {
+                return Ok(found);
+            }
+        }
+        if is_end || after >= skip_to {
+            break;
+        }
+    }
+    // the worker goes on after the last one
+    found.extend(skipped);
+    Ok(found)
+}
+
+/// Reads of `limit` operations each in which one call looks for those that an empty index needs.
+const READS_MAX: usize = 64;
+
+/// Whether an operation is the last one of a document that exists. A lower version than the operation's is that of a damaged row, which the worker
+/// reports.
+fn is_current(connection: &Connection, collection: CollectionId, operation: &Operation) -> Result<bool> {
+    let version = "SELECT version FROM documents WHERE collection_id = ?1 AND id = ?2";
+    let version: Option<u64> =
+        connection.first(version, params![collection.0, operation.document_id], |row| Ok(row.get(0)?))?;
+    Ok(version.is_some_and(|version| version <= operation.number))
+}
+
+fn read_to_index(
+    connection: &Connection,
+    collection: CollectionId,
+    after: u64,
+    limit: usize,
+    skip_to: u64,
+    damage: &Damage,
+) -> Result<Vec<Operation>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let pruned_to = pruned_to(connection, collection)?;
     let mut before = after;
