@@ -280,7 +280,7 @@ impl LaneState {
 }
 
 fn is_whole(event: &[u8]) -> bool {
-    event.ends_with(b"\n\n") || event.ends_with(b"\n\r\n")
+    event == b"\n" || event == b"\r\n" || event.ends_with(b"\n\n") || event.ends_with(b"\n\r\n")
 }
 
 fn write_edited(event: &[u8], edits: &[(Range<usize>, String)], out: &mut Vec<u8>) {

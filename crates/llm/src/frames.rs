@@ -52,8 +52,11 @@ fn end_of_events(bytes: &[u8]) -> usize {
     memrchr_iter(b'\n', bytes).find(is_end).map_or(0, |at| at + 1)
 }
 
-/// The offset after the first empty line.
+/// The offset after the first empty line, which may be the first line: it counts as an event without data, wherever chunks are cut.
 pub(crate) fn end_of_first_event(bytes: &[u8]) -> usize {
+    if let Some(empty) = [&b"\n"[..], b"\r\n"].into_iter().find(|line| bytes.starts_with(line)) {
+        return empty.len();
+    }
     let mut ends = memchr::memchr_iter(b'\n', bytes).filter_map(|at| {
         let rest = &bytes[at + 1..];
         let empty = [&b"\n"[..], b"\r\n"].into_iter().find(|end| rest.starts_with(end))?;
@@ -174,6 +177,9 @@ mod tests {
             "data: [DONE]\n\n",
         );
         assert_eq!(std::str::from_utf8(&kept), Ok(expected));
+        let usage = r#"data: {"choices":[],"usage":{"prompt_tokens":3}}"#;
+        let kept = without_usage(format!("data: 1\n\n\r\n{usage}\r\n\r\n").into());
+        assert_eq!(kept, "data: 1\n\n\r\n", "an empty line is no part of the event behind it");
     }
 
     #[test]
