@@ -1,6 +1,6 @@
 //! Durability of the real binary: killed at random instants, and traced to see that it syncs before it acknowledges.
 //!
-//! 50 rounds, or as many as `WEIR_CRASH_ROUNDS` says.
+//! The number of kill rounds is 50, or `WEIR_CRASH_ROUNDS` if it is set.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
