@@ -2,21 +2,25 @@
 //!
 //! A placeholder is `[NAME_n]`: the name of the rule in capitals and a number from 1. Equal values of a rule have the same placeholder.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
+use std::fmt::Write as _;
 use std::sync::Arc;
+
+use ahash::RandomState;
 
 use crate::{Action, Finding, NAME_BYTES_MAX, RuleSet};
 
 /// Longest placeholder: brackets, name, underscore, and a number of up to ten digits.
 const PLACEHOLDER_BYTES_MAX: usize = NAME_BYTES_MAX + 13;
 
-/// The placeholders of one request or conversation, and the values for which they stand.
+/// The placeholders of one request or conversation, and the values for which they stand. They are hashed with random keys, because callers
+/// choose both.
 #[derive(Debug, Clone, Default)]
 pub struct Placeholders {
-    values: HashMap<Arc<str>, Arc<str>>,
+    values: HashMap<Arc<str>, Arc<str>, RandomState>,
     /// By the number of the rule and the value.
-    placeholders: HashMap<(usize, Arc<str>), Arc<str>>,
+    placeholders: HashMap<(usize, Arc<str>), Arc<str>, RandomState>,
     /// By the number of the rule.
     last_numbers: Vec<u32>,
     reserved: HashSet<String>,
@@ -81,8 +85,7 @@ impl Placeholders {
             loop {
                 *number += 1;
                 text.truncate(start);
-                text.push_str(&number.to_string());
-                text.push(']');
+                let _ = write!(text, "{number}]"); // writing to a string can't fail
                 let placeholder: Arc<str> = text.as_str().into();
                 // Two rules whose names differ in their case only have the same label.
                 if !reserved.contains(&text)
