@@ -8,7 +8,7 @@ use crate::{Count, RawJson};
 /// Where a chat request takes its sources from: `weir` in `POST /v1/chat/completions`.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object such as {\"collection\": \"notes\"}")]
 pub struct ChatRetrieval {
     /// The collection to search.
     pub collection: String,

@@ -110,7 +110,7 @@ error_codes! {
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
         "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens`, or use a key with a higher budget.";
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
-        "The message names the rule. Send the request without what it detects, or ask the operator of the gateway to change `[[guardrails]]`.";
+        "Send a request without what the rule detects, or one that is answered without it; the operator of the gateway can change `[[guardrails]]`.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
         "Send the collection's current settings, use another name, or delete the collection first.";
     CollectionLimitReached "collection_limit_reached" 409 CLIENT "The gateway has its maximum of collections",

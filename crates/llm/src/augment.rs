@@ -127,19 +127,16 @@ pub(crate) fn unescaped(text: &str) -> String {
 /// Searches the sources of a request and places them in its messages.
 ///
 /// # Errors
-/// `Invalid` for a request that has no question or is of another API, or for a caller who may not search; `Retrieval`.
+/// `Invalid` for a request that has no question; `Retrieval`.
 pub(crate) async fn augment(
     retrieval: Option<&Retrieval>,
-    api: Api,
     request: &Request,
     options: ChatRetrieval,
     question: String,
     caller: &std::sync::Arc<Caller>,
     checks: SourceChecks<'_>,
 ) -> Result<Augmented, LlmError> {
-    let Some(retrieval) = retrieval.filter(|_| api == Api::ChatCompletions) else {
-        return Err(invalid("weir", "is for `/v1/chat/completions` of a gateway with collections"));
-    };
+    let Some(retrieval) = retrieval else { return Err(LlmError::Internal) };
     let on_empty = options.on_empty.unwrap_or(OnEmpty::Call);
     let sources = search(retrieval, options, question, caller, checks.is_flagged).await?;
     if sources.0.is_empty() && on_empty == OnEmpty::Reply {
@@ -269,13 +266,41 @@ pub(crate) fn text_of(message: &Value) -> String {
     }
 }
 
+/// Which requests can have sources: those of chat completions, of a gateway with collections. `model`: that of the route, if not the request asks
+/// for sources but the route has them.
+///
+/// # Errors
+/// `Invalid`.
+pub(crate) fn check_api(api: Api, has_collections: bool, model: Option<&String>) -> Result<(), LlmError> {
+    let what = match (has_collections, api) {
+        (true, Api::ChatCompletions) => return Ok(()),
+        (true, _) => "are added to requests of `/v1/chat/completions` only: send it there",
+        (false, _) => "are searched by a gateway with collections, which this one is not",
+    };
+    Err(match model {
+        Some(model) => invalid(
+            "model",
+            &format!("is `{model}`, whose answers have sources; these {what}, or use another model"),
+        ),
+        None => invalid("weir", &format!("asks for sources, which {what}")),
+    })
+}
+
 /// Who may choose a collection by a request: callers with the scope `search`. Collections of routes are the operator's choice.
-pub(crate) fn check_scope(caller: &Caller) -> Result<(), LlmError> {
-    if caller.may(Scope::Search) {
-        return Ok(());
+///
+/// # Errors
+/// `Retrieval` for a caller without the scope; `Invalid`.
+pub(crate) fn check_asked(options: &ChatRetrieval, caller: &Caller) -> Result<(), LlmError> {
+    if !caller.may(Scope::Search) {
+        let message = "`weir` names a collection, for which the key needs the scope `search`";
+        return Err(RequestError::new(ErrorCode::InsufficientScope, message).into());
     }
-    let message = "`weir` names a collection, for which the key needs the scope `search`";
-    Err(RequestError::new(ErrorCode::InsufficientScope, message).into())
+    match options.tokens_max {
+        Some(tokens) if tokens.get() == 0 => {
+            Err(invalid("weir.tokens_max", &format!("is {tokens}; it must be a whole number from 1")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The options of a route.

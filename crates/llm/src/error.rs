@@ -40,7 +40,7 @@ pub enum LlmError {
         is_output: bool,
     },
     /// A guardrail's moderation server failed.
-    #[error("the guardrail `{guardrail}` could not check the {}: its moderation server failed; try again", if *.is_output { "answer" } else { "request" })]
+    #[error("the guardrail `{guardrail}` could not check the {}: its moderation server failed or was late (`moderation_url`, `moderation_timeout_ms`); try again", if *.is_output { "answer" } else { "request" })]
     Unchecked {
         /// The guardrail.
         guardrail: String,

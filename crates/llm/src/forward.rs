@@ -24,7 +24,7 @@ use crate::request::Request;
 use crate::settlement::{Settlement, unix_now};
 use crate::similarity::Question;
 use crate::stream::ReplyStream;
-use crate::table::{Route, Target};
+use crate::table::{Route, Table, Target};
 use crate::{Api, Llm, LlmError};
 
 /// A request of a caller.
@@ -111,7 +111,7 @@ impl Llm {
         let route = table.route(&request.model).filter(|_| has_steps);
         let steps = Steps {
             guard,
-            retrieval: retrieval_of(&request, route, &call.caller)?,
+            retrieval: self.retrieval_of(&call, &request, route, &table)?,
             cache: route.and_then(|route| route.cache.as_ref()),
         };
         let Prepared { request, output, reply } = self.prepare(&call, request, steps, &targets).await?;
@@ -119,6 +119,29 @@ impl Llm {
             Some(kept) => replay(kept, output).await,
             None => self.send(&call, &request, &targets, output).await,
         }
+    }
+
+    /// Where a request's sources are searched: where it says, if the caller may, or where its route does.
+    fn retrieval_of(
+        &self,
+        call: &LlmCall,
+        request: &Request,
+        route: Option<&Arc<Route>>,
+        table: &Table,
+    ) -> Result<Option<ChatRetrieval>, LlmError> {
+        let asked = request.retrieval()?;
+        let of_route = || route.and_then(|route| route.retrieval.as_ref()).map(augment::options_of);
+        let is_asked = asked.is_some();
+        let Some(options) = asked.or_else(of_route) else { return Ok(None) };
+        augment::check_api(call.api, self.retrieval.is_some(), (!is_asked).then_some(&request.model))?;
+        if is_asked {
+            augment::check_asked(&options, &call.caller)?;
+            let may_use = |model: &String| call.caller.models.contains(model) && table.has_model(model);
+            if let Some(model) = options.condense_model.as_ref().filter(|model| !may_use(model)) {
+                return Err(LlmError::NoModel(model.clone()));
+            }
+        }
+        Ok(Some(options))
     }
 
     /// Checks the request, adds its sources and looks for a reply that was kept.
@@ -187,7 +210,7 @@ impl Llm {
         };
         let caller = &call.caller;
         let checks = SourceChecks { is_flagged: &is_flagged, redact: &mut redact };
-        match augment(retrieval, call.api, &request, options, question, caller, checks).await? {
+        match augment(retrieval, &request, options, question, caller, checks).await? {
             Augmented::Request(with_sources, sources) => {
                 output.sources = Some(sources);
                 Ok((*with_sources, None))
@@ -228,7 +251,7 @@ impl Llm {
             api: Api::ChatCompletions,
             headers: HeaderMap::new(),
             body: body.to_string().into(),
-            // the choice of a route is the operator's
+            // a request's choice was checked; a route's is the operator's
             caller: Arc::new(Caller { models: Allowlist::All, ..Caller::clone(&call.caller) }),
             usage: call.usage.clone(),
             entry: call.entry.clone(),
@@ -336,18 +359,6 @@ const X_WEIR_UPSTREAM: HeaderName = HeaderName::from_static("x-weir-upstream");
 const X_WEIR_CACHE: HeaderName = HeaderName::from_static("x-weir-cache");
 const X_WEIR_GUARDRAILS: HeaderName = HeaderName::from_static("x-weir-guardrails");
 
-/// Where a request's sources are searched: where it says, if the caller may, or where its route does.
-fn retrieval_of(
-    request: &Request,
-    route: Option<&Arc<Route>>,
-    caller: &Caller,
-) -> Result<Option<ChatRetrieval>, LlmError> {
-    match request.retrieval()? {
-        Some(options) => augment::check_scope(caller).map(|()| Some(options)),
-        None => Ok(route.and_then(|route| route.retrieval.as_ref()).map(augment::options_of)),
-    }
-}
-
 /// Whether a reply that was kept may be given, and whether this one may be kept.
 fn caching(headers: &HeaderMap) -> (bool, bool) {
     let control = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -399,10 +410,16 @@ async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
     let is_stream =
         headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
     headers.remove(X_WEIR_UPSTREAM);
-    add_report(&mut headers, &output.reporter.report);
     let body = match is_stream {
-        true => output.kept_stream(&body)?,
-        false => output.whole(body, &headers, None).await?,
+        true => {
+            add_report(&mut headers, &output.reporter.report);
+            output.kept_stream(&body)?
+        }
+        false => {
+            let body = output.whole(body, &headers, None).await?;
+            add_report(&mut headers, &output.reporter.report);
+            body
+        }
     };
     Ok(LlmReply { status: StatusCode::OK, headers, body: LlmBody::Whole(body) })
 }

@@ -64,7 +64,7 @@ impl Guards {
         for guardrail in all {
             let failed = |reason: String| (guardrail.id.clone(), reason);
             let rules = rules_of(&[guardrail]);
-            RuleSet::compile(&rules).map_err(|error| failed(error.to_string()))?;
+            RuleSet::compile(&rules).map_err(|error| failed(reason_of(guardrail, &error)))?;
             judges.extend(Judge::new(guardrail, metrics).map_err(failed)?.map(Arc::new));
             for (direction, rule) in
                 guardrail.on.iter().flat_map(|on| rules.iter().map(move |rule| (on, rule)))
@@ -409,6 +409,18 @@ fn rules_of(guardrails: &[&Guardrail]) -> Vec<Rule> {
         rules.push(Rule { name: "length".to_owned(), detect: Detect::Length { bytes_max }, action });
     }
     rules
+}
+
+/// What is wrong with a guardrail: of several patterns, with the first that can't be used.
+fn reason_of(guardrail: &Guardrail, error: &RuleError) -> String {
+    let lists = [("patterns", &guardrail.patterns), ("allow_patterns", &guardrail.allow_patterns)];
+    let patterns = lists.into_iter().flat_map(|(list, all)| all.iter().map(move |pattern| (list, pattern)));
+    let failed = patterns.into_iter().find_map(|(list, pattern)| {
+        let detect = Detect::Pattern(pattern.clone());
+        let rule = Rule { name: guardrail.id.clone(), detect, action: Action::Flag };
+        RuleSet::compile(&[rule]).err().map(|error| format!("`{pattern}` of its `{list}`: {error}"))
+    });
+    failed.unwrap_or_else(|| error.to_string())
 }
 
 /// One pattern that matches what any of them does.

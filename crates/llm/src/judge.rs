@@ -46,10 +46,12 @@ impl Judge {
         if guardrail.topics.is_empty() && guardrail.moderation_url.is_empty() {
             return Ok(None);
         }
+        let key = guardrail.moderation_key.as_ref().map(|key| key.secret()).transpose();
+        let key = key.map_err(|reason| format!("`moderation_key`: {reason}"))?;
         let settings = || UpstreamSettings {
             id: format!("guardrail {}", guardrail.id),
             url: guardrail.moderation_url.trim_end_matches('/').to_owned(),
-            api_key: None,
+            api_key: key.map(|key| key.reveal().to_owned()),
             api_key_header: None,
             connect_timeout: Duration::from_millis(guardrail.moderation_timeout_ms),
             concurrent_requests_max: CONCURRENT_REQUESTS_MAX,

@@ -185,6 +185,7 @@ impl StreamOutput {
                 copy.extend_from_slice(&events);
             }
         }
+        self.read_head(&events);
         self.read_answer(&events);
         let Some(filter) = &mut self.filter else { return Ok(self.cited(events)) };
         let mut out = Vec::with_capacity(events.len());
@@ -203,6 +204,11 @@ impl StreamOutput {
         let finished = filter.finish(&mut out);
         let sent = self.cited(out.into());
         finished.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
+    }
+
+    /// The events that end the stream after a rule blocked it.
+    pub(crate) fn blocked_events(&self, rule: &str) -> String {
+        blocked_events(self.output.api, self.head.as_ref(), rule)
     }
 
     /// Keeps a stream that is complete.
@@ -224,7 +230,14 @@ impl StreamOutput {
                     self.answer.push_str(&decoded(&data.as_bytes()[range]).unwrap_or_default());
                 }
             }
-            self.head = self.head.take().or_else(|| serde_json::from_str(data).ok());
+        }
+    }
+
+    /// Takes in what chunks repeat, of the first that has it.
+    fn read_head(&mut self, events: &[u8]) {
+        let has_head = matches!(self.output.api, Api::ChatCompletions | Api::Completions);
+        if has_head && self.head.is_none() {
+            self.head = datas(events).find_map(|(_, data)| serde_json::from_str(data).ok());
         }
     }
 
@@ -256,18 +269,19 @@ fn datas(events: &[u8]) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn citation_chunk(head: Option<&ChunkHead>, fields: Map<String, Value>) -> String {
-    let mut chunk = Map::new();
-    if let Some(ChunkHead { id, created, model }) = head {
-        chunk = Map::from_iter([
-            ("id".to_owned(), id.clone()),
-            ("created".to_owned(), created.clone()),
-            ("model".to_owned(), model.clone()),
-        ]);
-    }
+    let mut chunk = begun(head);
     chunk.insert("object".to_owned(), json!("chat.completion.chunk"));
-    chunk.insert("choices".to_owned(), json!([]));
+    // clients read the first choice of every chunk, but of one that they asked for
+    chunk.insert("choices".to_owned(), json!([{"index": 0, "delta": {}, "finish_reason": null}]));
     chunk.extend(fields);
     format!("data: {}\n\n", Value::Object(chunk))
+}
+
+/// A chunk with what the others of its stream repeat.
+fn begun(head: Option<&ChunkHead>) -> Map<String, Value> {
+    let Some(ChunkHead { id, created, model }) = head else { return Map::new() };
+    let fields = [("id", id), ("created", created), ("model", model)];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
 }
 
 impl Drop for StreamOutput {
@@ -278,8 +292,8 @@ impl Drop for StreamOutput {
     }
 }
 
-/// The events that end a stream which a rule blocked: as a provider's own filter ends one.
-pub(crate) fn blocked_events(api: Api, rule: &str) -> String {
+/// The events that end a stream which a rule blocked: as a provider's own filter ends one. `head`: what its chunks repeat.
+fn blocked_events(api: Api, head: Option<&ChunkHead>, rule: &str) -> String {
     let message = format!("the answer was blocked by the guardrail rule `{rule}`");
     match api {
         Api::ChatCompletions | Api::Completions => {
@@ -288,8 +302,14 @@ pub(crate) fn blocked_events(api: Api, rule: &str) -> String {
                 false => ("chat.completion.chunk", "delta", json!({})),
             };
             let choice = json!({"index": 0, field: value, "finish_reason": "content_filter"});
-            let chunk = json!({"object": object, "choices": [choice], "weir": {"guardrail": rule}});
-            format!("data: {chunk}\n\ndata: [DONE]\n\n")
+            let mut chunk = begun(head);
+            let fields = [
+                ("object", json!(object)),
+                ("choices", json!([choice])),
+                ("weir", json!({"guardrail": rule})),
+            ];
+            chunk.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+            format!("data: {}\n\ndata: [DONE]\n\n", Value::Object(chunk))
         }
         Api::Messages => {
             let delta = json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_sequence": null},

@@ -111,9 +111,11 @@ impl Request {
     /// `Invalid`.
     pub(crate) fn retrieval(&self) -> Result<Option<ChatRetrieval>, LlmError> {
         let Some(range) = &self.weir else { return Ok(None) };
-        serde_json::from_slice(&self.body[range.clone()]).map(Some).map_err(|error| LlmError::Invalid {
-            field: "weir".to_owned(),
-            reason: format!("can't be read: {error}; it has the `collection` in which sources are searched"),
+        serde_json::from_slice(&self.body[range.clone()]).map(Some).map_err(|error| {
+            let text = error.to_string();
+            // the place is counted within the field
+            let reason = text.split(" at line ").next().unwrap_or_default();
+            LlmError::Invalid { field: "weir".to_owned(), reason: format!("can't be read: {reason}") }
         })
     }
 

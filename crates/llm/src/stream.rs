@@ -12,7 +12,7 @@ use crate::Api;
 use crate::decode::{Broken, DecodedBody};
 use crate::filter::BlockedBy;
 use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, without_usage};
-use crate::output::{StreamOutput, blocked_events};
+use crate::output::StreamOutput;
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
 use crate::table::InFlight;
@@ -250,7 +250,7 @@ impl ReplyStream {
             // the upstream's work is cancelled
             self.source.body = None;
             self.state = State::Blocked;
-            [&before[..], blocked_events(self.source.api, &rule).as_bytes()].concat().into()
+            [&before[..], output.blocked_events(&rule).as_bytes()].concat().into()
         })
     }
 

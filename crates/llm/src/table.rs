@@ -55,9 +55,9 @@ pub enum TableError {
         /// What is wrong.
         reason: String,
     },
-    /// A condition of a target can't be read.
-    #[error("`when` of a target of `{model}` is no filter: {reason}")]
-    Condition {
+    /// A route can't be used.
+    #[error("the route of `{model}` can't be used: {reason}")]
+    Route {
         /// The model of the route.
         model: String,
         /// What is wrong.
@@ -206,15 +206,14 @@ impl Table {
         }
         let (mut exact, mut prefixes) = (HashMap::new(), Vec::new());
         for route in &config.routes {
+            let failed = |reason: String| TableError::Route { model: route.model.clone(), reason };
             let mut targets = Vec::new();
             for target in &route.targets {
                 // the configuration was checked: every target has an upstream
                 let Some(upstream) = upstreams.get(target.upstream.as_str()) else { continue };
                 let when = target.when.as_ref().map(Filter::from_value).transpose();
-                let when = when.map_err(|error| TableError::Condition {
-                    model: route.model.clone(),
-                    reason: error.to_string(),
-                })?;
+                let when =
+                    when.map_err(|error| failed(format!("`when` of a target is no filter: {error}")))?;
                 targets.push(RouteTarget {
                     upstream: upstream.clone(),
                     model: target.model.clone(),
@@ -229,6 +228,7 @@ impl Table {
             };
             let sticky_header = HeaderName::try_from(route.sticky_header.as_str()).ok();
             let (retrieval, cache) = (route.retrieval.clone(), route.cache.clone());
+            retrieval.as_ref().map_or(Ok(()), check_retrieval).map_err(failed)?;
             let built = Arc::new(Route { choice, sticky_header, targets, retrieval, cache });
             match route.model.strip_suffix('*') {
                 Some(prefix) => prefixes.push((prefix.to_owned(), built)),
@@ -244,7 +244,20 @@ impl Table {
         let prices = config.prices.iter().map(PriceRule::of).collect();
         let guards = Guards::new(&config.guardrails, metrics)
             .map_err(|(guardrail, reason)| TableError::Guardrail { guardrail, reason })?;
-        Ok(Table { upstreams, exact, prefixes, prices, guards })
+        let table = Table { upstreams, exact, prefixes, prices, guards };
+        for route in &config.routes {
+            let condenses = route.retrieval.as_ref().and_then(|retrieval| retrieval.condense_model.as_ref());
+            if let Some(other) = condenses.filter(|other| !table.has_model(other)) {
+                let reason = format!("its `condense_model` `{other}` is the model of no route");
+                return Err(TableError::Route { model: route.model.clone(), reason });
+            }
+        }
+        Ok(table)
+    }
+
+    /// Whether requests of a model lead to any target.
+    pub(crate) fn has_model(&self, model: &str) -> bool {
+        self.route(model).is_some() || self.target_without_route(model).is_some()
     }
 
     /// The targets for a model in the order in which they are tried; `None` if there is no route for it. Without a route, `ID/NAME` leads to the
@@ -295,6 +308,14 @@ impl Table {
         let price = rule.map(|rule| rule.price).unwrap_or_default();
         Target { upstream: upstream.clone(), model: model.to_owned(), price }
     }
+}
+
+/// What of a route's `retrieval` would make every request fail.
+fn check_retrieval(retrieval: &RouteRetrieval) -> Result<(), String> {
+    weir_api::check_collection_name(&retrieval.collection)
+        .map_err(|error| format!("`collection` of its `retrieval`: {}", error.message))?;
+    let filter = retrieval.filter.as_ref().map(Filter::from_value).transpose();
+    filter.map(|_| ()).map_err(|error| format!("`filter` of its `retrieval` is no filter: {error}"))
 }
 
 impl RouteTarget {

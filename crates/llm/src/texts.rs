@@ -33,7 +33,8 @@ impl TextSpan {
 }
 
 /// Keys whose strings are texts, in the APIs of OpenAI and Anthropic: of messages, of their parts, of calls of tools and their results.
-const TEXT_KEYS: [&[u8]; 15] = [
+const TEXT_KEYS: [&[u8]; 16] = [
+    b"messages", // some servers take a text
     b"content",
     b"text",
     b"prompt",
@@ -214,6 +215,8 @@ mod tests {
             &["a", "b", "d"],
         );
         check(r#"{"input":"a","model":"m"}"#, &["a"]);
+        check(r#"{"messages":"a","model":"m"}"#, &["a"]);
+        check(r#"{"messages":["a",["b"]],"model":"m"}"#, &["a", "b"]);
         check(r#"{ "a" : "content" , "content" : "x\u00e9\\" }"#, &["xé\\"]);
         check(r#"{"cont\u0065nt":"a","\u0069nput":{"x":"b","n\u0061me":"c"}}"#, &["a", "b"]);
     }

@@ -92,12 +92,12 @@ async fn apply(current: &mut Config, read: Config, llm: &Llm, keys: &Keys) {
     if let Err(error) = keys.set_default_limits(default_limits(&read)).await {
         tracing::error!(%error, "the limits of keys were not changed: the store can't be read");
     }
-    let tables = (read.llm.upstreams.len(), read.llm.routes.len(), read.llm.prices.len());
     tracing::info!(
-        upstreams = tables.0,
-        routes = tables.1,
-        prices = tables.2,
-        "upstreams, routes, prices and the default limits of keys were read again"
+        upstreams = read.llm.upstreams.len(),
+        routes = read.llm.routes.len(),
+        prices = read.llm.prices.len(),
+        guardrails = read.llm.guardrails.len(),
+        "upstreams, routes, prices, guardrails and the default limits of keys were read again"
     );
     current.llm = read.llm.clone();
     current.keys = read.keys.clone();

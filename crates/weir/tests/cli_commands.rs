@@ -94,6 +94,39 @@ fn config_check_also_reports_problems_of_serving() {
 }
 
 #[test]
+fn config_check_also_reports_what_the_llm_gateway_can_not_use() {
+    let check = |tables: &str| {
+        let upstream = "[[upstreams]]\nid = \"a\"\nprovider = \"ollama\"\n";
+        let folder = folder_with(&[("weir.toml", &format!("{upstream}{tables}"))]);
+        let run = Weir::new().in_folder(&folder).run(&[
+            "config",
+            "check",
+            "--config",
+            "weir.toml",
+            "--model",
+            "pseudo",
+        ]);
+        assert_eq!(run.code, 1, "{}", run.out);
+        run.err
+    };
+    let patterns = check("[[guardrails]]\nid = \"g\"\npatterns = [\"a+\", \"(unclosed\"]\n");
+    assert!(patterns.contains("`g`") && patterns.contains("`(unclosed` of its `patterns`"), "{patterns}");
+    let route = |retrieval: &str| {
+        let target = "targets = [{ upstream = \"a\" }]";
+        check(&format!("[[routes]]\nmodel = \"m\"\n{target}\nretrieval = {{ {retrieval} }}\n"))
+    };
+    for (retrieval, expected) in [
+        ("collection = \"a\", top_k = 0", "`top_k` of 0"),
+        ("collection = \"a\", filter = { a = { near = 1 } }", "`filter`"),
+        ("collection = \"bad name/\"", "`collection`"),
+        ("collection = \"a\", condense_model = \"nope\"", "`nope` is the model of no route"),
+    ] {
+        let error = route(retrieval);
+        assert!(error.contains("the route of `m`") && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_valid_configuration_passes_the_check() {
     let folder = folder_with(&[]);
     let run = Weir::new().in_folder(&folder).run(&["config", "check", "--model", "pseudo"]);

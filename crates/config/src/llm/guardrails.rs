@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::secret::ApiKey;
 use crate::upstream::check_url;
 
 /// Checks of prompts and answers.
@@ -58,6 +59,9 @@ pub struct Guardrail {
     /// A server with OpenAI's API of moderations that judges prompts and whole answers.
     #[serde(default)]
     pub moderation_url: String,
+    /// Where to read its API key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moderation_key: Option<ApiKey>,
     /// Its time limit.
     #[serde(default = "moderation_timeout")]
     pub moderation_timeout_ms: u64,

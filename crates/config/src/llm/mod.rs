@@ -176,7 +176,7 @@ pub struct LlmRoute {
 
 /// Where the chat requests of a route take their sources from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { collection = \"notes\" }")]
 pub struct RouteRetrieval {
     /// The collection.
     pub collection: String,
@@ -202,7 +202,7 @@ pub struct RouteRetrieval {
 
 /// How the replies of a route are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { mode = \"exact\" }")]
 pub struct RouteCache {
     /// Which requests are equal.
     #[serde(default)]
@@ -309,18 +309,18 @@ const CONCURRENCY_MAX: usize = 1_000_000;
 const CACHE_SECONDS_MAX: u64 = 30 * 86_400;
 
 impl LlmConfig {
-    /// Reads the keys of the upstreams.
+    /// Reads the keys of the upstreams and of the moderation servers.
     pub(super) fn read_keys(&mut self, environment: &Environment) {
-        for upstream in &mut self.upstreams {
-            if let Some(key) = &mut upstream.api_key {
-                key.read(environment);
-            }
-        }
+        let of_upstreams = self.upstreams.iter_mut().filter_map(|upstream| upstream.api_key.as_mut());
+        let of_moderation =
+            self.guardrails.iter_mut().filter_map(|guardrail| guardrail.moderation_key.as_mut());
+        of_upstreams.chain(of_moderation).for_each(|key| key.read(environment));
     }
 
-    /// The keys of the upstreams.
+    /// The keys of the upstreams and of the moderation servers.
     pub(super) fn api_keys(&self) -> impl Iterator<Item = &ApiKey> {
-        self.upstreams.iter().filter_map(|upstream| upstream.api_key.as_ref())
+        let of_moderation = self.guardrails.iter().filter_map(|guardrail| guardrail.moderation_key.as_ref());
+        self.upstreams.iter().filter_map(|upstream| upstream.api_key.as_ref()).chain(of_moderation)
     }
 
     /// Problems inside the tables and between them.
@@ -368,7 +368,10 @@ impl LlmConfig {
                 );
             }
             for message in route.problems() {
-                report(format!("the route of `{model}` {message}"), "see docs/llm.md");
+                report(
+                    format!("the route of `{model}` {message}"),
+                    "see `[[routes]]` in docs/configuration.md",
+                );
             }
             for target in &route.targets {
                 if !ids.contains(target.upstream.as_str()) {
@@ -419,13 +422,21 @@ impl LlmConfig {
 
     /// Problems that keep a server from starting: keys that can't be read.
     pub(super) fn check_keys(&self) -> impl Iterator<Item = Problem> {
-        self.upstreams.iter().filter_map(|upstream| {
-            let reason = upstream.api_key.as_ref()?.secret().err()?;
-            let message = format!("the upstream `{}` has no `api_key`: {reason}", upstream.id);
-            let hint =
-                "set that variable or write that file, or remove `api_key` if the upstream requires none";
+        let problem = |what: &str, id: &str, field: &str, key: Option<&ApiKey>| {
+            let reason = key?.secret().err()?;
+            let message = format!("the {what} `{id}` has no `{field}`: {reason}");
+            let hint = format!(
+                "set that variable or write that file, or remove `{field}` if its server requires none"
+            );
             Some(Problem::new(Location::General, message).hint(hint))
-        })
+        };
+        let of_upstreams = self.upstreams.iter().filter_map(move |upstream| {
+            problem("upstream", &upstream.id, "api_key", upstream.api_key.as_ref())
+        });
+        let of_moderation = self.guardrails.iter().filter_map(move |guardrail| {
+            problem("guardrail", &guardrail.id, "moderation_key", guardrail.moderation_key.as_ref())
+        });
+        of_upstreams.chain(of_moderation)
     }
 }
 
@@ -440,11 +451,16 @@ impl LlmRoute {
             if !retrieval.min_relevance.is_none_or(ratio) {
                 problems.push("has a `min_relevance` that is not from 0 to 1".to_owned());
             }
+            for (field, number) in [("top_k", retrieval.top_k), ("tokens_max", retrieval.tokens_max)] {
+                if number == Some(0) {
+                    problems.push(format!("has a `{field}` of 0; it is at least 1"));
+                }
+            }
         }
         if let Some(cache) = &self.cache {
             if !(1..=CACHE_SECONDS_MAX).contains(&cache.seconds) {
                 problems.push(format!(
-                    "keeps replies for {} seconds; at most {CACHE_SECONDS_MAX}",
+                    "keeps replies for {} seconds; `seconds` is from 1 to {CACHE_SECONDS_MAX}",
                     cache.seconds
                 ));
             }

@@ -7,6 +7,8 @@ use super::context::Context;
 use super::failure::Result;
 use weir_config::table::SECTIONS;
 use weir_config::{Loaded, ModelConfig, SETTINGS, Scalar, load, load_for_serving};
+use weir_llm::Llm;
+use weir_telemetry::Metrics;
 
 /// Runs `weir config …`.
 pub fn run(arguments: &ConfigArguments, context: Context<'_>) -> Result<()> {
@@ -19,6 +21,7 @@ pub fn run(arguments: &ConfigArguments, context: Context<'_>) -> Result<()> {
         }
         ConfigCommand::Check { serve } => {
             let loaded = load_for_serving(&serve.flags(file), environment, &weir_inference::reranks)?;
+            Llm::new(&loaded.config.llm, Metrics::new(env!("CARGO_PKG_VERSION")))?;
             writeln!(
                 out,
                 "the configuration is good: `weir serve` would listen on {}",

@@ -7,6 +7,7 @@ use super::sources::accepted;
 use weir_client::{ClientError, IngestError};
 use weir_config::Problems;
 use weir_eval::EvalError;
+use weir_llm::TableError;
 
 /// Exit code of a command that failed. (Wrong usage is 2, by clap.)
 const EXIT_FAILED: u8 = 1;
@@ -31,6 +32,9 @@ pub enum Failure {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] Problems),
+    /// The tables of the LLM gateway can't be used.
+    #[error(transparent)]
+    Llm(#[from] TableError),
     /// A call of the gateway failed.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -223,6 +227,7 @@ impl Failure {
             Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
             | Failure::Input(_)
             | Failure::Interrupted
+            | Failure::Llm(_)
             | Failure::Keys(_)
             | Failure::NotReady(_)
             | Failure::Store(_)

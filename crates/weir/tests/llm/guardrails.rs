@@ -105,6 +105,12 @@ fn a_blocked_answer_ends_its_stream_as_a_filter_of_a_provider_does() {
         reply.text
     );
     assert!(reply.text.ends_with("data: [DONE]\n\n"), "{}", reply.text);
+    let chunks = reply.text.lines().filter_map(|line| line.strip_prefix("data: {"));
+    let chunks: Vec<Value> =
+        chunks.map(|chunk| serde_json::from_str(&format!("{{{chunk}")).unwrap()).collect();
+    let last = chunks.last().unwrap();
+    assert_eq!((&last["id"], &last["model"]), (&chunks[0]["id"], &chunks[0]["model"]), "{last}");
+    assert_eq!(last["weir"], json!({"guardrail": "api_key"}));
 }
 
 #[test]

@@ -54,7 +54,8 @@ fn citations_resolve_to_the_bytes_of_the_document_and_forged_ones_are_flagged() 
     let events: Vec<&str> = reply.text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
     assert_eq!(events.last(), Some(&"[DONE]"));
     let chunk: Value = serde_json::from_str(events[events.len() - 2]).unwrap();
-    assert_eq!(chunk["choices"], json!([]));
+    let empty = json!([{"index": 0, "delta": {}, "finish_reason": null}]);
+    assert_eq!(chunk["choices"], empty, "clients read the first choice of every chunk");
     check(&chunk);
 }
 
@@ -106,6 +107,11 @@ fn a_document_outside_the_filter_of_the_key_never_reaches_the_prompt() {
     let chat_only = key(json!(["chat"]), Value::Null);
     let reply = proxy.chat(&body, &[("authorization", &chat_only)]).unwrap();
     assert!(reply.status == 403 && reply.text.contains("scope `search`"), "{}", reply.text);
+    let other = json!({"collection": "default", "condense_model": "other"});
+    let limited = json!({"name": "m", "scopes": ["chat", "search"], "models": ["m"]});
+    let limited = format!("Bearer {}", proxy.key(&admin, &limited));
+    let reply = proxy.chat(&ask("What?", other), &[("authorization", &limited)]).unwrap();
+    assert!(reply.status == 404 && reply.text.contains("`other`"), "{}", reply.text);
     let elsewhere = ask("What?", json!({"collection": "none"}));
     assert_eq!(proxy.chat(&elsewhere, &[("authorization", &mill)]).unwrap().status, 404);
     assert_eq!(mock.stats()["requests"], before);
@@ -188,6 +194,8 @@ fn a_wrong_field_is_named() {
     };
     check(ask("q", json!({"collections": "a"})), "`weir`");
     check(ask("q", json!({"collection": "default", "top_k": 0})), "top_k");
+    check(ask("q", json!({"collection": "default", "tokens_max": -5})), "`weir.tokens_max` is -5");
+    check(ask("q", json!("notes")), "expected an object such as");
     check(ask("", json!({"collection": "default"})), "`messages`");
     check(ask("q", json!({"collection": "default", "filter": {"a": {"near": 1}}})), "filter");
     let reply = proxy.post(
@@ -195,5 +203,19 @@ fn a_wrong_field_is_named() {
         &json!({"model": "m", "prompt": "q", "weir": {"collection": "default"}}),
         &[],
     );
-    assert_eq!(reply.unwrap().status, 400);
+    let reply = reply.unwrap();
+    assert!(reply.status == 400 && reply.text.contains("`/v1/chat/completions` only"), "{}", reply.text);
+}
+
+#[test]
+fn a_model_with_sources_is_refused_by_apis_without_them() {
+    let mock = Mock::start(&[]);
+    let route = "[[routes]]\nmodel = \"docs\"\ntargets = [{ upstream = \"mock\" }]\nretrieval = { collection = \"default\" }\n";
+    let proxy = proxy(&mock, route);
+    for api in ["/v1/messages", "/v1/responses", "/v1/completions"] {
+        let body = json!({"model": "docs", "max_tokens": 9, "prompt": "q", "input": "q", "messages": [{"role": "user", "content": "q"}]});
+        let reply = proxy.post(api, &body, &[]).unwrap();
+        assert!(reply.status == 400 && reply.text.contains("or use another model"), "{api}: {}", reply.text);
+    }
+    assert_eq!(mock.stats()["requests"], 0);
 }
