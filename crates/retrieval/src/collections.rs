@@ -74,6 +74,13 @@ pub enum CollectionError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// An index belongs to a collection that the store has never had.
+    #[error(
+        "`{}` is the index of a collection that the store has never had: the store was lost, restored or replaced; put the store that has \
+         it back, or remove the folder to go on with this store",
+        .0.display()
+    )]
+    NotOfStore(PathBuf),
     /// There are as many collections as the limit allows.
     #[error("there are {limit} collections; that is the limit `limits.collections_max`")]
     TooMany {
@@ -128,6 +135,7 @@ impl Collections {
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
         }));
+        collections.check_folders(collections.0.store.last_collection_id().await?)?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
@@ -136,6 +144,17 @@ impl Collections {
             collections.create_default().await?;
         }
         Ok(collections)
+    }
+
+    /// Checks that no index folder is of a collection after the `last` of the store, which a lost store would leave behind. Ids are never reused.
+    fn check_folders(&self, last: CollectionId) -> Result<(), CollectionError> {
+        let Ok(folders) = std::fs::read_dir(self.0.config.server.data_dir.join("index")) else {
+            return Ok(());
+        };
+        let id_of = |path: &Path| path.file_name()?.to_str()?.parse().ok();
+        let mut paths = folders.filter_map(|entry| Some(entry.ok()?.path()));
+        let foreign = paths.find(|path| id_of(path).is_some_and(|id: i64| id > last.0));
+        foreign.map_or(Ok(()), |path| Err(CollectionError::NotOfStore(path)))
     }
 
     /// The number of open collections.

@@ -209,7 +209,8 @@ impl From<CollectionError> for RequestError {
             CollectionError::Inference { source, .. } => source.into(),
             CollectionError::Index { .. }
             | CollectionError::Settings { .. }
-            | CollectionError::Folder { .. } => RequestError::internal(&error),
+            | CollectionError::Folder { .. }
+            | CollectionError::NotOfStore(_) => RequestError::internal(&error),
         }
     }
 }

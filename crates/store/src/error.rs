@@ -19,7 +19,7 @@ pub enum Error {
     )]
     Locked(PathBuf),
     /// The data directory, or a file in it, cannot be written.
-    #[error("the data directory `{}` is read-only; make it writable or choose another --data-dir", .0.display())]
+    #[error("the data directory `{}`, or the store in it, is read-only; make it writable or choose another --data-dir", .0.display())]
     ReadOnly(PathBuf),
     /// The disk is full, or the user's quota is used up.
     #[error("the disk is full, nothing of this request was stored; free space and try again")]
@@ -32,7 +32,7 @@ pub enum Error {
     )]
     Replaced(PathBuf),
     /// A row, or the database file, is not what was written.
-    #[error("{what} {row} is damaged; restore the data directory from a backup")]
+    #[error("{what} {row} is damaged; {}restore the data directory from a backup", remedy(.what))]
     Damaged {
         /// The kind of row, or the database file.
         what: &'static str,
@@ -77,6 +77,12 @@ pub enum Error {
     Closed,
 }
 
+/// What replaces a damaged row without a backup.
+fn remedy(what: &str) -> &'static str {
+    let is_written_again = ["document", "chunk", "embedding"].iter().any(|row| what.starts_with(row));
+    if is_written_again { "ingest its document again, or " } else { "" }
+}
+
 impl Error {
     /// `what` of a damaged database file, other than a row.
     pub(crate) const WHOLE_FILE: &str = "the store's file";
@@ -107,8 +113,7 @@ mod tests {
     #[test]
     fn io_errors_map_to_variants_with_a_remedy() {
         let full = "the disk is full, nothing of this request was stored; free space and try again";
-        let read_only =
-            "the data directory `/data` is read-only; make it writable or choose another --data-dir";
+        let read_only = "the data directory `/data`, or the store in it, is read-only; make it writable or choose another --data-dir";
         check(io::ErrorKind::StorageFull, full);
         check(io::ErrorKind::QuotaExceeded, full);
         check(io::ErrorKind::ReadOnlyFilesystem, read_only);

@@ -75,6 +75,12 @@ impl Store {
         Ok(found)
     }
 
+    /// The highest id that a collection has had in this store; 0 before the first.
+    pub async fn last_collection_id(&self) -> Result<CollectionId> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(collections::last_id).await
+    }
+
     /// The collection called `name`; `None` if it does not exist or is outside the caller's allow list.
     pub async fn collection(&self, caller: &Caller, name: &str) -> Result<Option<Collection>> {
         if !caller.sees(name) {

@@ -68,12 +68,22 @@ pub(crate) struct BaselineFile {
 impl BaselineFile {
     /// Starts with the prior if the file is missing or invalid.
     pub(crate) fn read(folder: &Path) -> BaselineFile {
-        let bytes = std::fs::read(folder.join(FILE)).ok();
-        let baseline =
-            bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).filter(ScoreBaseline::is_sound);
+        let baseline = std::fs::read_to_string(folder.join(FILE)).ok().and_then(|text| baseline_of(&text));
         let baseline = baseline.unwrap_or_default();
         BaselineFile { baseline, saved: baseline, is_save_claimed: false }
     }
+}
+
+/// The content of the file: JSON, and its CRC-32 in a line of its own.
+fn text_of(baseline: &ScoreBaseline) -> String {
+    let json = serde_json::to_string(baseline).unwrap_or_default();
+    format!("{json}\n{:08x}\n", crc32fast::hash(json.as_bytes()))
+}
+
+fn baseline_of(text: &str) -> Option<ScoreBaseline> {
+    let (json, checksum) = text.trim_end().split_once('\n')?;
+    let is_whole = u32::from_str_radix(checksum, 16).ok()? == crc32fast::hash(json.as_bytes());
+    is_whole.then(|| serde_json::from_str(json).ok())?.filter(ScoreBaseline::is_sound)
 }
 
 /// Queries that are remembered, so that one that is repeated teaches nothing more.
@@ -136,8 +146,7 @@ impl Embedded {
             file.baseline
         };
         let temporary = self.folder().join(FILE_NEW);
-        let bytes = serde_json::to_vec(&baseline).unwrap_or_default();
-        let written = std::fs::write(&temporary, bytes)
+        let written = std::fs::write(&temporary, text_of(&baseline))
             .and_then(|()| std::fs::rename(&temporary, self.folder().join(FILE)));
         written.map_err(IndexError::file("write", &temporary))?;
         lock(&self.inner.baseline).saved = baseline;
@@ -345,12 +354,16 @@ mod tests {
         again.close().unwrap();
         drop(again);
         assert_eq!(baseline(&engine(folder.path(), 0)), fitted, "exactly, once it was closed");
-        std::fs::write(folder.path().join(FILE), "{\"cosine\":").unwrap();
-        assert_eq!(
-            baseline(&engine(folder.path(), 0)),
-            ScoreBaseline::default(),
-            "what can't be read is learned again"
-        );
+        let file = folder.path().join(FILE);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let digit = text.find(|c: char| ('1'..='8').contains(&c)).unwrap();
+        let mut flipped = text.into_bytes();
+        flipped[digit] += 1;
+        for damaged in [&b"{\"cosine\":"[..], &flipped] {
+            std::fs::write(&file, damaged).unwrap();
+            let read = baseline(&engine(folder.path(), 0));
+            assert_eq!(read, ScoreBaseline::default(), "what is damaged is learned again");
+        }
     }
 
     #[test]

@@ -100,6 +100,13 @@ pub(crate) fn list(connection: &Connection, damage: &Damage) -> Result<Vec<Colle
     Ok(read.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
+pub(crate) fn last_id(connection: &Connection) -> Result<CollectionId> {
+    // SQLite's table of the last ids may be damaged like any other
+    let last = "SELECT max(coalesce((SELECT CAST(seq AS INTEGER) FROM sqlite_sequence WHERE name = 'collections'), 0),
+                           coalesce((SELECT max(id) FROM collections), 0))";
+    Ok(CollectionId(connection.first(last, [], |row| Ok(row.get(0)?))?.unwrap_or(0)))
+}
+
 pub(crate) fn by_name(connection: &Connection, name: &str) -> Result<Option<Collection>> {
     CollectionRow::by_name(connection, name)?.map(|row| row.with_generation(connection)).transpose()
 }

@@ -1,10 +1,12 @@
 //! Maps errors of SQLite to errors of the store.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 
+use super::open::DATABASE_FILE;
 use crate::{Error, Result};
 
 /// `SQLITE_IOERR_SHMSIZE`: the shared memory file of the write-ahead log could not grow. A full disk causes this while the database is
@@ -27,6 +29,10 @@ impl Error {
     /// Maps an error that occurred while the database in `folder` was opened.
     pub(super) fn from_opening(folder: &Path, error: rusqlite::Error) -> Error {
         match error.sqlite_error_code() {
+            Some(ErrorCode::CannotOpen) if !folder.join(DATABASE_FILE).exists() => {
+                let path = folder.join(DATABASE_FILE);
+                Error::Io { path, source: Arc::new(io::ErrorKind::NotFound.into()) }
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
                 Error::ReadOnly(folder.to_owned())
             }

@@ -113,7 +113,7 @@ fn write(sink: &mut Sink, batch: &Batch, progress: &Progress) -> bool {
             Err(error) => {
                 progress.is_failing.store(true, Ordering::Release);
                 if wait == BACKOFF.0 {
-                    tracing::warn!(%error, "the request log can't be written; its rows wait on disk until the database works again");
+                    tracing::warn!(%error, "the request log can't be written; its rows wait on disk until the database works again; a damaged `telemetry.sqlite` can be removed while weir is stopped");
                 }
                 tracing::debug!(%error, ?wait, "a batch of the request log was not written");
             }

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::process::wait;
+use crate::support::client::Client;
+use crate::support::process::{Weir, wait};
 use crate::{Gateway, in_repository};
 
 /// `weir serve` with pseudo embeddings on a free port, unless `arguments` say otherwise.
@@ -186,7 +187,10 @@ fn a_data_dir_that_cannot_be_written_is_named() {
         }
     }
     let data_dir = folder.path().to_str().unwrap();
-    check(&mut command, &[data_dir, "is read-only; make it writable or choose another --data-dir"]);
+    check(
+        &mut command,
+        &[data_dir, "or the store in it, is read-only; make it writable or choose another --data-dir"],
+    );
 }
 
 #[test]
@@ -197,6 +201,37 @@ fn a_store_that_is_none_is_not_written_over() {
     fs::write(&store, &not_a_store).unwrap();
     check(&mut serve(folder.path(), &[]), &["damaged", "restore the data directory from a backup"]);
     assert_eq!(fs::read_to_string(&store).unwrap(), not_a_store);
+}
+
+#[test]
+fn a_lost_store_is_noticed_by_the_indexes_that_it_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let weir = Weir::start(folder.path());
+        let client = Client::new(&weir.url);
+        assert_eq!(client.send("PUT", "/v1/collections/notes", Some(b"{}")).status, 201);
+        let body = json!({"collection": "notes", "documents": [{"id": "a", "text": "a weir"}]}).to_string();
+        assert_eq!(client.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes())).status, 202);
+        weir.terminate();
+    }
+    let store = folder.path().join("store.sqlite3");
+    fs::rename(&store, folder.path().join("elsewhere")).unwrap();
+    let expected =
+        ["the store was lost, restored or replaced", "put the store that has it back, or remove the folder"];
+    check(&mut serve(folder.path(), &[]), &expected);
+    fs::rename(folder.path().join("elsewhere"), &store).unwrap();
+    let weir = Weir::start(folder.path());
+    let client = Client::new(&weir.url);
+    client.wait_until_ready();
+    assert_eq!(client.get("/v1/collections/notes/documents/a").0, 200);
+}
+
+#[test]
+fn doctor_names_a_store_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env_clear().arg("doctor").arg("--data-dir").arg(folder.path().join("none"));
+    check(&mut command, &["none/store.sqlite3", "check that the path is a folder that weir may use"]);
 }
 
 #[test]
