@@ -266,8 +266,8 @@ pub(crate) fn text_of(message: &Value) -> String {
     }
 }
 
-/// Which requests can have sources: those of chat completions, of a gateway with collections. `model`: that of the route, if not the request asks
-/// for sources but the route has them.
+/// Checks that a request can have sources: it is of chat completions, and the gateway has collections. `model`: that whose route has the sources;
+/// `None` if the request asks for them.
 ///
 /// # Errors
 /// `Invalid`.
