@@ -4,7 +4,6 @@
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -85,7 +84,8 @@ impl Placeholders {
             loop {
                 *number += 1;
                 text.truncate(start);
-                let _ = write!(text, "{number}]"); // writing to a string can't fail
+                text.push_str(itoa::Buffer::new().format(*number));
+                text.push(']');
                 let placeholder: Arc<str> = text.as_str().into();
                 // Two rules whose names differ in their case only have the same label.
                 if !reserved.contains(&text)

@@ -97,7 +97,9 @@ pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
     if text.has_exactly(start, b"eyJ") {
         return json_web_token(text, start);
     }
-    let form = FORMS.iter().find(|form| text.has_exactly(start, form.start))?;
+    // Prose has words like `account` and `github`: one comparison a form tells almost all of them from keys.
+    let first = text.at(start);
+    let form = FORMS.iter().find(|form| form.start[0] == first && text.has_exactly(start, form.start))?;
     let body = start + form.start.len();
     let decided = text.run(body, DECISION_BYTES.max(form.length_min + 1), form.is_part);
     let digits = text.bytes[body..decided].iter().filter(|byte| byte.is_ascii_digit()).count();
