@@ -7,7 +7,7 @@ use crate::pattern::Pattern;
 use crate::scan::{Kinds, Pass};
 use crate::text::Text;
 use crate::words::{self, Vocabulary, WORD_BYTES_MAX};
-use crate::{Action, Detect, Finding, Rule, RuleError, secret};
+use crate::{Action, Detect, Finding, Rule, RuleError};
 
 /// Longest name of a rule.
 pub(crate) const NAME_BYTES_MAX: usize = 32;
@@ -27,8 +27,6 @@ pub struct RuleSet {
     pub(crate) length: Option<(usize, usize)>,
     allowed_words: HashSet<String>,
     allowed_patterns: Vec<Pattern>,
-    /// The low five bits of each of three bytes with which a key may begin.
-    key_starts: Box<[u64; 512]>,
 }
 
 impl RuleSet {
@@ -47,16 +45,9 @@ impl RuleSet {
             length: None,
             allowed_words: HashSet::new(),
             allowed_patterns: Vec::new(),
-            key_starts: Box::new([0; 512]),
         };
         for (index, rule) in rules.iter().enumerate() {
             set.add(index, rule)?;
-        }
-        if set.kinds.key.is_some() {
-            for start in secret::starts() {
-                let place = low_bits(start);
-                set.key_starts[place / 64] |= 1 << (place % 64);
-            }
         }
         Ok(set)
     }
@@ -85,13 +76,6 @@ impl RuleSet {
     /// Whether what a rule finds must not be passed on.
     pub(crate) fn is_strict(&self, rule: usize) -> bool {
         self.rules[rule].action >= Action::Redact
-    }
-
-    /// Whether a key may begin with these bytes.
-    #[inline(always)]
-    pub(crate) fn may_begin_key(&self, start: [u8; 3]) -> bool {
-        let place = low_bits(start);
-        self.key_starts[place / 64] & (1 << (place % 64)) != 0
     }
 
     /// Removes what is allowed and decides between findings that overlap.
@@ -230,11 +214,6 @@ fn longest_of_chain(chain: &[Finding], kept: &mut Vec<Finding>) {
             kept.insert(at, finding);
         }
     }
-}
-
-#[inline(always)]
-fn low_bits(bytes: [u8; 3]) -> usize {
-    bytes.iter().fold(0, |bits, byte| bits << 5 | usize::from(byte & 31))
 }
 
 fn check_names(rules: &[Rule]) -> Result<(), RuleError> {

@@ -224,7 +224,7 @@ impl<'t> Pass<'t> {
     #[inline(always)]
     fn key(&mut self, start: usize) -> Option<usize> {
         match self.text.bytes[start..].first_chunk() {
-            Some(first) if !self.rules.may_begin_key(*first) => None,
+            Some(first) if !secret::may_begin(*first) => None,
             _ => self.find_key(start),
         }
     }

@@ -87,19 +87,50 @@ const FORMS: [Form; 37] = [
     exact(b"weir_", is_alphanumeric, 46),     // our own
 ];
 
-/// The first three bytes of every form, for a filter before [`key`].
-pub(crate) fn starts() -> impl Iterator<Item = [u8; 3]> {
-    FORMS.iter().filter_map(|form| form.start.first_chunk().copied()).chain([*b"eyJ"])
+/// How JSON Web Tokens begin: `{"` in base64.
+const JWT_START: &[u8] = b"eyJ";
+
+/// For each of the first three bytes, by the byte, the forms that have it there: a bit each, in their order, and one more for
+/// [`JWT_START`].
+static STARTS: [[u64; 256]; 3] = {
+    let mut starts = [[0; 256]; 3];
+    let mut number = 0;
+    while number <= FORMS.len() {
+        let start = if number < FORMS.len() { FORMS[number].start } else { JWT_START };
+        let mut place = 0;
+        while place < 3 {
+            starts[place][start[place] as usize] |= 1 << number;
+            place += 1;
+        }
+        number += 1;
+    }
+    starts
+};
+
+/// The forms that begin with three bytes, as bits.
+#[inline(always)]
+fn forms_with(start: [u8; 3]) -> u64 {
+    let [first, second, third] = start.map(usize::from);
+    STARTS[0][first] & STARTS[1][second] & STARTS[2][third]
+}
+
+/// Whether a key or token may begin with these bytes.
+#[inline(always)]
+pub(crate) fn may_begin(start: [u8; 3]) -> bool {
+    forms_with(start) != 0
 }
 
 /// Where the key or token whose first letter is at `start` ends.
 pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
-    if text.has_exactly(start, b"eyJ") {
+    if text.has_exactly(start, JWT_START) {
         return json_web_token(text, start);
     }
-    // Prose has words like `account` and `github`: one comparison a form tells almost all of them from keys.
-    let first = text.at(start);
-    let form = FORMS.iter().find(|form| form.start[0] == first && text.has_exactly(start, form.start))?;
+    // at the end of a text that goes on, all forms whose first bytes agree are possible
+    let possible = text.bytes[start..].first_chunk().map_or(u64::MAX, |first| forms_with(*first));
+    let (_, form) = FORMS
+        .iter()
+        .enumerate()
+        .find(|(number, form)| possible & 1 << number != 0 && text.has_exactly(start, form.start))?;
     let body = start + form.start.len();
     let decided = text.run(body, DECISION_BYTES.max(form.length_min + 1), form.is_part);
     let digits = text.bytes[body..decided].iter().filter(|byte| byte.is_ascii_digit()).count();
@@ -111,7 +142,7 @@ pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
     (!form.is_exact || !text.is_joined_after(end)).then_some(end)
 }
 
-/// Header and payload, which are JSON objects (`eyJ` is `{"` in base64), and a signature, which may be empty.
+/// Header and payload, which are JSON objects, and a signature, which may be empty.
 fn json_web_token(text: &Text, start: usize) -> Option<usize> {
     let header = text.run(start, JWT_HEADER_BYTES_MAX, is_base64url);
     if header - start < 10 || !text.has_exactly(header, b".eyJ") {
