@@ -21,6 +21,9 @@ const SEARCHES_PER_SECOND: u32 = 50;
 /// Searching clients, in turn: a slow reply does not delay the next request.
 const CLIENTS: u32 = 10;
 
+/// Searches of a client over one connection.
+const SEARCHES_PER_CONNECTION: u32 = 10;
+
 const DOCUMENTS: usize = 500;
 
 /// Silent connections of the attackers: more than `limits.connections_max`, so that others have to be closed for new ones.
@@ -43,9 +46,12 @@ fn search(url: &str, duration: Duration) -> Vec<Duration> {
     let count = duration.as_millis() as u32 / interval.as_millis() as u32;
     let start = Instant::now() + Duration::from_millis(100);
     let client = |first: u32| {
-        let client = Client::new(url);
+        let mut client = Client::new(url);
         let mut times = Vec::new();
         for number in (first..count).step_by(CLIENTS as usize) {
+            if number / CLIENTS % SEARCHES_PER_CONNECTION == first % SEARCHES_PER_CONNECTION {
+                client = Client::new(url);
+            }
             let due = start + interval * number;
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             let wanted = number as usize * 7 % DOCUMENTS;

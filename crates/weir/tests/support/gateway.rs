@@ -64,7 +64,12 @@ impl Gateway {
         let body = json!({ "documents": documents }).to_string();
         let reply = self.send("POST", "/v1/ingest?wait=true", Some(body.as_bytes()));
         assert_eq!(reply.status, 202, "{}", reply.text);
-        let job = reply.json();
+        let mut job = reply.json();
+        if job["status"] == "pending" || job["status"] == "running" {
+            // on a busy machine the work takes longer than a reply waits
+            self.wait_until_searchable();
+            job = self.get(&format!("/v1/jobs/{}", job["job_id"].as_str().unwrap())).1;
+        }
         assert_eq!(job["status"], "completed", "{job}");
         job
     }
