@@ -16,6 +16,9 @@ use weir_ranking::relevance::{LearnedRelevance, LearnedSummary};
 use crate::embedded::{Embedded, Head, sync_folder};
 use crate::{EngineSettings, IndexCounts, IndexError, RebuildReason, Result};
 
+/// Indexes that a start opens, at most: the first use opens the others, so that a start with many does not take long.
+const OPENED_AT_START_MAX: usize = 32;
+
 /// The indexes of a process whose files are open. Clones share the limit.
 #[derive(Clone)]
 pub struct OpenIndexes(Arc<Pool>);
@@ -116,15 +119,16 @@ impl OnDemand {
         OnDemand(Arc::new(Shared { folder, settings, pool, state, changing, used, learned }))
     }
 
-    /// The index in `folder`, which is created if it is missing. Opened if the limit allows it, or something has to be done: it cannot be
-    /// used, and then the reason is returned, or operations up to `store_last_operation` are to be applied.
+    /// The index in `folder`, which is created if it is missing. Opened if few are open, or something has to be done: it cannot be used, and
+    /// then the reason is returned, or operations up to `store_last_operation` are to be applied.
     pub(crate) fn start(
         folder: PathBuf,
         settings: EngineSettings,
         pool: OpenIndexes,
         store_last_operation: u64,
     ) -> Result<(OnDemand, Option<RebuildReason>)> {
-        let idle = if pool.count() < pool.0.max { None } else { Embedded::peek(&folder, &settings)? };
+        let is_opened = pool.count() < pool.0.max.min(OPENED_AT_START_MAX);
+        let idle = if is_opened { None } else { Embedded::peek(&folder, &settings)? };
         let idle = idle.filter(|idle| idle.applied_seq == store_last_operation);
         let (state, rebuilt) = match idle {
             Some(idle) => (State::Idle(idle), None),

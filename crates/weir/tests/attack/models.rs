@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::client::Client;
 use crate::support::gateway::{Gateway, in_repository};
-use crate::support::process::wait;
+use crate::support::process::{Weir, wait};
 use crate::{held, rounds};
 
 // an upstream that answers as a test says
@@ -166,6 +167,7 @@ fn damaged_model_folders_start_a_gateway_that_embeds_or_none() {
         text[at] = b'0';
         std::fs::write(&path, text).unwrap();
         let loaded = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .env_clear()
             .args(["model", "info"])
             .arg(folder.path())
             .output()
@@ -173,9 +175,30 @@ fn damaged_model_folders_start_a_gateway_that_embeds_or_none() {
         let said = String::from_utf8_lossy(&loaded.stderr).into_owned();
         assert!(matches!(loaded.status.code(), Some(0 | 1)), "round {round}: {} {said}", loaded.status);
         assert_eq!(loaded.status.success(), said.is_empty(), "round {round}: {said}");
-        embedding += usize::from(loaded.status.success());
+        if loaded.status.success() {
+            check_embeddings(folder.path(), &format!("round {round}: byte {at} of {}", path.display()));
+            embedding += 1;
+        }
     }
-    held("damaged model folders", &format!("{embedding} of {count} load, the others are refused"));
+    assert!(embedding > 0, "not one damage was harmless: is the folder sound?");
+    held("damaged model folders", &format!("{embedding} of {count} load and embed, the others are refused"));
+}
+
+/// Checks that a gateway with the model answers awkward texts with numbers.
+fn check_embeddings(model: &Path, what: &str) {
+    let data = tempfile::tempdir().unwrap();
+    let weir = Weir::start_with(data.path(), &[("WEIR_MODEL", model.to_str().unwrap())]);
+    let client = Client::new(&weir.url);
+    client.wait_until_ready();
+    for text in ["a low dam", "ﬃ\u{301}\u{200d}👩‍🔬 \u{0} ٣ 水", &"x".repeat(3000)] {
+        let id = &client.get("/v1/models").1["data"][0]["id"];
+        let (status, reply) =
+            client.try_post("/v1/embeddings", &json!({"model": id, "input": text})).unwrap();
+        assert_eq!(status, 200, "{what}: {reply}");
+        let embedding = reply["data"][0]["embedding"].as_array().unwrap();
+        assert!(!embedding.is_empty() && embedding.iter().all(Value::is_f64), "{what}: {reply}");
+    }
+    assert!(weir.is_alive(), "{what}");
 }
 
 #[test]

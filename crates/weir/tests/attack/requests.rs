@@ -15,9 +15,9 @@ fn post(client: &Client, path: &str, body: &Value) -> Reply {
     client.send("POST", path, Some(body.to_string().as_bytes()))
 }
 
-/// A word for each number; every letter begins as many.
+/// A word for each number, of 1,040; every letter begins 40, so that a prefix stands for all that begin by it.
 fn word(number: usize) -> String {
-    let letters = [number % 26, number / 26 % 26, number / 676 % 26, number % 7];
+    let letters = [number % 26, number / 26 % 8, number / 208 % 5];
     letters.iter().map(|letter| char::from(b'a' + *letter as u8)).collect::<String>() + "xq"
 }
 
