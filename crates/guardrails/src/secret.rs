@@ -107,6 +107,9 @@ static STARTS: [[u64; 256]; 3] = {
     starts
 };
 
+/// The bits of all forms and of [`JWT_START`].
+const ALL_STARTS: u64 = (2 << FORMS.len()) - 1;
+
 /// The forms that begin with three bytes, as bits.
 #[inline(always)]
 fn forms_with(start: [u8; 3]) -> u64 {
@@ -122,15 +125,17 @@ pub(crate) fn may_begin(start: [u8; 3]) -> bool {
 
 /// Where the key or token whose first letter is at `start` ends.
 pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
-    if text.has_exactly(start, JWT_START) {
-        return json_web_token(text, start);
-    }
     // at the end of a text that goes on, all forms whose first bytes agree are possible
-    let possible = text.bytes[start..].first_chunk().map_or(u64::MAX, |first| forms_with(*first));
-    let (_, form) = FORMS
-        .iter()
-        .enumerate()
-        .find(|(number, form)| possible & 1 << number != 0 && text.has_exactly(start, form.start))?;
+    let mut possible = text.bytes[start..].first_chunk().map_or(ALL_STARTS, |first| forms_with(*first));
+    let form = loop {
+        let number = possible.trailing_zeros() as usize;
+        match FORMS.get(number) {
+            Some(form) if text.has_exactly(start, form.start) => break form,
+            Some(_) => possible &= possible - 1,
+            None if possible != 0 && text.has_exactly(start, JWT_START) => return json_web_token(text, start),
+            None => return None,
+        }
+    };
     let body = start + form.start.len();
     let decided = text.run(body, DECISION_BYTES.max(form.length_min + 1), form.is_part);
     let digits = text.bytes[body..decided].iter().filter(|byte| byte.is_ascii_digit()).count();

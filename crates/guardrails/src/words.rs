@@ -323,27 +323,44 @@ impl Default for Filter {
 impl Filter {
     /// Adds a folded word.
     fn add(&mut self, word: &[u8]) {
-        let (start, end, length) = Filter::places(word);
-        self.starts[start] |= length;
-        self.ends[end] |= length;
+        let [first, second, before, last] = ends(word);
+        self.starts[pair(first, second)] |= length_bit(word);
+        self.ends[pair(before, last)] |= length_bit(word);
     }
 
     /// Whether a word, folded or ASCII, may have been added.
     #[inline(always)]
     fn may_have(&self, word: &[u8]) -> bool {
-        let (start, end, length) = Filter::places(word);
-        self.starts[start] & length != 0 && self.ends[end] & length != 0
+        let [first, second, before, last] = ends(word);
+        self.starts[pair(first, second)] & length_bit(word) != 0
+            && self.ends[pair(before, last)] & length_bit(word) != 0
     }
+}
 
-    /// The places of the pairs of letters at both ends, and the bit of the length.
-    #[inline(always)]
-    fn places(word: &[u8]) -> (usize, usize, u32) {
-        let low_bits =
-            |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(FOLDED[usize::from(*byte)] & 31));
-        let (first, second) = (low_bits(word.first()), low_bits(word.get(1)));
-        let (before, last) = (low_bits(word.get(word.len().wrapping_sub(2))), low_bits(word.last()));
-        (first << 5 | second, before << 5 | last, 1 << word.len().min(31))
+/// The first two bytes of a word and its last two; zeros for those that it does not have.
+#[inline(always)]
+fn ends(word: &[u8]) -> [u8; 4] {
+    match word {
+        [first, second, ..] => {
+            let (before, last) = (word[word.len() - 2], word[word.len() - 1]);
+            [*first, *second, before, last]
+        }
+        [only] => [*only, 0, 0, *only],
+        [] => [0; 4],
     }
+}
+
+/// The place of two bytes of a word in the tables of a [`Filter`].
+#[inline(always)]
+fn pair(first: u8, second: u8) -> usize {
+    let low_bits = |byte: u8| usize::from(FOLDED[usize::from(byte)] & 31);
+    low_bits(first) << 5 | low_bits(second)
+}
+
+/// The bit of a word's length in the tables of a [`Filter`].
+#[inline(always)]
+fn length_bit(word: &[u8]) -> u32 {
+    1 << word.len().min(31)
 }
 
 /// FNV-1a, byte by byte: words are short and just written, so that wider reads would wait. Only the operator adds words, so collisions by attackers
