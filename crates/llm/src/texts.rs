@@ -21,54 +21,73 @@ pub(crate) struct TextSpan {
 impl TextSpan {
     /// The text.
     pub(crate) fn text<'b>(&self, body: &'b [u8]) -> Cow<'b, str> {
-        let raw = &body[self.range.clone()];
         if !self.has_escapes
-            && let Ok(text) = std::str::from_utf8(raw)
+            && let Ok(text) = std::str::from_utf8(&body[self.range.clone()])
         {
             return Cow::Borrowed(text);
         }
+        Cow::Owned(self.decoded(body))
+    }
+
+    /// The bytes of the text.
+    fn bytes<'b>(&self, body: &'b [u8]) -> Cow<'b, [u8]> {
+        if self.has_escapes {
+            Cow::Owned(self.decoded(body).into_bytes())
+        } else {
+            Cow::Borrowed(&body[self.range.clone()])
+        }
+    }
+
+    /// The text without its escapes.
+    fn decoded(&self, body: &[u8]) -> String {
         let quoted = body.get(self.range.start - 1..self.range.end + 1).unwrap_or_default();
-        Cow::Owned(decoded(quoted).unwrap_or_else(|| String::from_utf8_lossy(raw).into_owned()))
+        decoded(quoted).unwrap_or_else(|| String::from_utf8_lossy(&body[self.range.clone()]).into_owned())
     }
 }
 
-/// Keys whose strings are texts, in the APIs of OpenAI and Anthropic: of messages, of their parts, of calls of tools and their results.
-const TEXT_KEYS: [&[u8]; 16] = [
-    b"messages", // some servers take a text
-    b"content",
-    b"text",
-    b"prompt",
-    b"input",
-    b"instructions",
-    b"system",
-    b"arguments",
-    b"output",
-    b"delta",
-    b"partial_json",
-    b"reasoning_content",
-    b"reasoning",
-    b"thinking",
-    b"refusal",
-    b"suffix",
-];
+/// Whether strings under a key are texts, in the APIs of OpenAI and Anthropic: of messages, of their parts, of calls of tools and their results.
+fn is_text_key(key: &[u8]) -> bool {
+    matches!(
+        key,
+        b"messages" // some servers take a text
+            | b"content"
+            | b"text"
+            | b"prompt"
+            | b"input"
+            | b"instructions"
+            | b"system"
+            | b"arguments"
+            | b"output"
+            | b"delta"
+            | b"partial_json"
+            | b"reasoning_content"
+            | b"reasoning"
+            | b"thinking"
+            | b"refusal"
+            | b"suffix"
+    )
+}
 
-/// Keys inside of the arguments of a tool whose strings are no texts: the frame of the APIs, and data.
-const FRAME_KEYS: [&[u8]; 14] = [
-    b"type",
-    b"role",
-    b"id",
-    b"name",
-    b"call_id",
-    b"tool_use_id",
-    b"status",
-    b"url",
-    b"image_url",
-    b"data",
-    b"file_data",
-    b"media_type",
-    b"signature",
-    b"encrypted_content",
-];
+/// Whether strings under a key inside of the arguments of a tool are no texts: the frame of the APIs, and data.
+fn is_frame_key(key: &[u8]) -> bool {
+    matches!(
+        key,
+        b"type"
+            | b"role"
+            | b"id"
+            | b"name"
+            | b"call_id"
+            | b"tool_use_id"
+            | b"status"
+            | b"url"
+            | b"image_url"
+            | b"data"
+            | b"file_data"
+            | b"media_type"
+            | b"signature"
+            | b"encrypted_content"
+    )
+}
 
 /// What a container of the body is.
 #[derive(Clone, Copy)]
@@ -76,7 +95,7 @@ struct Container {
     is_array: bool,
     /// Whether the strings of an array are texts.
     is_text: bool,
-    /// Whether it belongs to the arguments of a tool, where strings are texts under any key but [`FRAME_KEYS`].
+    /// Whether it belongs to the arguments of a tool, where strings are texts under any key but those of [`is_frame_key`].
     is_arguments: bool,
 }
 
@@ -111,11 +130,10 @@ pub(crate) fn texts(body: &[u8]) -> Vec<TextSpan> {
                 at = end + 1;
                 let in_object = open.last().is_some_and(|container| !container.is_array);
                 if in_object && next_is_colon(body, at) {
-                    let key = TextSpan { range, has_escapes }.text(body);
-                    let key = key.as_bytes();
-                    is_input = key == b"input";
+                    let key = TextSpan { range, has_escapes }.bytes(body);
+                    is_input = *key == *b"input";
                     let is_argument = open.last().is_some_and(|object| object.is_arguments);
-                    is_text = TEXT_KEYS.contains(&key) || is_argument && !FRAME_KEYS.contains(&key);
+                    is_text = is_text_key(&key) || is_argument && !is_frame_key(&key);
                     continue;
                 }
                 let is_element = open.last().is_some_and(|container| container.is_array && container.is_text);
