@@ -1,4 +1,5 @@
-//! The examples of the pages are executed in order, each page against its own gateway over the sample documents, with a mock of a language model.
+//! The examples of the pages are executed in order, each page against its own gateway over a copy of a folder with the sample documents, with a
+//! mock of a language model.
 //!
 //! Blocks marked `sh` and `python` run and must succeed; a reply with an error status is a failure. Blocks marked `toml` must be a valid
 //! configuration. Commands that build, measure or serve are marked `console` and do not run here.
@@ -9,8 +10,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use clap::Parser as _;
 use support::gateway::{Gateway, in_repository};
@@ -73,18 +75,30 @@ fn working_folder() -> tempfile::TempDir {
     folder
 }
 
+/// The data directory of a gateway that has the sample documents and has stopped.
+static SAMPLE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample");
+    if data.exists() {
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+    let model = in_repository("models/all-MiniLM-L6-v2");
+    let gateway = Gateway::start_in(&data, &[("WEIR_MODEL", model.to_str().unwrap())]);
+    run("sh", "weir ingest samples/xquad/documents", working_folder().path(), &gateway.weir.url);
+    gateway.wait_until_searchable();
+    gateway.weir.terminate();
+    data
+});
+
 fn check(page: &str) {
     let model = in_repository("models/all-MiniLM-L6-v2");
     let folder = working_folder();
     let (_mock, config) = language_model(folder.path());
-    let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_CONFIG", &config)]);
+    let data = folder.path().join("data");
+    let copied = Command::new("cp").arg("-a").args([&*SAMPLE, &data]).status().unwrap();
+    assert!(copied.success());
+    let gateway =
+        Gateway::start_in(&data, &[("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_CONFIG", &config)]);
     let url = &gateway.weir.url;
-    run(
-        "sh",
-        &format!("weir ingest {}", in_repository("samples/xquad/documents").display()),
-        folder.path(),
-        url,
-    );
     let text = std::fs::read_to_string(in_repository(page)).unwrap();
     let mut count = 0;
     for Example { language, line, text } in examples(&text) {
