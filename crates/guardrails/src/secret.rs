@@ -132,7 +132,9 @@ pub(crate) fn key(text: &Text, start: usize) -> Option<usize> {
         match FORMS.get(number) {
             Some(form) if text.has_exactly(start, form.start) => break form,
             Some(_) => possible &= possible - 1,
-            None if possible != 0 && text.has_exactly(start, JWT_START) => return json_web_token(text, start),
+            None if possible != 0 && text.has_exactly(start, JWT_START) => {
+                return json_web_token(text, start);
+            }
             None => return None,
         }
     };
