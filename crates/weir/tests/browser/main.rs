@@ -44,7 +44,12 @@ fn the_documentation_page_sends_its_examples() {
 fn a_page_of_another_origin_needs_the_setting() {
     let page = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = page.local_addr().unwrap().port();
-    std::thread::spawn(move || page.incoming().map_while(Result::ok).for_each(serve_page));
+    // a thread each: the browser opens connections ahead of time, on which it sends nothing for a minute
+    std::thread::spawn(move || {
+        for connection in page.incoming().map_while(Result::ok) {
+            std::thread::spawn(|| serve_page(connection));
+        }
+    });
     let closed = Gateway::start();
     let listed = format!("http://app.example:{port}");
     let open = Gateway::start_with(&[("WEIR_SERVER_CORS_ORIGINS", &listed)]);
