@@ -147,13 +147,14 @@ impl Activity {
     /// Whether the end of what the client sends is to be hidden for now, because requests are still answered.
     pub(super) fn hides_end(&self, context: &Context<'_>) -> bool {
         let mut state = self.state();
-        if state.requests.is_empty() || state.waits().any(|waits| waits.ends_with_client) {
+        let has_whole_request = state.waits().any(|waits| waits.body_since.is_none());
+        if !has_whole_request || state.waits().any(|waits| waits.ends_with_client) {
             return false;
         }
         let since = *state.half_closed_since.get_or_insert_with(Instant::now);
         let is_hidden = since.elapsed() < self.limits.half_close;
-        if is_hidden {
-            state.reader = Some(context.waker().clone());
+        if is_hidden && state.reader.replace(context.waker().clone()).is_none() {
+            // once: the task that waits for the limit is the one that reads, and would read again at once
             self.has_new_limit.store(true, Ordering::Release);
             self.task.wake();
         }
@@ -308,11 +309,12 @@ impl RequestActivity {
         }
     }
 
-    /// Notes that more of the body is awaited.
+    /// Notes that more of the body is awaited; of a client that has closed its sending half nothing comes.
     pub(super) fn awaits_body(&self) {
         self.note(|waits| {
             waits.body_since.get_or_insert_with(Instant::now);
         });
+        self.connection.show_end();
     }
 
     /// Notes a part of the body, or its end.

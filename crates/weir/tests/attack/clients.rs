@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::models::scripted::{Upstream, error};
 use crate::support::gateway::Gateway;
 use crate::{held, rounds};
 
@@ -222,6 +223,40 @@ fn a_request_before_a_half_closed_socket_is_answered() {
         }
     }
     held("sockets half-closed after a request", "answered");
+}
+
+#[test]
+fn clients_that_leave_during_their_request_cost_no_cpu_time() {
+    let upstream = Upstream::start(|_, _| {
+        std::thread::sleep(Duration::from_millis(400));
+        error(500)
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let slow = format!(
+        "[[models]]\nid = \"slow\"\nkind = \"tei\"\nurl = {:?}\ndimension = 4\nretries_max = 0\n",
+        upstream.url
+    );
+    std::fs::write(file.path(), slow).unwrap();
+    let gateway = Gateway::start_with(&[("WEIR_CONFIG", file.path().to_str().unwrap())]);
+    let body = json!({"model": "slow", "input": "a"}).to_string();
+    let whole = format!("content-length: {}\r\n\r\n{body}", body.len());
+    let mut used = Vec::new();
+    for (path, rest) in [
+        ("/v1/ingest", "content-length: 99999999999\r\n\r\n{"),
+        ("/v1/ingest", "content-length: 1000\r\n\r\n{"),
+        ("/v1/embeddings", &whole),
+    ] {
+        let request = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{rest}");
+        let before = gateway.weir.cpu_time();
+        for _ in 0..rounds(5, 50) {
+            let connections = [(); 4].map(|()| send(&gateway, request.as_bytes()));
+            connections.iter().for_each(|connection| connection.shutdown(Shutdown::Write).unwrap());
+            connections.into_iter().for_each(|connection| drop(read_all(connection)));
+        }
+        used.push(gateway.weir.cpu_time() - before);
+        assert!(used[used.len() - 1] <= Duration::from_millis(rounds(300, 1_000) as u64), "{path}: {used:?}");
+    }
+    held("clients that leave during their request", &format!("{used:.0?} of CPU time for each kind"));
 }
 
 #[test]

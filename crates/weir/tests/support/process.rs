@@ -104,6 +104,14 @@ impl Weir {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
     }
 
+    /// The CPU time that it has used, in steps of 10 ms.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&self) {
         let mut child = self.child.lock().unwrap();
