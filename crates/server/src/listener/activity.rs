@@ -147,8 +147,7 @@ impl Activity {
     /// Whether the end of what the client sends is to be hidden for now, because requests are still answered.
     pub(super) fn hides_end(&self, context: &Context<'_>) -> bool {
         let mut state = self.state();
-        let has_whole_request = state.waits().any(|waits| waits.body_since.is_none());
-        if !has_whole_request || state.waits().any(|waits| waits.ends_with_client) {
+        if state.requests.is_empty() || state.waits().any(|waits| waits.ends_with_client) {
             return false;
         }
         let since = *state.half_closed_since.get_or_insert_with(Instant::now);
@@ -309,12 +308,11 @@ impl RequestActivity {
         }
     }
 
-    /// Notes that more of the body is awaited; of a client that has closed its sending half nothing comes.
+    /// Notes that more of the body is awaited.
     pub(super) fn awaits_body(&self) {
         self.note(|waits| {
             waits.body_since.get_or_insert_with(Instant::now);
         });
-        self.connection.show_end();
     }
 
     /// Notes a part of the body, or its end.

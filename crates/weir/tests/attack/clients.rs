@@ -222,6 +222,16 @@ fn a_request_before_a_half_closed_socket_is_answered() {
             assert!(reply.starts_with(status), "{request}: {reply:?}");
         }
     }
+    // the body and the end of it arrive together, while the body is awaited
+    for _ in 0..rounds(20, 200) {
+        let (head, rest) = ingest.split_at(ingest.len() - body.len());
+        let mut connection = send(&gateway, head.as_bytes());
+        std::thread::sleep(Duration::from_millis(5));
+        connection.write_all(rest.as_bytes()).unwrap();
+        connection.shutdown(Shutdown::Write).unwrap();
+        let reply = read_all(connection);
+        assert!(reply.starts_with("HTTP/1.1 202 "), "{reply:?}");
+    }
     held("sockets half-closed after a request", "answered");
 }
 
