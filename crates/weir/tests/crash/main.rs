@@ -22,12 +22,27 @@ use weir_policy::Caller;
 /// Threads that write at the same time, each to ids of its own.
 const WRITERS: u64 = 3;
 
+/// Gateways that are killed at the same time, each with its own folder.
+const GATEWAYS: u64 = 2;
+
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
+    let rounds = rounds();
+    let acknowledged: u64 = std::thread::scope(|scope| {
+        let begin =
+            |number| scope.spawn(move || kill_again_and_again(7 + number, (rounds + number) / GATEWAYS));
+        let running: Vec<_> = (0..GATEWAYS).map(begin).collect();
+        running.into_iter().map(|gateway| gateway.join().unwrap()).sum()
+    });
+    println!("crash loop: {rounds} rounds, {acknowledged} acknowledged operations, 0 lost");
+    assert!(acknowledged > rounds, "the writers got nothing done");
+}
+
+/// Returns how many operations were acknowledged.
+fn kill_again_and_again(seed: u64, rounds: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let mut all: Vec<Expectations> = (0..WRITERS).map(Expectations::new).collect();
-    let mut random = Random(7);
-    let rounds = rounds();
+    let mut random = Random(seed);
     for round in 0..rounds {
         let weir = Weir::start(folder.path());
         let checked = Client::new(&weir.url);
@@ -61,8 +76,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     }
     let acknowledged: u64 = all.iter().map(|expectations| expectations.acknowledged).sum();
     check_at_rest(folder.path(), &mut all);
-    println!("crash loop: {rounds} rounds, {acknowledged} acknowledged operations, 0 lost");
-    assert!(acknowledged > rounds, "the writers got nothing done");
+    acknowledged
 }
 
 fn rounds() -> u64 {
