@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The LLM gateway beside plain proxies, LiteLLM and Portkey in one run against one mock: docs/benchmarks/llm.md, its plots and its
 # figures; about 20 minutes on four cores after the peers are installed, most of them into .cache/bench-peers (1 GB the first time).
-# PEERS chooses among floor, go, weir, weir-guard, weir-pg, portkey, litellm and litellm-4; RATES are requests/s; SECONDS_PER_TURN and ROUNDS change how
+# PEERS chooses among floor, go, weir, weir-guard, weir-pg, weir-embedding, portkey, litellm and litellm-4; RATES are requests/s; SECONDS_PER_TURN and ROUNDS change how
 # long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY, FLOOR_BINARY
 # and GUARDRAILS_BINARY name binaries that are built already. `bench/llm.sh --install` installs the peers and measures nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=.cache/bench-peers
 target=${CARGO_TARGET_DIR:-target}
-peers=${PEERS:-floor go weir weir-guard weir-pg portkey litellm litellm-4}
+peers=${PEERS:-floor go weir weir-guard weir-pg weir-embedding portkey litellm litellm-4}
 mkdir -p "$cache"
 
 wants() { [[ " ${peers//,/ } " == *" $1 "* ]]; }
@@ -51,7 +51,7 @@ install_python harness
 if [ -z "${LOAD_BINARY:-}" ] || [ -z "${MOCK_BINARY:-}" ]; then
     cargo build --release --locked -p weir-loadgen -p weir-mock
 fi
-if wants weir || wants weir-guard || wants weir-pg; then
+if wants weir || wants weir-guard || wants weir-pg || wants weir-embedding; then
     [ -n "${WEIR_BINARY:-}" ] || cargo build --profile dist --locked -p weir # as it is released; like the floor, it is optimised across crates
     [ -n "${GUARDRAILS_BINARY:-}" ] || cargo build --release --locked -p weir-guardrails --example bench_guardrails
 fi

@@ -9,7 +9,7 @@ from statistics import median
 from costs import CHAT_STREAM, EMBEDDING, HIT, SEARCH, SEMANTIC_HIT, SOURCES_STREAM
 from results import MIB, Added, Load, Report
 from scenarios import BACKEND_RATE, BACKENDS_MS, Kind
-from targets import DIRECT, FLOOR, GO, LITELLM_4, PORTKEY, WEIR, WEIR_L2, WEIR_PG
+from targets import DIRECT, FLOOR, GO, LITELLM_4, PORTKEY, WEIR, WEIR_EMBEDDING, WEIR_L2, WEIR_PG
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,13 @@ def stream_goals(report: Report) -> list[Goal]:
     active, idle = (report.load(f"hold-{name}", WEIR) for name in ("active", "idle"))
     active_count, idle_count = f"{active.ok:,} active" if active else "active", f"{idle.ok:,} idle" if idle else "idle"
     gap = difference(report, "hold-active", WEIR, DIRECT, lambda load: load.gap_ms_p99)
+    gap_embedding = difference(report, "hold-embedding", WEIR_EMBEDDING, DIRECT, lambda load: load.gap_ms_p99)
     return [
         Goal(f"{WEIR}: added time to the first event, p50", added(report, "stream-100", lambda one: one.ms_p50), 0.7, " ms"),
         Goal(f"{WEIR}: CPU per token against {FLOOR}", ratio(report, "stream-100", FLOOR, event_cpu), 1.5, "×"),
         Goal(f"{WEIR}: streams truncated or changed", float(sum(load.failed for load in streams)) if streams else None, 0, ""),
         Goal(f"{WEIR}: p99 of the gaps of {active_count} streams, more than direct", gap, 2, " ms"),
+        Goal(f"{WEIR}: the same while embedding is overloaded, more than direct at the same time", gap_embedding, 2, " ms"),
         Goal(f"{WEIR}: RSS with {idle_count} streams", idle.rss_mib * MIB / 1e6 if idle else None, 400, " MB"),
     ]
 

@@ -22,12 +22,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 import costs
+import overload
 import report
 import scenarios
 import targets
@@ -36,7 +37,7 @@ from processes import EngineError
 from processes.server import Server, free_ports, stop_on_sigterm
 from results import Check, Load, Report, Rows
 from scenarios import Kind, Scenario
-from targets import DIRECT, NAMES, ROOT, WEIR_L2, WEIR_PG, Paths, Target
+from targets import DIRECT, NAMES, ROOT, WEIR_EMBEDDING, WEIR_L2, WEIR_PG, Paths, Target
 
 TIMEOUT = "10s"
 WARMUP_STREAMS = 8
@@ -80,6 +81,7 @@ def makers(run: Run) -> dict[str, Callable[[], Target]]:
         "weir": lambda: targets.weir(paths, port),
         "weir-guard": lambda: targets.weir(paths, port, WEIR_L2),
         "weir-pg": lambda: targets.weir(paths, port, WEIR_PG, run.postgres.url if run.postgres else None),
+        "weir-embedding": lambda: targets.weir(paths, port, WEIR_EMBEDDING),
         "portkey": lambda: targets.portkey(paths, port),
         "litellm": lambda: targets.litellm(paths, port, 1),
         "litellm-4": lambda: targets.litellm(paths, port, 4),
@@ -114,6 +116,9 @@ def open_targets(run: Run, peers: list[str], stack: ExitStack) -> None:
     run.found.names, run.found.details[DIRECT] = [DIRECT], "weir-mock, 2 threads, nothing between"
     for peer, make in makers(run).items():
         if peer not in peers:
+            continue
+        if peer == "weir-embedding" and not (run.paths.model / "tokenizer.json").exists():
+            run.found.left_out[NAMES[peer]] = f"no model in {run.paths.model.name}; scripts/setup.sh fetches it"
             continue
         try:
             target = make()
@@ -182,7 +187,9 @@ def events(body: bytes) -> int:
 
 
 def takes_part(run: Run, scenario: Scenario, target: Target | None) -> bool:
-    """Whether a target can do what a scenario asks, as far as its closed loop tells."""
+    """Whether a scenario is for a target, which can do what it asks as far as its closed loop tells."""
+    if target and scenario.is_beside_embedding != (target.name == WEIR_EMBEDDING):
+        return False
     first = run.found.scenarios[0].name
     capacity = run.found.load(first, target.name) if target else None
     return capacity is None or capacity.requests_per_s >= scenario.capacity_min
@@ -244,14 +251,18 @@ def measure_all(run: Run, seed: int = 7) -> None:
             if time.monotonic() > run.deadline:
                 run.found.left_out.setdefault(scenario.title, "the time was over")
                 continue
+            embedding = next((target for target in run.chosen if target.name == WEIR_EMBEDDING), None)
+            if scenario.is_beside_embedding and embedding is None:
+                continue
             restart_mock(run, scenario.mock)
             if scenario.kind is Kind.STREAM:
                 (run.paths.data / f"{scenario.name}.sse").write_bytes(fetch(run.mock_port, [], is_stream=True))
             turns: list[Target | None] = [None, *run.chosen]
             order.shuffle(turns)
-            for target in turns:
-                if takes_part(run, scenario, target):
-                    run.found.add(scenario.name, target.name if target else DIRECT, number, drive(run, scenario, target))
+            with overload.embeddings(run.paths, embedding) if scenario.is_beside_embedding else nullcontext():
+                for target in turns:
+                    if takes_part(run, scenario, target):
+                        run.found.add(scenario.name, target.name if target else DIRECT, number, drive(run, scenario, target))
             say(f"round {number + 1} of {run.rounds}: {scenario.title}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 KIB = 1024
@@ -61,6 +61,8 @@ class Scenario:
     # of one turn, where it differs
     seconds: float | None = None
     is_once: bool = False
+    # for the mock alone and the gateway with a model, while the gateway gets more texts to embed than it can do
+    is_beside_embedding: bool = False
 
     @property
     def is_stream(self) -> bool:
@@ -96,13 +98,14 @@ def full(rates: tuple[int, ...], hold_active: int, hold_idle: int) -> list[Scena
     for rate in STREAM_RATES:
         title = f"{rate} streams/s, {STREAM_FIRST_TOKEN_MS} ms to the first of {STREAM_TOKENS} tokens, {STREAM_TOKEN_MS} ms between two"
         found.append(Scenario(f"stream-{rate}", title, Kind.STREAM, STREAM, rate=rate, concurrency=connections(rate, reply_seconds)))
+    active = f"{hold_active:,} streams of 20 tokens/s"
     for name, count, mock, title in (
-        ("active", hold_active, HOLD_ACTIVE_MOCK, f"{hold_active:,} streams of 20 tokens/s"),
+        ("active", hold_active, HOLD_ACTIVE_MOCK, active),
+        ("embedding", hold_active, HOLD_ACTIVE_MOCK, f"{active}, while embedding is overloaded"),
         ("idle", hold_idle, HOLD_IDLE_MOCK, f"{hold_idle:,} streams open without a token"),
     ):
-        found.append(
-            Scenario(f"hold-{name}", title, Kind.HOLD, mock, concurrency=count, capacity_min=HOLD_CAPACITY_MIN, seconds=HOLD_SECONDS, is_once=True)
-        )
+        hold = Scenario(f"hold-{name}", title, Kind.HOLD, mock, concurrency=count, capacity_min=HOLD_CAPACITY_MIN, seconds=HOLD_SECONDS, is_once=True)
+        found.append(replace(hold, is_beside_embedding=name == "embedding"))
     title = f"{CHAOS_RATE} requests/s, 2 % errors 500, 1 % closed before the headers, 1 % within the body, 1 % cut JSON"
     concurrency = connections(CHAOS_RATE, 0.02)
     found.append(Scenario("chaos", title, Kind.CHAOS, CHAOS, rate=CHAOS_RATE, concurrency=concurrency, seconds=CHAOS_SECONDS, is_once=True))
@@ -117,5 +120,8 @@ def tiny() -> list[Scenario]:
         Scenario("rate-200", "200 requests/s, 1 KB", Kind.RATE, rate=200, concurrency=16),
         Scenario("stream-50", "50 streams/s of 10 tokens", Kind.STREAM, mock, rate=50, concurrency=16),
         Scenario("hold-idle", "50 streams open without a token", Kind.HOLD, HOLD_IDLE_MOCK, concurrency=50),
+        Scenario(
+            "hold-embedding", "50 streams while embedding is overloaded", Kind.HOLD, HOLD_IDLE_MOCK, concurrency=50, is_once=True, is_beside_embedding=True
+        ),
         Scenario("chaos", "200 requests/s with faults", Kind.CHAOS, CHAOS, rate=200, concurrency=32),
     ]

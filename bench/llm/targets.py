@@ -13,7 +13,7 @@ from processes.server import Command, Server, environment
 ROOT = Path(__file__).resolve().parents[2]
 DIRECT, FLOOR, GO = "direct", "Rust floor", "Go ReverseProxy"
 LITELLM, LITELLM_4, PORTKEY = "LiteLLM, 1 worker", "LiteLLM, 4 workers", "Portkey"
-WEIR, WEIR_L2, WEIR_PG = "Weir L1", "Weir L2", "Weir L3"
+WEIR, WEIR_L2, WEIR_PG, WEIR_EMBEDDING = "Weir L1", "Weir L2", "Weir L3", "Weir L1 with a model"
 # As PEERS names them, in the order of tables.
 NAMES = {
     "floor": FLOOR,
@@ -21,12 +21,14 @@ NAMES = {
     "weir": WEIR,
     "weir-guard": WEIR_L2,
     "weir-pg": WEIR_PG,
+    "weir-embedding": WEIR_EMBEDDING,
     "portkey": PORTKEY,
     "litellm": LITELLM,
     "litellm-4": LITELLM_4,
 }
 MODEL = "gpt-mock"
-CHAT = "/v1/chat/completions"
+EMBEDDER = "embedder"
+CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 # More than any run sends: the limit is checked and never reached.
 REQUESTS_PER_MINUTE = 1_000_000_000
 # Of callers, and of requests to the upstream: for ten thousand streams, which the defaults do not allow.
@@ -145,19 +147,23 @@ def weir(paths: Paths, mock_port: int, name: str = WEIR, telemetry_url: str | No
     folder.mkdir(parents=True)
     config = folder / "weir.toml"
     tables = more + (GUARDRAILS if name == WEIR_L2 else "")
-    config.write_text(weir_config(folder / "data", mock_port, telemetry_url, tables), encoding="utf-8")
-    key = weir_key(paths, folder / "data")
+    model = paths.model if name == WEIR_EMBEDDING else None
+    config.write_text(weir_config(folder / "data", mock_port, telemetry_url, tables, model), encoding="utf-8")
+    key = weir_key(paths, folder / "data", "chat" if model is None else "chat,embed")
     settings = {"WEIR_LOG_LEVEL": "warn"} | ({"WEIR_TELEMETRY_URL": telemetry_url} if telemetry_url else {})
     command = Command([str(paths.weir), "serve", "--config", str(config), "--listen", "127.0.0.1:{port}"], settings)
     detail = "API key with a request limit, route to one upstream, retries as they come (2), connections_max raised, "
     if name == WEIR_L2:
         detail += "guardrails of all built-in kinds on prompts and answers (personal data and secrets redacted, injection flagged), streams by window, "
+    if model is not None:
+        detail += f"{model.name} with its cache off, "
     detail += "a row per request in PostgreSQL (fsync on)" if telemetry_url else "telemetry none"
     return Target(name, detail, Server(name, [command], folder / "weir.log"), [f"authorization: Bearer {key}"], paths.weir)
 
 
-def weir_config(data: Path, mock_port: int, telemetry_url: str | None, more: str = "") -> str:
-    """weir.toml, with more tables at its end."""
+def weir_config(data: Path, mock_port: int, telemetry_url: str | None, more: str = "", model: Path | None = None) -> str:
+    """weir.toml, with more tables at its end; without a model's folder it has a model that computes nothing."""
+    models = f'[[models]]\nid = "{EMBEDDER}"\n' + ('kind = "pseudo"' if model is None else f'folder = "{model}"\n[inference]\ncache_bytes_max = 0')
     telemetry = 'requests = "postgres"\npostgres_url = "env:WEIR_TELEMETRY_URL"' if telemetry_url else 'requests = "none"'
     return f"""[server]
 data_dir = "{data}"
@@ -165,9 +171,7 @@ data_dir = "{data}"
 connections_max = {CONNECTIONS_MAX}
 [telemetry]
 {telemetry}
-[[models]]
-id = "pseudo"
-kind = "pseudo"
+{models}
 {upstream(mock_port)}[[routes]]
 model = "{MODEL}"
 targets = [{{ upstream = "mock" }}]

@@ -25,7 +25,7 @@ from processes import EngineError
 from processes.server import Server
 from results import Check, Guarded, Load, Report, Rows, Timing
 from scenarios import Kind, Scenario
-from targets import DIRECT, FLOOR, GO, LITELLM, ROOT, WEIR, WEIR_L2, WEIR_PG
+from targets import DIRECT, FLOOR, GO, LITELLM, ROOT, WEIR, WEIR_EMBEDDING, WEIR_L2, WEIR_PG
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 CHECKED = TARGET / "checked"
@@ -211,6 +211,13 @@ class Page(unittest.TestCase):
 
 
 class Scenarios(unittest.TestCase):
+    def test_only_the_gateway_with_a_model_and_direct_are_measured_beside_embedding(self) -> None:
+        found = Report({}, scenarios.full((50,), 10, 10), [DIRECT, WEIR, WEIR_EMBEDDING])
+        run = measure.Run(paths(Path("/nowhere")), 9, 1.0, 1, found)
+        with_model, plain = (targets.Target(name, "", Server(name, [], Path("/nowhere"))) for name in (WEIR_EMBEDDING, WEIR))
+        self.assertEqual([one.name for one in found.scenarios if measure.takes_part(run, one, with_model)], ["hold-embedding"])
+        self.assertNotIn("hold-embedding", [one.name for one in found.scenarios if measure.takes_part(run, one, plain)])
+
     def test_a_slow_backend_gets_more_connections(self) -> None:
         self.assertEqual([scenarios.connections(rate, seconds) for rate, seconds in ((50, 0.0), (500, 0.5), (12_000, 0.0))], [32, 510, 240])
 
@@ -272,6 +279,11 @@ class Commands(unittest.TestCase):
         self.assertIn('targets = [{ upstream = "mock" }]', config)
         self.assertNotIn("postgres://", config)
 
+    def test_a_gateway_beside_embedding_keeps_no_embeddings(self) -> None:
+        config = targets.weir_config(Path("/d"), 9000, None, model=Path("/m/small"))
+        self.assertIn('id = "embedder"\nfolder = "/m/small"\n[inference]\ncache_bytes_max = 0\n[[upstreams]]', config)
+        self.assertIn('kind = "pseudo"\n[[upstreams]]', targets.weir_config(Path("/d"), 9000, None))
+
     def test_weir_is_configured_with_cache_and_sources(self) -> None:
         config = costs.config(paths(Path("/d")), Path("/d/data"), 9000)
         self.assertIn('model = "semantic"\ntargets = [{ upstream = "mock" }]\ncache = { mode = "semantic" }\n', config)
@@ -314,7 +326,9 @@ class TinyRun(unittest.TestCase):
         for binary in ("weir", "weir-bench", "weir-mock"):
             if not (CHECKED / binary).exists():
                 self.skipTest(f"{CHECKED / binary} is not built: cargo build --workspace --profile checked")
-        figures = self.run_tiny("floor,weir,weir-guard", [DIRECT, FLOOR, WEIR, WEIR_L2])
+        figures = self.run_tiny("floor,weir,weir-guard,weir-embedding", [DIRECT, FLOOR, WEIR, WEIR_L2])
+        beside = [row for row in figures["rows"] if row["scenario"] == "hold-embedding"]
+        self.assertEqual([(row["target"], row["ok"], row["failures"]) for row in beside], [(DIRECT, 50, {}), (WEIR_EMBEDDING, 50, {})])
         self.assertEqual(figures["left_out"], {})
         self.assertEqual(sorted(figures["timings"]), sorted(case.name for case in costs.cases()))
         self.assertTrue(all(turn["requests"] > 5 for turns in figures["timings"].values() for turn in turns), figures["timings"])
@@ -343,8 +357,9 @@ class TinyRun(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             figures: dict[str, Any] = json.loads((out / "llm.json").read_text(encoding="utf-8"))
             self.assertIn(f"| {FLOOR} |", (out / "llm.md").read_text(encoding="utf-8"))
-        self.assertEqual(len(figures["rows"]), len(wanted) * len(scenarios.tiny()), figures["left_out"])
-        for row in figures["rows"]:
+        rows = [row for row in figures["rows"] if row["scenario"] != "hold-embedding"]
+        self.assertEqual(len(rows), len(wanted) * (len(scenarios.tiny()) - 1), figures["left_out"])
+        for row in rows:
             self.assertIn(row["target"], wanted)
             self.assertGreater(row["ok"], 5, row)
             if row["scenario"] != "chaos":
