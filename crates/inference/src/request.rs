@@ -48,6 +48,14 @@ pub struct Embedded {
     pub waited: Duration,
 }
 
+impl Embedded {
+    /// Appends the embeddings of the texts that follow.
+    pub(super) fn append(&mut self, next: Embedded) {
+        self.embeddings.append(next.embeddings);
+        self.waited = self.waited.max(next.waited);
+    }
+}
+
 /// Whether the embedding cache is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caching {

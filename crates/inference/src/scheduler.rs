@@ -11,7 +11,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::future::try_join;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -21,6 +23,7 @@ use super::input::Input;
 use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
 use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, ModelTask, Pool, Sequence, Settings};
+use super::progress::{DEADLINE_SHARE, Progress};
 use super::request::{Caching, EmbedOptions, Embedded, InferenceError, Lane};
 use super::rows::Rows;
 use super::waiting::WaitingTokens;
@@ -35,9 +38,6 @@ const REQUEST_WAIT_MIN: Duration = Duration::from_millis(50);
 
 /// Tokens per second of one thread, for models without calibration.
 const RATE_DEFAULT: f64 = 4000.0;
-
-/// Share of the time to its deadline that a request in the bulk lane may be expected to take: the speed is an estimate.
-const BULK_DEADLINE_SHARE: f64 = 0.8;
 
 /// Owns the inference threads. Clones share them.
 #[derive(Clone)]
@@ -205,37 +205,68 @@ impl Scheduler {
                 let patience = deadline.map(|until| until.saturating_duration_since(Instant::now()) / 2);
                 self.0.interactive.push(lane, batches, |load| admission.admit(load, tokens, patience))?;
             }
-            Lane::Bulk => {
-                let tokens = batches.iter().map(|batch| batch.tokens).sum();
-                if let Some(until) = deadline {
-                    self.admit_bulk(tokens, until.saturating_duration_since(Instant::now()))?;
-                }
-                for mut batch in batches {
-                    self.count_queued(&mut batch, lane);
-                    let tokens = batch.tokens.min(self.0.queue_tokens_max);
-                    let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-                    let permit = self.0.bulk_permits.clone().acquire_many_owned(tokens).await;
-                    batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
-                    self.0.bulk.push(lane, vec![batch], |_| Ok(()))?;
-                }
-            }
+            Lane::Bulk => return self.compute_bulk(batches, replies, deadline).await,
         }
         let mut embedded = Embedded::default();
         for reply in replies {
-            let part = reply.await.map_err(|_| self.no_reply_error())?;
-            embedded.embeddings.append(part.embeddings);
-            embedded.waited = embedded.waited.max(part.waited);
+            embedded.append(reply.await.map_err(|_| self.no_reply_error())?);
         }
         Ok(embedded)
     }
 
-    /// Refuses bulk work that would not be done within `left`, by the measured speed of the lane, rather than computing most of it in vain.
+    /// Waits for room in the lane. Refuses work that would not be done by `deadline`, rather than computing most of it in vain.
+    async fn compute_bulk(
+        &self,
+        batches: Vec<MicroBatch>,
+        replies: Vec<oneshot::Receiver<Embedded>>,
+        deadline: Option<Instant>,
+    ) -> Result<Embedded, InferenceError> {
+        let sizes: Vec<usize> = batches.iter().map(|batch| batch.tokens).collect();
+        let tokens = sizes.iter().sum();
+        if let Some(until) = deadline {
+            self.admit_bulk(tokens, until.saturating_duration_since(Instant::now()))?;
+        }
+        let push = async {
+            for mut batch in batches {
+                self.count_queued(&mut batch, Lane::Bulk);
+                let tokens = batch.tokens.min(self.0.queue_tokens_max);
+                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+                let permit = self.0.bulk_permits.clone().acquire_many_owned(tokens).await;
+                batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
+                self.0.bulk.push(Lane::Bulk, vec![batch], |_| Ok(()))?;
+            }
+            Ok::<(), InferenceError>(())
+        };
+        // in order of completion, as the threads of the lane are not equally fast
+        let mut waiting: FuturesUnordered<_> = replies
+            .into_iter()
+            .enumerate()
+            .map(|(index, reply)| reply.map(move |part| (index, part)))
+            .collect();
+        let receive = async {
+            let mut progress = deadline.map(|until| Progress::new(until, tokens));
+            let mut parts = vec![Embedded::default(); sizes.len()];
+            while let Some((index, part)) = waiting.next().await {
+                parts[index] = part.map_err(|_| self.no_reply_error())?;
+                if let Some(progress) = &mut progress {
+                    progress.add(Instant::now(), sizes[index])?;
+                }
+            }
+            Ok::<Vec<Embedded>, InferenceError>(parts)
+        };
+        let ((), parts) = try_join(push, receive).await?;
+        let mut embedded = Embedded::default();
+        parts.into_iter().for_each(|part| embedded.append(part));
+        Ok(embedded)
+    }
+
+    /// Refuses bulk work that would not be done within `left` by the measured speed of the lane.
     fn admit_bulk(&self, tokens: usize, left: Duration) -> Result<(), InferenceError> {
         let ahead = self.0.queue_tokens_max.saturating_sub(self.0.bulk_permits.available_permits());
         let (Some(takes), Some(wait)) = (self.0.bulk.time_for(tokens), self.0.bulk.time_for(ahead)) else {
             return Ok(()); // not measured yet
         };
-        let limit = left.mul_f64(BULK_DEADLINE_SHARE);
+        let limit = left.mul_f64(DEADLINE_SHARE);
         if takes > limit {
             return Err(InferenceError::TooMuchWork { tokens, takes, left });
         }

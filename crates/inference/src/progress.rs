@@ -1,0 +1,116 @@
+//! The measured progress of a request in the bulk lane.
+
+use std::time::{Duration, Instant};
+
+use super::request::InferenceError;
+
+/// Share of the time to its deadline that a request may be expected to take: the speed is an estimate.
+pub(super) const DEADLINE_SHARE: f64 = 0.8;
+/// Before this time the progress of a request says little.
+const MEASURED_MIN: Duration = Duration::from_secs(2);
+/// Until this time a request is refused if the rest takes more than [`DEADLINE_SHARE`] of the time left: little of its work is done. Later
+/// it is refused only if it would miss its deadline.
+const EARLY: Duration = Duration::from_secs(4);
+
+/// What is computed of a request, since its first micro-batch: the time before depends on other requests.
+pub(super) struct Progress {
+    deadline: Instant,
+    tokens: usize,
+    computed: usize,
+    first: Option<(Instant, usize)>,
+}
+
+impl Progress {
+    pub(super) fn new(deadline: Instant, tokens: usize) -> Progress {
+        Progress { deadline, tokens, computed: 0, first: None }
+    }
+
+    /// Counts a micro-batch of `tokens` that was computed at `now`.
+    ///
+    /// # Errors
+    /// [`InferenceError::TooMuchWork`] if the rest would not be computed in time at the speed of the request so far.
+    pub(super) fn add(&mut self, now: Instant, tokens: usize) -> Result<(), InferenceError> {
+        self.computed += tokens;
+        let (start, before) = *self.first.get_or_insert((now, self.computed));
+        let elapsed = now.saturating_duration_since(start);
+        if elapsed < MEASURED_MIN {
+            return Ok(());
+        }
+        let seconds_per_token = elapsed.as_secs_f64() / (self.computed - before).max(1) as f64;
+        let time_for = |tokens: usize| Duration::from_secs_f64(seconds_per_token * tokens as f64);
+        let share = if elapsed <= EARLY { DEADLINE_SHARE } else { 1.0 };
+        let left = self.deadline.saturating_duration_since(now);
+        if time_for(self.tokens - self.computed) <= left.mul_f64(share) {
+            return Ok(());
+        }
+        let (takes, left) = (time_for(self.tokens - before), self.deadline.saturating_duration_since(start));
+        Err(InferenceError::TooMuchWork { tokens: self.tokens, takes, left })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The second after its first micro-batch in which a request of 100 micro-batches is refused, whose deadline is 30 s after that one;
+    /// `seconds` is when each is computed.
+    fn refused_at(seconds: impl Iterator<Item = f64>) -> Option<f64> {
+        let start = Instant::now();
+        let mut progress = Progress::new(start + 30 * SECOND, 101 * 512);
+        progress.add(start, 512).unwrap();
+        let mut add = |at: &f64| progress.add(start + Duration::from_secs_f64(*at), 512).is_err();
+        seconds.take(100).find(|at| add(at))
+    }
+
+    /// The times at which micro-batches are computed that take so many seconds each.
+    fn every(seconds: f64) -> impl Iterator<Item = f64> {
+        (1..).map(move |number| f64::from(number) * seconds)
+    }
+
+    #[test]
+    fn a_request_that_would_take_too_long_is_refused_within_seconds() {
+        assert_eq!(refused_at(every(0.2)), None, "20 s of 30");
+        assert_eq!(refused_at(every(0.25)), Some(2.0), "25 s of 30");
+        assert_eq!(refused_at(every(5.0)), Some(5.0), "no second micro-batch before");
+        assert_eq!(refused_at(every(0.2).map(|at| at + 0.2)), None, "a pause, then 20 s");
+    }
+
+    #[test]
+    fn a_request_that_becomes_slower_is_refused_once_it_would_miss_its_deadline() {
+        let slower =
+            |factor: f64| every(0.2).map(move |at| if at < 5.0 { at } else { 5.0 + (at - 5.0) * factor });
+        assert_eq!(refused_at(slower(1.5)), None, "27.5 s of 30");
+        let refused = refused_at(slower(4.0)).unwrap();
+        assert!((8.0..20.0).contains(&refused), "{refused}");
+    }
+
+    #[test]
+    fn the_time_before_the_first_micro_batch_does_not_count_as_slowness() {
+        let start = Instant::now();
+        let mut progress = Progress::new(start + 30 * SECOND, 10 * 512);
+        let added: Vec<_> =
+            (20..30).map(|second| progress.add(start + second * SECOND / 2 + 5 * SECOND, 512)).collect();
+        assert!(added.iter().all(Result::is_ok), "4.5 s of 15: {added:?}");
+    }
+
+    #[test]
+    fn what_is_computed_is_not_refused() {
+        let start = Instant::now();
+        let mut progress = Progress::new(start + 3 * SECOND, 2 * 512);
+        progress.add(start, 512).unwrap();
+        assert_eq!(progress.add(start + 3 * SECOND, 512), Ok(()));
+    }
+
+    #[test]
+    fn the_error_names_the_whole_request() {
+        let start = Instant::now();
+        let mut progress = Progress::new(start + 30 * SECOND, 101 * 512);
+        progress.add(start, 512).unwrap();
+        let refused = progress.add(start + 3 * SECOND, 3 * 512);
+        let expected =
+            InferenceError::TooMuchWork { tokens: 101 * 512, takes: 100 * SECOND, left: 30 * SECOND };
+        assert_eq!(refused, Err(expected));
+    }
+}
