@@ -12,7 +12,7 @@ const MEASURED_MIN: Duration = Duration::from_secs(2);
 /// it is refused only if it would miss its deadline.
 const EARLY: Duration = Duration::from_secs(4);
 
-/// What is computed of a request, since its first micro-batch: the time before depends on other requests.
+/// Counts computed tokens of a request, and measures its speed from its first micro-batch on: the time before depends on other requests.
 pub(super) struct Progress {
     deadline: Instant,
     tokens: usize,
@@ -54,8 +54,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The second after its first micro-batch in which a request of 100 micro-batches is refused, whose deadline is 30 s after that one;
-    /// `seconds` is when each is computed.
+    /// When a request of 101 micro-batches is refused. `seconds` are the completion times of all but the first, counted, like the result and
+    /// the deadline of 30 s, from the completion of the first.
     fn refused_at(seconds: impl Iterator<Item = f64>) -> Option<f64> {
         let start = Instant::now();
         let mut progress = Progress::new(start + 30 * SECOND, 101 * 512);
@@ -64,7 +64,7 @@ mod tests {
         seconds.take(100).find(|at| add(at))
     }
 
-    /// The times at which micro-batches are computed that take so many seconds each.
+    /// Completion times of micro-batches, one every `seconds`.
     fn every(seconds: f64) -> impl Iterator<Item = f64> {
         (1..).map(move |number| f64::from(number) * seconds)
     }

@@ -214,7 +214,8 @@ impl Scheduler {
         Ok(embedded)
     }
 
-    /// Waits for room in the lane. Refuses work that would not be done by `deadline`, rather than computing most of it in vain.
+    /// Embeds in the bulk lane, waiting while its queue is full. Work that would not be done by `deadline` is refused, on arrival or as soon
+    /// as its speed shows it.
     async fn compute_bulk(
         &self,
         batches: Vec<MicroBatch>,
