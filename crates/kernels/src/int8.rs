@@ -290,7 +290,7 @@ fn squared_error(row: &[f32], scale: f32) -> f32 {
     let (parts, tail) = row.as_chunks::<LANES>();
     let mut sums = [0.0f32; LANES];
     for part in parts {
-        sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += error(*x));
+        sums = std::array::from_fn(|lane| sums[lane] + error(part[lane]));
     }
     sums.iter().sum::<f32>() + tail.iter().map(|x| error(*x)).sum::<f32>()
 }

@@ -7,6 +7,8 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::gateway::in_repository;
+
 /// A start or an end that takes longer is a failed test. Loading a model on a busy machine is the slowest of them.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -33,6 +35,11 @@ impl Weir {
 
     /// Starts what `command` runs, with the arguments of the gateway behind its own.
     pub(crate) fn start_by(mut command: Command, folder: &Path, variables: &[(&str, &str)]) -> Weir {
+        let default_model = in_repository("models/all-MiniLM-L6-v2");
+        let has_it =
+            variables.iter().any(|(name, it)| *name == "WEIR_MODEL" && Path::new(it) == default_model);
+        // packing it takes longer than most of the tests
+        let packed = has_it.then(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("packed"));
         command
             .env_clear() // this process's own variables are no settings of the gateway
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -42,6 +49,7 @@ impl Weir {
             .env("WEIR_CHUNKING_OVERLAP_TOKENS", "2")
             .env("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "8")
             .env("WEIR_SERVER_REQUEST_DEADLINE_MS", "180000")
+            .envs(packed.map(|folder| ("WEIR_INFERENCE_PACKED_DIR", folder)))
             .envs(variables.iter().copied())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

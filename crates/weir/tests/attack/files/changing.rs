@@ -229,8 +229,12 @@ fn a_truncated_log_index_of_the_store_loses_nothing() {
 #[test]
 fn truncated_packed_weights_give_no_wrong_embedding() {
     let model = in_repository("models/all-MiniLM-L6-v2");
-    let attacked =
-        Attacked::start(&[("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0")]);
+    let variables = [
+        ("WEIR_MODEL", model.to_str().unwrap()),
+        ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
+        ("WEIR_INFERENCE_PACKED_DIR", ""), // not the one of other tests
+    ];
+    let attacked = Attacked::start(&variables);
     let client = &attacked.client;
     let request = json!({"model": "all-MiniLM-L6-v2", "input": "a weir"}).to_string();
     let embed = || client.send("POST", "/v1/embeddings", Some(request.as_bytes()));
@@ -252,7 +256,6 @@ fn truncated_packed_weights_give_no_wrong_embedding() {
     let body = json!({"query": text(3), "top_k": 1}).to_string();
     let search = client.send("POST", "/v1/search", Some(body.as_bytes())).json();
     assert_eq!(search["results"][0]["id"], "d3", "lexical: {search}");
-    let variables = [("WEIR_MODEL", model.to_str().unwrap())];
     attacked.weir.terminate();
     let again = Weir::start_with(attacked.folder.path(), &variables);
     let client = Client::new(&again.url);
