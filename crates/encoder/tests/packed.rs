@@ -8,20 +8,29 @@ use std::time::SystemTime;
 use weir_encoder::{Model, Precision, Scratch};
 use weir_kernels::Kernels;
 
-/// A model folder of its own whose big file is a link to the real one, and a cache folder beside it.
+/// A model folder of its own whose big file is a link to another one's, and a cache folder beside it.
 struct Folders {
     folder: tempfile::TempDir,
 }
 
 impl Folders {
-    fn new() -> Folders {
+    /// The default model.
+    fn of_the_real_model() -> Folders {
         #[allow(
             clippy::disallowed_methods,
             reason = "where the tests' model lies; no setting of the product"
         )]
         let real = std::env::var_os("WEIR_TEST_MODEL").map(PathBuf::from);
-        let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/all-MiniLM-L6-v2");
-        let real = real.unwrap_or(default).canonicalize().expect("run `make setup` first");
+        Folders::of(&real.unwrap_or_else(|| in_repository("models/all-MiniLM-L6-v2")))
+    }
+
+    /// A model that is packed in no time.
+    fn of_a_tiny_model() -> Folders {
+        Folders::of(&in_repository("fixtures/tiny/bert"))
+    }
+
+    fn of(source: &Path) -> Folders {
+        let source = source.canonicalize().expect("run `make setup` first");
         let folder = tempfile::tempdir().unwrap();
         let model = folder.path().join("model");
         std::fs::create_dir_all(model.join("1_Pooling")).unwrap();
@@ -32,9 +41,12 @@ impl Folders {
             "sentence_bert_config.json",
             "1_Pooling/config.json",
         ] {
-            std::fs::copy(real.join(name), model.join(name)).unwrap();
+            if source.join(name).exists() {
+                std::fs::copy(source.join(name), model.join(name)).unwrap();
+            }
         }
-        std::os::unix::fs::symlink(real.join("model.safetensors"), model.join("model.safetensors")).unwrap();
+        std::os::unix::fs::symlink(source.join("model.safetensors"), model.join("model.safetensors"))
+            .unwrap();
         Folders { folder }
     }
 
@@ -64,6 +76,10 @@ impl Folders {
     }
 }
 
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
 fn embedding(model: &Model) -> Vec<u32> {
     let ids =
         model.tokenizer().encode("A weir holds the water back, and lets through what the mill needs.").ids;
@@ -78,7 +94,7 @@ fn changed(file: &Path) -> SystemTime {
 
 #[test]
 fn packed_weights_are_written_once_and_then_mapped() {
-    let folders = Folders::new();
+    let folders = Folders::of_the_real_model();
     for precision in Precision::ALL {
         let uncached = Model::load(&folders.model(), precision, Kernels::current(), None).unwrap();
         let first = folders.load(precision);
@@ -97,7 +113,7 @@ fn packed_weights_are_written_once_and_then_mapped() {
 
 #[test]
 fn a_damaged_truncated_or_incompatible_file_is_replaced() {
-    let folders = Folders::new();
+    let folders = Folders::of_a_tiny_model();
     let expected = embedding(&folders.load(Precision::Int8));
     let file = folders.only_file();
     let whole = std::fs::read(&file).unwrap();
@@ -131,7 +147,7 @@ fn a_damaged_truncated_or_incompatible_file_is_replaced() {
 
 #[test]
 fn a_changed_model_is_packed_again() {
-    let folders = Folders::new();
+    let folders = Folders::of_a_tiny_model();
     let before = folders.load(Precision::Int8).info().fingerprint.clone();
     let config = folders.model().join("config.json");
     let mut text = std::fs::read_to_string(&config).unwrap();
@@ -144,7 +160,7 @@ fn a_changed_model_is_packed_again() {
 
 #[test]
 fn a_model_without_a_writable_cache_works_and_reports_the_error() {
-    let folders = Folders::new();
+    let folders = Folders::of_a_tiny_model();
     std::fs::write(folders.cache(), "a file where the folder should be").unwrap();
     let model = folders.load(Precision::Int8);
     assert!(model.cache_error().is_some());

@@ -184,6 +184,11 @@ impl Collections {
         }
     }
 
+    /// The runtime whose threads have background priority.
+    pub(crate) fn background(&self) -> &Handle {
+        &self.0.background
+    }
+
     /// Runs work in the background, at background priority.
     pub fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.background.spawn(work);

@@ -47,6 +47,8 @@ pub struct Parts {
     pub(crate) query_log: QueryLog,
     cursors: cursor::CursorKey,
     searches: Arc<Semaphore>,
+    /// One permit per core, for [`Retrieval::maybe_in_background`].
+    background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
 }
 
@@ -73,8 +75,11 @@ impl Retrieval {
         let config = &collections.0.config;
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
         let cursors = cursor::CursorKey::of_folder(&config.server.data_dir);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
-        Retrieval(Arc::new(Parts { collections, query_log, cursors, searches, recall_sampling }))
+        let parts = Parts { collections, query_log, cursors, searches, background_work, recall_sampling };
+        Retrieval(Arc::new(parts))
     }
 
     /// Writes what is pending and closes every collection and the store.
@@ -83,6 +88,28 @@ impl Retrieval {
         self.collections.close().await;
         self.scheduler.stop();
         self.store.clone().close().await;
+    }
+
+    /// Runs `work` on the calling thread if it is short, else at background priority, where it delays no other request. At most as much
+    /// work as there are cores runs there at one instant; the rest waits, so that large requests do not occupy a thread each.
+    ///
+    /// # Errors
+    /// `internal` when the work panicked on another thread.
+    pub async fn maybe_in_background<T: Send + 'static>(
+        &self,
+        is_long: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        if !is_long {
+            return Ok(work());
+        }
+        let permit = self.background_work.clone().acquire_owned().await;
+        let permit = permit.map_err(|error| RequestError::internal(&error))?;
+        let working = self.collections.background().spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        working.await.map_err(|error| RequestError::internal(&error))
     }
 
     /// Admits a search, or refuses it: a permit among the searches of this instant, if the expected wait for a core is short enough.
@@ -129,7 +156,7 @@ async fn run_to_completion<T: Send + 'static>(
 ///
 /// # Errors
 /// `internal` when the work panicked on a blocking thread.
-pub async fn maybe_spawn_blocking<T: Send + 'static>(
+pub(crate) async fn maybe_spawn_blocking<T: Send + 'static>(
     is_long: bool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {

@@ -9,7 +9,7 @@ use weir_api::{
     EmbeddingDtype, EmbeddingType, EmbeddingsByType,
 };
 use weir_inference::Rows;
-use weir_retrieval::{maybe_spawn_blocking, models};
+use weir_retrieval::models;
 
 use super::body::{self, Call};
 use super::context;
@@ -42,25 +42,31 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
     let floats = embeddings.floats().len();
-    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
-        let is_list = is_first_version && request.embedding_types.is_empty();
-        let reply = CohereEmbedReply {
-            id: super::layers::new_uuid(),
-            response_type: is_first_version
-                .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
-            embeddings: match is_list {
-                true => CohereEmbeddings::Floats(vectors::lists(&embeddings)),
-                false => CohereEmbeddings::ByType(Box::new(by_type(&embeddings, &request.embedding_types))),
-            },
-            texts: request.texts.into_vec(),
-            meta: CohereMeta {
-                api_version: CohereVersion { version: if is_first_version { "1" } else { "2" }.to_owned() },
-                billed_units: CohereUnits { input_tokens: usage.prompt_tokens },
-            },
-        };
-        vectors::json(&reply, floats, place)
-    })
-    .await??;
+    let mut response = call
+        .retrieval
+        .maybe_in_background(is_long_reply(&embeddings), move || {
+            let is_list = is_first_version && request.embedding_types.is_empty();
+            let reply = CohereEmbedReply {
+                id: super::layers::new_uuid(),
+                response_type: is_first_version
+                    .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
+                embeddings: match is_list {
+                    true => CohereEmbeddings::Floats(vectors::lists(&embeddings)),
+                    false => {
+                        CohereEmbeddings::ByType(Box::new(by_type(&embeddings, &request.embedding_types)))
+                    }
+                },
+                texts: request.texts.into_vec(),
+                meta: CohereMeta {
+                    api_version: CohereVersion {
+                        version: if is_first_version { "1" } else { "2" }.to_owned(),
+                    },
+                    billed_units: CohereUnits { input_tokens: usage.prompt_tokens },
+                },
+            };
+            vectors::json(&reply, floats, place)
+        })
+        .await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     Ok(response)
 }

@@ -18,15 +18,15 @@ use crate::Result;
 use weir_inference::{
     Caching, EmbedOptions, Input, Lane, LoadedModel, Reservation, Rows, Truncation, l2_normalise,
 };
-use weir_retrieval::{maybe_spawn_blocking, models};
+use weir_retrieval::models;
 
 /// Largest request in tokens for the interactive lane; larger ones use the bulk lane and do not delay small ones.
 pub(super) const INTERACTIVE_TOKENS_MAX: usize = 512;
 
-/// Tokenise inputs larger than this (total bytes) on a blocking thread.
+/// Tokenise inputs larger than this (total bytes) in the background.
 const TOKENIZED_INLINE_BYTES_MAX: usize = 8 << 10;
 
-/// Render replies with more floats than this on a blocking thread.
+/// Render replies with more floats than this in the background.
 const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API.
@@ -57,13 +57,15 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
     };
     let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
     let is_long = encoding.is_rendered() && is_long_reply(&embeddings);
-    let mut response = maybe_spawn_blocking(is_long, move || {
-        let described = Described { name: &request.model, model: &model, usage };
-        vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
-            vectors::list(&embeddings, base64, &request.model, usage, place)
+    let mut response = call
+        .retrieval
+        .maybe_in_background(is_long, move || {
+            let described = Described { name: &request.model, model: &model, usage };
+            vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
+                vectors::list(&embeddings, base64, &request.model, usage, place)
+            })
         })
-    })
-    .await??;
+        .await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     vectors::set_split(response.headers_mut(), &split);
     Ok(response)
@@ -146,8 +148,8 @@ pub(super) async fn embed(call: &Call, mut job: EmbedJob) -> Result<EmbedOutput>
     let EmbedJob { caching, until, dimensions, .. } = job;
     let model = job.model.clone();
     let mut place = std::mem::take(&mut job.place);
-    let is_long = job.texts.as_slice().iter().map(String::len).sum::<usize>() > TOKENIZED_INLINE_BYTES_MAX;
-    let texts = maybe_spawn_blocking(is_long, move || tokenize(&job, tokens_max)).await??;
+    let is_long = is_long_input(&job.texts);
+    let texts = gateway.retrieval.maybe_in_background(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
     call.note_model(&model.id, texts.tokens);
     call.take_tokens(&model.id, texts.tokens)?;
@@ -284,6 +286,11 @@ fn too_long(job: &EmbedJob, index: usize, text: &str) -> Invalid {
     let most = job.model.input_tokens_max().unwrap_or(usize::MAX);
     let message = format!("the text has {has} tokens; model `{id}` reads {most}");
     job.texts.invalid(job.field, index, ErrorCode::ContextLengthExceeded, message)
+}
+
+/// Whether tokenising these texts would delay other requests on this thread.
+pub(super) fn is_long_input(texts: &Texts) -> bool {
+    texts.as_slice().iter().map(String::len).sum::<usize>() > TOKENIZED_INLINE_BYTES_MAX
 }
 
 /// Whether rendering these embeddings would delay other requests on this thread.

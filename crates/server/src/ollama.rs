@@ -10,7 +10,7 @@ use weir_api::{
     OllamaPromptRequest, OllamaTags, Texts, Truncate,
 };
 use weir_inference::{Caching, LoadedModel};
-use weir_retrieval::{maybe_spawn_blocking, models};
+use weir_retrieval::models;
 
 use super::body::{self, Call, Json, Reply};
 use super::context;
@@ -40,17 +40,19 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
     let floats = embeddings.floats().len();
-    let mut response = maybe_spawn_blocking(is_long_reply(&embeddings), move || {
-        let reply = OllamaEmbedReply {
-            model: request.model,
-            embeddings: vectors::lists(&embeddings),
-            total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            load_duration: 0,
-            prompt_eval_count: usage.prompt_tokens,
-        };
-        vectors::json(&reply, floats, place)
-    })
-    .await??;
+    let mut response = call
+        .retrieval
+        .maybe_in_background(is_long_reply(&embeddings), move || {
+            let reply = OllamaEmbedReply {
+                model: request.model,
+                embeddings: vectors::lists(&embeddings),
+                total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                load_duration: 0,
+                prompt_eval_count: usage.prompt_tokens,
+            };
+            vectors::json(&reply, floats, place)
+        })
+        .await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     Ok(response)
 }

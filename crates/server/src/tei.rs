@@ -21,7 +21,7 @@ use super::error::ApiError;
 use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{LoadedModel, l2_normalise};
-use weir_retrieval::{maybe_spawn_blocking, models};
+use weir_retrieval::models;
 
 /// Embeds texts with the default model.
 pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
@@ -51,19 +51,21 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
     let place = std::mem::take(&mut made.place);
     let is_long = (is_scaled || encoding.is_rendered()) && is_long_reply(&embeddings);
-    let mut response = maybe_spawn_blocking(is_long, move || {
-        if is_scaled {
-            embeddings.iter_mut().for_each(l2_normalise);
-        }
-        let described = Described { name: &model.id, model: &model, usage };
-        vectors::reply(encoding, embeddings, &described, place, |embeddings, _, place| {
-            Ok(match field {
-                "texts" => vectors::object(&embeddings, place),
-                _ => vectors::bare_list(&embeddings, place),
+    let mut response = call
+        .retrieval
+        .maybe_in_background(is_long, move || {
+            if is_scaled {
+                embeddings.iter_mut().for_each(l2_normalise);
+            }
+            let described = Described { name: &model.id, model: &model, usage };
+            vectors::reply(encoding, embeddings, &described, place, |embeddings, _, place| {
+                Ok(match field {
+                    "texts" => vectors::object(&embeddings, place),
+                    _ => vectors::bare_list(&embeddings, place),
+                })
             })
         })
-    })
-    .await??;
+        .await??;
     describe(response.headers_mut(), &made, started.elapsed());
     Ok(response)
 }

@@ -7,11 +7,13 @@ use weir_api::{
     TokenizeRequest,
 };
 use weir_inference::{LoadedModel, Token};
-use weir_retrieval::maybe_spawn_blocking;
 
 use super::body::{self, Call, Json, Reply};
 use super::context;
-use super::embeddings::{EmbedJob, embed as embed_texts, prompt_of, read_body};
+use super::embeddings::{
+    EmbedJob, INTERACTIVE_TOKENS_MAX, embed as embed_texts, is_long_input, is_long_reply, prompt_of,
+    read_body,
+};
 use super::error::ApiError;
 use super::tei::default_model;
 use super::vectors;
@@ -24,7 +26,8 @@ pub(super) async fn tokenize(call: Call, request: Request) -> Reply<Vec<Vec<TeiT
     request.inputs.check("inputs", &call.config.request_limits())?;
     let model = default_model(&call)?;
     let with_special = request.add_special_tokens.unwrap_or(true);
-    let all = tokio::task::spawn_blocking(move || {
+    let is_long = is_long_input(&request.inputs);
+    let all = call.retrieval.maybe_in_background(is_long, move || {
         let tokens = |text: &String| {
             let text = format!("{}{text}", prompt_of(&model, request.prompt_name));
             let tokens = model.tokens_of(&text, with_special).ok_or_else(|| no_tokenizer(&model))?;
@@ -32,7 +35,7 @@ pub(super) async fn tokenize(call: Call, request: Request) -> Reply<Vec<Vec<TeiT
         };
         request.inputs.as_slice().iter().map(tokens).collect::<Result<Vec<Vec<TeiToken>>>>()
     });
-    all.await.map_err(|error| ApiError::internal(&error))?.map(Json)
+    all.await?.map(Json)
 }
 
 fn shown(Token { id, name, span }: Token, text: &str) -> TeiToken {
@@ -58,11 +61,12 @@ pub(super) async fn decode(call: Call, request: Request) -> Reply<Vec<String>> {
         TokenIds::One(ids) => vec![ids],
         TokenIds::Many(many) => many,
     };
-    let all = tokio::task::spawn_blocking(move || {
+    let is_long = ids.iter().map(Vec::len).sum::<usize>() > INTERACTIVE_TOKENS_MAX;
+    let all = call.retrieval.maybe_in_background(is_long, move || {
         let decode = |ids: &Vec<u32>| model.decode(ids, without_special).ok_or_else(|| no_tokenizer(&model));
         ids.iter().map(decode).collect::<Result<Vec<String>>>()
     });
-    all.await.map_err(|error| ApiError::internal(&error))?.map(Json)
+    all.await?.map(Json)
 }
 
 fn no_tokenizer(model: &LoadedModel) -> ApiError {
@@ -87,15 +91,17 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
         Invalid::at(ErrorCode::InvalidParameter, &["inputs"], message)
     })?;
     let counting = model.clone();
-    let (texts, tokens) = maybe_spawn_blocking(true, move || {
-        let prompt = prompt_of(&counting, request.prompt_name);
-        let texts: Vec<String> =
-            request.inputs.as_slice().iter().map(|text| format!("{prompt}{text}")).collect();
-        let counts = texts.iter().map(|text| counting.count_tokens(text).min(counting.max_tokens()));
-        let tokens: usize = counts.sum();
-        (texts, tokens)
-    })
-    .await?;
+    let (texts, tokens) = call
+        .retrieval
+        .maybe_in_background(is_long_input(&request.inputs), move || {
+            let prompt = prompt_of(&counting, request.prompt_name);
+            let texts: Vec<String> =
+                request.inputs.as_slice().iter().map(|text| format!("{prompt}{text}")).collect();
+            let counts = texts.iter().map(|text| counting.count_tokens(text).min(counting.max_tokens()));
+            let tokens: usize = counts.sum();
+            (texts, tokens)
+        })
+        .await?;
     let most = call.config.limits.embedding_tokens_max / TOKEN_EMBEDDINGS_SHARE;
     if tokens > most {
         let message = format!(
@@ -106,12 +112,13 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
     }
     call.take_tokens(&model.id, tokens)?;
     let rows = call.scheduler.embed_tokens(&model, texts).await?;
-    maybe_spawn_blocking(true, move || {
-        let floats = rows.floats().len();
-        let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();
-        vectors::json(&by_token, floats, place)
-    })
-    .await?
+    call.retrieval
+        .maybe_in_background(is_long_reply(&rows), move || {
+            let floats = rows.floats().len();
+            let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();
+            vectors::json(&by_token, floats, place)
+        })
+        .await?
 }
 
 /// A reply has one embedding per token, so that the limit of tokens is divided by this.

@@ -63,3 +63,22 @@ fn a_small_request_is_answered_before_a_large_one_that_came_first() {
         assert_eq!(slow.join().unwrap(), 200);
     });
 }
+
+#[test]
+fn large_requests_do_not_take_a_thread_each() {
+    let gateway = with_the_model(&[]);
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", gateway.weir.id())).unwrap().count();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let body = json!({"inputs": vec!["river ".repeat(2_000); 16]});
+    let one_each = |count: usize| {
+        std::thread::scope(|scope| {
+            let send = || assert_eq!(post(&gateway, "/tokenize", "", &body).status, 200);
+            (0..count).for_each(|_| drop(scope.spawn(send)));
+        })
+    };
+    one_each(1);
+    let before = threads();
+    one_each(4 * cores + 16);
+    let more = threads().saturating_sub(before);
+    assert!(more <= cores + 4, "{more} threads more than before, on {cores} cores");
+}
