@@ -6,11 +6,13 @@ use super::request::InferenceError;
 
 /// Share of the time to its deadline that a request may be expected to take: the speed is an estimate.
 pub(super) const DEADLINE_SHARE: f64 = 0.8;
-/// Before this time the progress of a request says little.
+/// Before this time, or one part in [`MEASURED_PARTS`] of the time to its deadline if that is longer, the progress of a request says little:
+/// on a busy machine it is a few micro-batches.
 const MEASURED_MIN: Duration = Duration::from_secs(2);
-/// Until this time a request is refused if the rest takes more than [`DEADLINE_SHARE`] of the time left: little of its work is done. Later
-/// it is refused only if it would miss its deadline.
-const EARLY: Duration = Duration::from_secs(4);
+const MEASURED_PARTS: u32 = 15;
+/// Until this multiple of that time a request is refused if the rest takes more than [`DEADLINE_SHARE`] of the time left: little of its work
+/// is done. Later it is refused only if it would miss its deadline.
+const EARLY: u32 = 2;
 
 /// Counts computed tokens of a request, and measures its speed from its first micro-batch on: the time before depends on other requests.
 pub(super) struct Progress {
@@ -33,12 +35,13 @@ impl Progress {
         self.computed += tokens;
         let (start, before) = *self.first.get_or_insert((now, self.computed));
         let elapsed = now.saturating_duration_since(start);
-        if elapsed < MEASURED_MIN {
+        let measured = MEASURED_MIN.max(self.deadline.saturating_duration_since(start) / MEASURED_PARTS);
+        if elapsed < measured {
             return Ok(());
         }
         let seconds_per_token = elapsed.as_secs_f64() / (self.computed - before).max(1) as f64;
         let time_for = |tokens: usize| Duration::from_secs_f64(seconds_per_token * tokens as f64);
-        let share = if elapsed <= EARLY { DEADLINE_SHARE } else { 1.0 };
+        let share = if elapsed <= measured * EARLY { DEADLINE_SHARE } else { 1.0 };
         let left = self.deadline.saturating_duration_since(now);
         if time_for(self.tokens - self.computed) <= left.mul_f64(share) {
             return Ok(());
@@ -54,11 +57,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// When a request of 101 micro-batches is refused. `seconds` are the completion times of all but the first, counted, like the result and
-    /// the deadline of 30 s, from the completion of the first.
+    /// When a request of 101 micro-batches with a deadline of 30 s is refused, as [`refused_within`].
     fn refused_at(seconds: impl Iterator<Item = f64>) -> Option<f64> {
+        refused_within(30, seconds)
+    }
+
+    /// When a request of 101 micro-batches is refused. `seconds` are the completion times of all but the first, counted, like the result and
+    /// the deadline, from the completion of the first.
+    fn refused_within(deadline: u32, seconds: impl Iterator<Item = f64>) -> Option<f64> {
         let start = Instant::now();
-        let mut progress = Progress::new(start + 30 * SECOND, 101 * 512);
+        let mut progress = Progress::new(start + deadline * SECOND, 101 * 512);
         progress.add(start, 512).unwrap();
         let mut add = |at: &f64| progress.add(start + Duration::from_secs_f64(*at), 512).is_err();
         seconds.take(100).find(|at| add(at))
@@ -84,6 +92,18 @@ mod tests {
         assert_eq!(refused_at(slower(1.5)), None, "27.5 s of 30");
         let refused = refused_at(slower(4.0)).unwrap();
         assert!((8.0..20.0).contains(&refused), "{refused}");
+    }
+
+    #[test]
+    fn a_longer_deadline_leaves_more_time_to_measure() {
+        let slow_at_first =
+            || every(0.3).enumerate().map(|(index, at)| if index < 2 { at * 5.0 } else { at + 2.4 });
+        assert_eq!(
+            refused_within(120, slow_at_first()),
+            None,
+            "150 s of 120 after two micro-batches, 33 s in the end"
+        );
+        assert_eq!(refused_within(120, every(1.0)), Some(8.0), "100 s of 120");
     }
 
     #[test]
