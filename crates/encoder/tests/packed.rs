@@ -41,9 +41,7 @@ impl Folders {
             "sentence_bert_config.json",
             "1_Pooling/config.json",
         ] {
-            if source.join(name).exists() {
-                std::fs::copy(source.join(name), model.join(name)).unwrap();
-            }
+            std::fs::copy(source.join(name), model.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(source.join("model.safetensors"), model.join("model.safetensors"))
             .unwrap();

@@ -42,31 +42,25 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
     let floats = embeddings.floats().len();
-    let mut response = call
-        .retrieval
-        .maybe_in_background(is_long_reply(&embeddings), move || {
-            let is_list = is_first_version && request.embedding_types.is_empty();
-            let reply = CohereEmbedReply {
-                id: super::layers::new_uuid(),
-                response_type: is_first_version
-                    .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
-                embeddings: match is_list {
-                    true => CohereEmbeddings::Floats(vectors::lists(&embeddings)),
-                    false => {
-                        CohereEmbeddings::ByType(Box::new(by_type(&embeddings, &request.embedding_types)))
-                    }
-                },
-                texts: request.texts.into_vec(),
-                meta: CohereMeta {
-                    api_version: CohereVersion {
-                        version: if is_first_version { "1" } else { "2" }.to_owned(),
-                    },
-                    billed_units: CohereUnits { input_tokens: usage.prompt_tokens },
-                },
-            };
-            vectors::json(&reply, floats, place)
-        })
-        .await??;
+    let response = call.retrieval.maybe_in_background(is_long_reply(&embeddings), move || {
+        let is_list = is_first_version && request.embedding_types.is_empty();
+        let reply = CohereEmbedReply {
+            id: super::layers::new_uuid(),
+            response_type: is_first_version
+                .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
+            embeddings: match is_list {
+                true => CohereEmbeddings::Floats(vectors::lists(&embeddings)),
+                false => CohereEmbeddings::ByType(Box::new(by_type(&embeddings, &request.embedding_types))),
+            },
+            texts: request.texts.into_vec(),
+            meta: CohereMeta {
+                api_version: CohereVersion { version: if is_first_version { "1" } else { "2" }.to_owned() },
+                billed_units: CohereUnits { input_tokens: usage.prompt_tokens },
+            },
+        };
+        vectors::json(&reply, floats, place)
+    });
+    let mut response = response.await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     Ok(response)
 }

@@ -57,15 +57,13 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
     };
     let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
     let is_long = encoding.is_rendered() && is_long_reply(&embeddings);
-    let mut response = call
-        .retrieval
-        .maybe_in_background(is_long, move || {
-            let described = Described { name: &request.model, model: &model, usage };
-            vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
-                vectors::list(&embeddings, base64, &request.model, usage, place)
-            })
+    let response = call.retrieval.maybe_in_background(is_long, move || {
+        let described = Described { name: &request.model, model: &model, usage };
+        vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
+            vectors::list(&embeddings, base64, &request.model, usage, place)
         })
-        .await??;
+    });
+    let mut response = response.await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     vectors::set_split(response.headers_mut(), &split);
     Ok(response)

@@ -40,19 +40,17 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
     let floats = embeddings.floats().len();
-    let mut response = call
-        .retrieval
-        .maybe_in_background(is_long_reply(&embeddings), move || {
-            let reply = OllamaEmbedReply {
-                model: request.model,
-                embeddings: vectors::lists(&embeddings),
-                total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-                load_duration: 0,
-                prompt_eval_count: usage.prompt_tokens,
-            };
-            vectors::json(&reply, floats, place)
-        })
-        .await??;
+    let response = call.retrieval.maybe_in_background(is_long_reply(&embeddings), move || {
+        let reply = OllamaEmbedReply {
+            model: request.model,
+            embeddings: vectors::lists(&embeddings),
+            total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            load_duration: 0,
+            prompt_eval_count: usage.prompt_tokens,
+        };
+        vectors::json(&reply, floats, place)
+    });
+    let mut response = response.await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     Ok(response)
 }

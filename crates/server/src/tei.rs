@@ -51,21 +51,19 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let (mut embeddings, usage) = (std::mem::take(&mut made.embeddings), made.usage);
     let place = std::mem::take(&mut made.place);
     let is_long = (is_scaled || encoding.is_rendered()) && is_long_reply(&embeddings);
-    let mut response = call
-        .retrieval
-        .maybe_in_background(is_long, move || {
-            if is_scaled {
-                embeddings.iter_mut().for_each(l2_normalise);
-            }
-            let described = Described { name: &model.id, model: &model, usage };
-            vectors::reply(encoding, embeddings, &described, place, |embeddings, _, place| {
-                Ok(match field {
-                    "texts" => vectors::object(&embeddings, place),
-                    _ => vectors::bare_list(&embeddings, place),
-                })
+    let response = call.retrieval.maybe_in_background(is_long, move || {
+        if is_scaled {
+            embeddings.iter_mut().for_each(l2_normalise);
+        }
+        let described = Described { name: &model.id, model: &model, usage };
+        vectors::reply(encoding, embeddings, &described, place, |embeddings, _, place| {
+            Ok(match field {
+                "texts" => vectors::object(&embeddings, place),
+                _ => vectors::bare_list(&embeddings, place),
             })
         })
-        .await??;
+    });
+    let mut response = response.await??;
     describe(response.headers_mut(), &made, started.elapsed());
     Ok(response)
 }

@@ -91,17 +91,15 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
         Invalid::at(ErrorCode::InvalidParameter, &["inputs"], message)
     })?;
     let counting = model.clone();
-    let (texts, tokens) = call
-        .retrieval
-        .maybe_in_background(is_long_input(&request.inputs), move || {
-            let prompt = prompt_of(&counting, request.prompt_name);
-            let texts: Vec<String> =
-                request.inputs.as_slice().iter().map(|text| format!("{prompt}{text}")).collect();
-            let counts = texts.iter().map(|text| counting.count_tokens(text).min(counting.max_tokens()));
-            let tokens: usize = counts.sum();
-            (texts, tokens)
-        })
-        .await?;
+    let counted = call.retrieval.maybe_in_background(is_long_input(&request.inputs), move || {
+        let prompt = prompt_of(&counting, request.prompt_name);
+        let texts: Vec<String> =
+            request.inputs.as_slice().iter().map(|text| format!("{prompt}{text}")).collect();
+        let counts = texts.iter().map(|text| counting.count_tokens(text).min(counting.max_tokens()));
+        let tokens: usize = counts.sum();
+        (texts, tokens)
+    });
+    let (texts, tokens) = counted.await?;
     let most = call.config.limits.embedding_tokens_max / TOKEN_EMBEDDINGS_SHARE;
     if tokens > most {
         let message = format!(
@@ -112,13 +110,12 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
     }
     call.take_tokens(&model.id, tokens)?;
     let rows = call.scheduler.embed_tokens(&model, texts).await?;
-    call.retrieval
-        .maybe_in_background(is_long_reply(&rows), move || {
-            let floats = rows.floats().len();
-            let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();
-            vectors::json(&by_token, floats, place)
-        })
-        .await?
+    let reply = call.retrieval.maybe_in_background(is_long_reply(&rows), move || {
+        let floats = rows.floats().len();
+        let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();
+        vectors::json(&by_token, floats, place)
+    });
+    reply.await?
 }
 
 /// A reply has one embedding per token, so that the limit of tokens is divided by this.

@@ -48,7 +48,7 @@ fn a_small_request_is_answered_before_a_large_one_that_came_first() {
         ("WEIR_INFERENCE_CACHE_BYTES_MAX", "0"),
         ("WEIR_SERVER_REQUEST_DEADLINE_MS", "300000"),
     ]);
-    let texts = vec!["river ".repeat(200); 200];
+    let texts = vec!["river ".repeat(200); 400];
     let large = json!({"model": "all-MiniLM-L6-v2", "input": texts}).to_string();
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| {

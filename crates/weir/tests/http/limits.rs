@@ -81,7 +81,7 @@ fn documents_are_refused_while_too_many_operations_are_pending() {
         ("WEIR_LIMITS_PENDING_OPERATIONS_MAX", "10"),
         ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "1"),
     ]);
-    let documents: Vec<Value> = (0..200).map(|i| json!({"id": format!("d{i}"), "text": "a weir"})).collect();
+    let documents: Vec<Value> = (0..500).map(|i| json!({"id": format!("d{i}"), "text": "a weir"})).collect();
     assert_eq!(gateway.try_post("/v1/ingest", &json!({ "documents": documents })).unwrap().0, 202);
     let one = json!({"documents": [{"id": "late", "text": "a weir"}]}).to_string();
     let refused = gateway.send("POST", "/v1/ingest", Some(one.as_bytes()));
