@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::block_in_place;
 use weir_encoder::{Model, ParallelPass, ParallelScratch, Scratch};
@@ -66,6 +67,11 @@ impl ModelTask {
             (EmbedOnnx(a), EmbedOnnx(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
+    }
+
+    /// Whether the model has threads of its own, whose CPU time is not that of the caller.
+    fn is_on_own_threads(&self) -> bool {
+        matches!(self, ModelTask::EmbedOnnx(_))
     }
 
     /// One row for each sequence.
@@ -205,7 +211,9 @@ struct Queue {
     pass: Option<Arc<ParallelPass>>,
     /// Tokens per second of one thread, a moving average.
     rate: f64,
-    /// Whether `rate` is a measurement.
+    /// The same per second of CPU time: what the thread would compute if no other work took its core.
+    cpu_rate: f64,
+    /// Whether the rates are measurements.
     is_measured: bool,
     is_stopping: bool,
 }
@@ -269,6 +277,7 @@ impl Pool {
             on_callers: 0,
             pass: None,
             rate: settings.initial_rate,
+            cpu_rate: settings.initial_rate,
             is_measured: settings.is_calibrated,
             is_stopping: false,
         };
@@ -351,8 +360,17 @@ impl Pool {
 
     /// The estimated time of all threads for `tokens`; `None` before the first micro-batch is measured.
     pub(super) fn time_for(&self, tokens: usize) -> Option<Duration> {
+        self.time_at(|queue| queue.rate, tokens)
+    }
+
+    /// The same, if no other work took their cores.
+    pub(super) fn undisturbed_time_for(&self, tokens: usize) -> Option<Duration> {
+        self.time_at(|queue| queue.cpu_rate, tokens)
+    }
+
+    fn time_at(&self, rate: impl Fn(&Queue) -> f64, tokens: usize) -> Option<Duration> {
         let queue = self.shared.lock();
-        let rate = queue.rate * self.shared.settings.threads as f64;
+        let rate = rate(&queue) * self.shared.settings.threads as f64;
         queue.is_measured.then(|| Duration::from_secs_f64(tokens as f64 / rate))
     }
 
@@ -503,9 +521,12 @@ impl Shared {
     ) -> Option<Rows> {
         let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
         self.settings.metrics.batch(sequences.len(), running.tokens);
-        let started = Instant::now();
-        let rows = batches.first()?.task.compute(&sequences, self.settings.lane, scratch);
-        running.finish(started.elapsed());
+        let task = &batches.first()?.task;
+        let (started, cpu_started) = (Instant::now(), thread_cpu_time());
+        let rows = task.compute(&sequences, self.settings.lane, scratch);
+        let elapsed = started.elapsed();
+        let cpu_time = if task.is_on_own_threads() { elapsed } else { thread_cpu_time() - cpu_started };
+        running.finish(elapsed, cpu_time);
         // a value that is not finite would be `null` in a reply, and a search by it a mistake of the client
         let rows = rows.map_err(|error| error.to_string()).and_then(|rows| {
             let is_finite = rows.floats().iter().all(|x| x.is_finite());
@@ -546,12 +567,18 @@ impl Shared {
     }
 }
 
+/// The CPU time of the calling thread.
+fn thread_cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
 /// Counts tokens as running until it is dropped.
 struct RunningGuard<'a> {
     shared: &'a Shared,
     tokens: usize,
     delaying_tokens: usize,
-    rate: Option<f64>,
+    /// The measured rate and CPU rate.
+    rates: Option<(f64, f64)>,
     /// Whether a caller's thread computes it.
     is_on_caller: bool,
 }
@@ -560,12 +587,13 @@ impl<'a> RunningGuard<'a> {
     fn new(shared: &'a Shared, batches: &[MicroBatch], is_on_caller: bool) -> RunningGuard<'a> {
         let tokens = batches.iter().map(|batch| batch.tokens).sum();
         let delaying_tokens = batches.iter().map(MicroBatch::delaying_tokens).sum();
-        RunningGuard { shared, tokens, delaying_tokens, rate: None, is_on_caller }
+        RunningGuard { shared, tokens, delaying_tokens, rates: None, is_on_caller }
     }
 
-    /// Adds the measured rate to the moving average.
-    fn finish(mut self, elapsed: Duration) {
-        self.rate = Some(self.tokens as f64 / elapsed.as_secs_f64().max(1e-6));
+    /// Adds the measured rates to the moving averages.
+    fn finish(mut self, elapsed: Duration, cpu_time: Duration) {
+        let rate = |time: Duration| self.tokens as f64 / time.as_secs_f64().max(1e-6);
+        self.rates = Some((rate(elapsed), rate(cpu_time)));
     }
 }
 
@@ -574,9 +602,10 @@ impl Drop for RunningGuard<'_> {
         let mut queue = self.shared.lock();
         queue.running_tokens -= self.delaying_tokens;
         queue.on_callers -= usize::from(self.is_on_caller);
-        match self.rate {
-            Some(rate) => {
+        match self.rates {
+            Some((rate, cpu_rate)) => {
                 queue.rate += RATE_WEIGHT * (rate - queue.rate);
+                queue.cpu_rate += RATE_WEIGHT * (cpu_rate - queue.cpu_rate);
                 queue.is_measured = true;
             }
             None => queue.pass = None, // a parallel pass or a panic

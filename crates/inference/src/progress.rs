@@ -10,6 +10,8 @@ pub(super) const DEADLINE_SHARE: f64 = 0.8;
 /// on a busy machine it is a few micro-batches.
 const MEASURED_MIN: Duration = Duration::from_secs(2);
 const MEASURED_PARTS: u32 = 15;
+/// The same of the time that a request could stand still: other work, which may end soon, can stop the threads of the lane for seconds.
+const SPARE_PARTS: u32 = 3;
 /// Until this multiple of that time a request is refused if the rest takes more than [`DEADLINE_SHARE`] of the time left: little of its work
 /// is done. Later it is refused only if it would miss its deadline.
 const EARLY: u32 = 2;
@@ -18,13 +20,15 @@ const EARLY: u32 = 2;
 pub(super) struct Progress {
     deadline: Instant,
     tokens: usize,
+    undisturbed: Option<Duration>,
     computed: usize,
     first: Option<(Instant, usize)>,
 }
 
 impl Progress {
-    pub(super) fn new(deadline: Instant, tokens: usize) -> Progress {
-        Progress { deadline, tokens, computed: 0, first: None }
+    /// `undisturbed` is the time for `tokens` if other work does not slow them down, where it is known.
+    pub(super) fn new(deadline: Instant, tokens: usize, undisturbed: Option<Duration>) -> Progress {
+        Progress { deadline, tokens, undisturbed, computed: 0, first: None }
     }
 
     /// Counts a micro-batch of `tokens` that was computed at `now`.
@@ -35,7 +39,11 @@ impl Progress {
         self.computed += tokens;
         let (start, before) = *self.first.get_or_insert((now, self.computed));
         let elapsed = now.saturating_duration_since(start);
-        let measured = MEASURED_MIN.max(self.deadline.saturating_duration_since(start) / MEASURED_PARTS);
+        let time = self.deadline.saturating_duration_since(start);
+        let spare = self
+            .undisturbed
+            .map_or(Duration::ZERO, |takes| time.mul_f64(DEADLINE_SHARE).saturating_sub(takes));
+        let measured = MEASURED_MIN.max(time / MEASURED_PARTS).max(spare / SPARE_PARTS);
         if elapsed < measured {
             return Ok(());
         }
@@ -46,8 +54,11 @@ impl Progress {
         if time_for(self.tokens - self.computed) <= left.mul_f64(share) {
             return Ok(());
         }
-        let (takes, left) = (time_for(self.tokens - before), self.deadline.saturating_duration_since(start));
-        Err(InferenceError::TooMuchWork { tokens: self.tokens, takes, left })
+        Err(InferenceError::TooMuchWork {
+            tokens: self.tokens,
+            takes: time_for(self.tokens - before),
+            left: time,
+        })
     }
 }
 
@@ -59,14 +70,19 @@ mod tests {
 
     /// When a request of 101 micro-batches with a deadline of 30 s is refused, as [`refused_within`].
     fn refused_at(seconds: impl Iterator<Item = f64>) -> Option<f64> {
-        refused_within(30, seconds)
+        refused_within(30, None, seconds)
     }
 
-    /// When a request of 101 micro-batches is refused. `seconds` are the completion times of all but the first, counted, like the result and
-    /// the deadline, from the completion of the first.
-    fn refused_within(deadline: u32, seconds: impl Iterator<Item = f64>) -> Option<f64> {
+    /// When a request of 101 micro-batches is refused that takes `undisturbed` seconds at best. `seconds` are the completion times of all but
+    /// the first, counted, like the result and the deadline, from the completion of the first.
+    fn refused_within(
+        deadline: u32,
+        undisturbed: Option<u32>,
+        seconds: impl Iterator<Item = f64>,
+    ) -> Option<f64> {
         let start = Instant::now();
-        let mut progress = Progress::new(start + deadline * SECOND, 101 * 512);
+        let undisturbed = undisturbed.map(|takes| takes * SECOND);
+        let mut progress = Progress::new(start + deadline * SECOND, 101 * 512, undisturbed);
         progress.add(start, 512).unwrap();
         let mut add = |at: &f64| progress.add(start + Duration::from_secs_f64(*at), 512).is_err();
         seconds.take(100).find(|at| add(at))
@@ -99,17 +115,32 @@ mod tests {
         let slow_at_first =
             || every(0.3).enumerate().map(|(index, at)| if index < 2 { at * 5.0 } else { at + 2.4 });
         assert_eq!(
-            refused_within(120, slow_at_first()),
+            refused_within(120, None, slow_at_first()),
             None,
             "150 s of 120 after two micro-batches, 33 s in the end"
         );
-        assert_eq!(refused_within(120, every(1.0)), Some(8.0), "100 s of 120");
+        assert_eq!(refused_within(120, None, every(1.0)), Some(8.0), "100 s of 120");
+    }
+
+    #[test]
+    fn work_that_other_work_stops_is_not_refused_while_it_has_time_to_spare() {
+        let stopped_at_first =
+            || every(0.1).enumerate().map(|(index, at)| if index < 2 { at * 50.0 } else { at + 10.0 });
+        assert_eq!(
+            refused_within(120, Some(10), stopped_at_first()),
+            None,
+            "10 s for two of 100 micro-batches"
+        );
+        assert_eq!(refused_within(120, Some(100), every(1.5)), Some(9.0), "100 s of 120 at best");
+        assert_eq!(refused_within(30, Some(22), every(0.5)), Some(2.0), "22 s of 30 at best, 50 in fact");
+        assert_eq!(refused_within(30, Some(6), every(0.5)), Some(6.0), "6 s of 30 at best, 50 in fact");
+        assert_eq!(refused_within(120, Some(10), every(2.0)), Some(30.0), "10 s of 120 at best, 200 in fact");
     }
 
     #[test]
     fn the_time_before_the_first_micro_batch_does_not_count_as_slowness() {
         let start = Instant::now();
-        let mut progress = Progress::new(start + 30 * SECOND, 10 * 512);
+        let mut progress = Progress::new(start + 30 * SECOND, 10 * 512, None);
         let added: Vec<_> =
             (20..30).map(|second| progress.add(start + second * SECOND / 2 + 5 * SECOND, 512)).collect();
         assert!(added.iter().all(Result::is_ok), "4.5 s of 15: {added:?}");
@@ -118,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_computed_is_not_refused() {
         let start = Instant::now();
-        let mut progress = Progress::new(start + 3 * SECOND, 2 * 512);
+        let mut progress = Progress::new(start + 3 * SECOND, 2 * 512, None);
         progress.add(start, 512).unwrap();
         assert_eq!(progress.add(start + 3 * SECOND, 512), Ok(()));
     }
@@ -126,7 +157,7 @@ mod tests {
     #[test]
     fn the_error_names_the_whole_request() {
         let start = Instant::now();
-        let mut progress = Progress::new(start + 30 * SECOND, 101 * 512);
+        let mut progress = Progress::new(start + 30 * SECOND, 101 * 512, None);
         progress.add(start, 512).unwrap();
         let refused = progress.add(start + 3 * SECOND, 3 * 512);
         let expected =

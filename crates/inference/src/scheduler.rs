@@ -224,8 +224,11 @@ impl Scheduler {
     ) -> Result<Embedded, InferenceError> {
         let sizes: Vec<usize> = batches.iter().map(|batch| batch.tokens).collect();
         let tokens = sizes.iter().sum();
+        let mut progress = None;
         if let Some(until) = deadline {
-            self.admit_bulk(tokens, until.saturating_duration_since(Instant::now()))?;
+            let takes = self.0.bulk.undisturbed_time_for(tokens);
+            self.admit_bulk(tokens, takes, until.saturating_duration_since(Instant::now()))?;
+            progress = Some(Progress::new(until, tokens, takes));
         }
         let push = async {
             for mut batch in batches {
@@ -245,7 +248,6 @@ impl Scheduler {
             .map(|(index, reply)| reply.map(move |part| (index, part)))
             .collect();
         let receive = async {
-            let mut progress = deadline.map(|until| Progress::new(until, tokens));
             let mut parts = vec![Embedded::default(); sizes.len()];
             while let Some((index, part)) = waiting.next().await {
                 parts[index] = part.map_err(|_| self.no_reply_error())?;
@@ -261,10 +263,16 @@ impl Scheduler {
         Ok(embedded)
     }
 
-    /// Refuses bulk work that would not be done within `left` by the measured speed of the lane.
-    fn admit_bulk(&self, tokens: usize, left: Duration) -> Result<(), InferenceError> {
+    /// Refuses bulk work that would not be done within `left`: it takes the time `takes` if nothing disturbs it, and the work ahead is done at
+    /// the measured speed of the lane.
+    fn admit_bulk(
+        &self,
+        tokens: usize,
+        takes: Option<Duration>,
+        left: Duration,
+    ) -> Result<(), InferenceError> {
         let ahead = self.0.queue_tokens_max.saturating_sub(self.0.bulk_permits.available_permits());
-        let (Some(takes), Some(wait)) = (self.0.bulk.time_for(tokens), self.0.bulk.time_for(ahead)) else {
+        let (Some(takes), Some(wait)) = (takes, self.0.bulk.time_for(ahead)) else {
             return Ok(()); // not measured yet
         };
         let limit = left.mul_f64(DEADLINE_SHARE);

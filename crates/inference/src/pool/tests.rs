@@ -117,3 +117,31 @@ fn a_short_or_parallel_micro_batch_is_computed_on_the_calling_thread() {
     assert!(compute(8, fast).is_none(), "callers occupy half of the threads");
     pool.stop();
 }
+
+#[test]
+fn time_that_other_work_takes_does_not_count_as_time_of_undisturbed_work() {
+    let (model, shared) = (model(), shared());
+    shared.lock().is_measured = true;
+    for _ in 0..50 {
+        let batches = [batch(&model, 128, Duration::ZERO)];
+        shared.lock().running_tokens += 128;
+        let running = RunningGuard::new(&shared, &batches, false);
+        running.finish(Duration::from_secs(4), Duration::from_millis(32));
+    }
+    let pool = Pool { shared, threads: Mutex::default() };
+    let (disturbed, undisturbed) = (pool.time_for(4_000).unwrap(), pool.undisturbed_time_for(4_000).unwrap());
+    assert!(disturbed > Duration::from_secs(10), "{disturbed:?} at 32 tokens per second");
+    assert_eq!(undisturbed, Duration::from_secs(1), "4,000 tokens per second");
+}
+
+#[test]
+fn the_time_of_a_thread_that_sleeps_is_no_cpu_time() {
+    let before = thread_cpu_time();
+    std::thread::sleep(Duration::from_millis(200));
+    let slept = thread_cpu_time() - before;
+    assert!(slept < Duration::from_millis(100), "{slept:?}");
+    let started = Instant::now();
+    while thread_cpu_time() - before < Duration::from_millis(20) {
+        assert!(started.elapsed() < Duration::from_secs(60), "computing is CPU time");
+    }
+}
