@@ -17,6 +17,7 @@ mod request;
 mod rerank;
 mod rows;
 mod scheduler;
+mod task;
 mod thread_priority;
 mod token_decoder;
 mod upstream;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::models::{Embedder, LoadedModel};
-use super::pool::{ModelTask, Sequence};
 use super::rows::Rows;
+use super::task::{ModelTask, Sequence};
 use super::{InferenceError, Scheduler};
 
 impl LoadedModel {

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::block_in_place;
-use weir_encoder::{Model, ParallelPass, ParallelScratch, Scratch};
-use weir_onnx::{OnnxError, OnnxModel};
+use weir_encoder::{ParallelPass, ParallelScratch, Scratch};
 
 use super::request::{Embedded, InferenceError, Lane};
 use super::rows::Rows;
+use super::task::{ModelTask, Sequence};
 use super::thread_priority::ThreadPriority;
 use weir_telemetry::metrics::{Metrics, Queued};
 
@@ -27,96 +27,6 @@ const PARALLEL_TOKENS_MAX: usize = 32;
 const SINGLE_THREAD_TIME_MAX: Duration = Duration::from_micros(500);
 /// Weight of the newest micro-batch in the moving average of the rate.
 const RATE_WEIGHT: f64 = 0.1;
-
-/// A model task: maps each token sequence to one row of f32.
-#[derive(Clone)]
-pub(super) enum ModelTask {
-    /// Embeddings by our encoder, with the time for one token of a short text on one thread.
-    Embed(Arc<Model>, Duration),
-    /// Embeddings by ONNX Runtime, which has threads of its own.
-    EmbedOnnx(Arc<OnnxModel>),
-    /// Logits of text pairs, by our encoder.
-    ScorePairs(Arc<Model>),
-    /// The embeddings of all tokens of a sequence, concatenated, by our encoder.
-    EmbedTokens(Arc<Model>),
-    /// MaxSim with these token embeddings of a query, by our encoder.
-    MaxSim(Arc<Model>, Arc<[f32]>),
-}
-
-/// Token ids. Those of a second text begin at `second`, which is the length if there is only one text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sequence {
-    pub(super) ids: Vec<u32>,
-    pub(super) second: usize,
-}
-
-impl From<Vec<u32>> for Sequence {
-    fn from(ids: Vec<u32>) -> Sequence {
-        Sequence { second: ids.len(), ids }
-    }
-}
-
-impl ModelTask {
-    fn is_same(&self, other: &ModelTask) -> bool {
-        use ModelTask::{Embed, EmbedOnnx, EmbedTokens, MaxSim, ScorePairs};
-        match (self, other) {
-            (Embed(a, _), Embed(b, _))
-            | (ScorePairs(a), ScorePairs(b))
-            | (EmbedTokens(a), EmbedTokens(b)) => Arc::ptr_eq(a, b),
-            (MaxSim(a, query), MaxSim(b, other)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(query, other),
-            (EmbedOnnx(a), EmbedOnnx(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-
-    /// Whether the model has threads of its own, whose CPU time is not that of the caller.
-    fn is_on_own_threads(&self) -> bool {
-        matches!(self, ModelTask::EmbedOnnx(_))
-    }
-
-    /// One row for each sequence.
-    fn compute(&self, sequences: &[&Sequence], lane: Lane, scratch: &mut Scratch) -> Result<Rows, OnnxError> {
-        let ids: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.ids.as_slice()).collect();
-        let (out, width) = match self {
-            ModelTask::Embed(model, _) => {
-                let width = model.info().dimension;
-                let mut out = vec![0.0; ids.len() * width];
-                model.embed(&ids, scratch, &mut out);
-                (out, width)
-            }
-            ModelTask::EmbedOnnx(model) => {
-                let lane = match lane {
-                    Lane::Query | Lane::Interactive => weir_onnx::Lane::Interactive,
-                    Lane::Bulk => weir_onnx::Lane::Bulk,
-                };
-                (model.embed(&ids, lane)?, model.external_model().dimension())
-            }
-            ModelTask::ScorePairs(model) => {
-                let width = model.info().labels.len();
-                let mut out = vec![0.0; ids.len() * width];
-                let second: Vec<usize> = sequences.iter().map(|sequence| sequence.second).collect();
-                model.classify(&ids, &second, scratch, &mut out);
-                (out, width)
-            }
-            ModelTask::EmbedTokens(model) => return Ok(embed_tokens(model, &ids, scratch)),
-            ModelTask::MaxSim(model, query) => {
-                let mut out = vec![0.0; ids.len()];
-                model.max_sim(query, &ids, scratch, &mut out);
-                (out, 1)
-            }
-        };
-        Ok(Rows::of_lengths(out, std::iter::repeat_n(width, ids.len())))
-    }
-}
-
-/// The embeddings of the tokens of each sequence, concatenated.
-fn embed_tokens(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch) -> Rows {
-    let width = model.info().dimension;
-    let count: usize = sequences.iter().map(|ids| ids.len()).sum();
-    let (mut pooled, mut tokens) = (vec![0.0; sequences.len() * width], vec![0.0; count * width]);
-    model.embed_tokens(sequences, scratch, &mut pooled, &mut tokens);
-    Rows::of_lengths(tokens, sequences.iter().map(|ids| ids.len() * width))
-}
 
 /// Sequences that are computed together, and the channel for their rows.
 pub(super) struct MicroBatch {
@@ -374,6 +284,16 @@ impl Pool {
         queue.is_measured.then(|| Duration::from_secs_f64(tokens as f64 / rate))
     }
 
+    /// Drops cancelled micro-batches that no thread has come to yet, with their permits.
+    pub(super) fn drop_cancelled(&self) {
+        let mut queue = self.shared.lock();
+        let Queue { queries, texts, .. } = &mut *queue;
+        for Waiting { batches, tokens } in [queries, texts] {
+            batches.retain(|batch| !batch.reply.is_closed());
+            *tokens = batches.iter().map(MicroBatch::delaying_tokens).sum();
+        }
+    }
+
     /// Tokens that wait.
     pub(super) fn queued_tokens(&self) -> usize {
         let queue = self.shared.lock();
@@ -525,7 +445,8 @@ impl Shared {
         let (started, cpu_started) = (Instant::now(), thread_cpu_time());
         let rows = task.compute(&sequences, self.settings.lane, scratch);
         let elapsed = started.elapsed();
-        let cpu_time = if task.is_on_own_threads() { elapsed } else { thread_cpu_time() - cpu_started };
+        let cpu_time =
+            if task.is_on_own_threads() { elapsed } else { thread_cpu_time().saturating_sub(cpu_started) };
         running.finish(elapsed, cpu_time);
         // a value that is not finite would be `null` in a reply, and a search by it a mistake of the client
         let rows = rows.map_err(|error| error.to_string()).and_then(|rows| {

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use weir_encoder::{EncodedPair, Model, Tokenizer};
 
-use super::pool::{ModelTask, Sequence};
 use super::rows::Rows;
+use super::task::{ModelTask, Sequence};
 use super::upstream::{RemoteModel, RemoteRequest, RemoteText};
 use super::{InferenceError, Lane, Scheduler, Truncation, estimate};
 use weir_config::{ModelConfig, Prompts};

@@ -22,10 +22,11 @@ use super::cache::{CacheKey, EmbeddingCache};
 use super::input::Input;
 use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
-use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, ModelTask, Pool, Sequence, Settings};
+use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, Pool, Settings};
 use super::progress::{DEADLINE_SHARE, Progress};
 use super::request::{Caching, EmbedOptions, Embedded, InferenceError, Lane};
 use super::rows::Rows;
+use super::task::{ModelTask, Sequence};
 use super::waiting::WaitingTokens;
 use weir_config::table::Inference;
 use weir_telemetry::metrics::Metrics;
@@ -271,6 +272,7 @@ impl Scheduler {
         takes: Option<Duration>,
         left: Duration,
     ) -> Result<(), InferenceError> {
+        self.0.bulk.drop_cancelled();
         let ahead = self.0.queue_tokens_max.saturating_sub(self.0.bulk_permits.available_permits());
         let (Some(takes), Some(wait)) = (takes, self.0.bulk.time_for(ahead)) else {
             return Ok(()); // not measured yet

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
-use weir_encoder::{Kernels, Precision};
+use weir_encoder::{Kernels, Model, Precision};
 
 use super::*;
 
@@ -144,4 +144,25 @@ fn the_time_of_a_thread_that_sleeps_is_no_cpu_time() {
     while thread_cpu_time() - before < Duration::from_millis(20) {
         assert!(started.elapsed() < Duration::from_secs(60), "computing is CPU time");
     }
+}
+
+#[test]
+fn cancelled_micro_batches_are_dropped_with_their_permits() {
+    let (model, shared) = (model(), shared());
+    let pool = Pool { shared, threads: Mutex::default() };
+    let permits = Arc::new(tokio::sync::Semaphore::new(300));
+    let push = |tokens: usize| {
+        let mut batch = batch(&model, tokens, Duration::ZERO);
+        let (reply, receiver) = oneshot::channel();
+        batch.reply = reply;
+        batch.permit = permits.clone().try_acquire_many_owned(tokens as u32).ok();
+        pool.push(Lane::Bulk, vec![batch], |_| Ok(())).unwrap();
+        receiver
+    };
+    let (kept, cancelled) = (push(100), push(90));
+    drop(cancelled);
+    assert_eq!((pool.queued_tokens(), permits.available_permits()), (190, 110));
+    pool.drop_cancelled();
+    assert_eq!((pool.queued_tokens(), permits.available_permits()), (100, 200));
+    drop(kept);
 }
