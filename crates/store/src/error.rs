@@ -79,8 +79,13 @@ pub enum Error {
 
 /// What replaces a damaged row without a backup.
 fn remedy(what: &str) -> &'static str {
-    let is_written_again = ["document", "chunk", "embedding"].iter().any(|row| what.starts_with(row));
-    if is_written_again { "ingest its document again, or " } else { "" }
+    match what.split(' ').next() {
+        Some("document") => "ingest it again, or ",
+        Some("chunk" | "embedding") => {
+            "remove the folder `index` while the gateway is stopped, so that it is computed again, or "
+        }
+        _ => "",
+    }
 }
 
 impl Error {

@@ -116,8 +116,13 @@ async fn a_file_that_is_not_a_database_is_damaged() {
 
 /// The message of a damaged row. What an ingest writes again needs no backup.
 fn message_of(row: &str) -> String {
-    let is_written_again = ["document", "chunk", "embedding"].iter().any(|what| row.starts_with(what));
-    let again = if is_written_again { "ingest its document again, or " } else { "" };
+    let again = match row.split(' ').next() {
+        Some("document") => "ingest it again, or ",
+        Some("chunk" | "embedding") => {
+            "remove the folder `index` while the gateway is stopped, so that it is computed again, or "
+        }
+        _ => "",
+    };
     format!("{row} is damaged; {again}restore the data directory from a backup")
 }
 

@@ -109,7 +109,7 @@ pub enum Failure {
     #[error(transparent)]
     Store(#[from] weir_store::Error),
     /// So much of a data directory is damaged; it was shown before.
-    #[error("{0} rows are damaged")]
+    #[error("{0} problems were found")]
     Damaged(usize),
     /// Everything was measured, and a score is below its minimum or worse than the baseline.
     #[error("the quality is below what was asked for: {0}")]
@@ -211,9 +211,7 @@ impl Failure {
             Failure::Deviates(_) => {
                 Some("--dialect restricts the checks to the APIs that the server is to have".to_owned())
             }
-            Failure::Damaged(_) => Some(
-                "ingesting a document again replaces its row; restore anything else from a backup".to_owned(),
-            ),
+            Failure::Damaged(_) => Some("each problem says what repairs it".to_owned()),
             Failure::ApiKey(_) => {
                 Some("name the variable or the file that has it, as in --api-key env:API_KEY".to_owned())
             }

@@ -36,15 +36,19 @@ fn ingest(client: &Client, collection: &str, number: usize) {
 
 /// Changes a letter of `text` wherever it stands in the store's file.
 fn damage(folder: &Path, text: &str) {
+    damage_bytes(folder, text.as_bytes());
+}
+
+fn damage_bytes(folder: &Path, damaged: &[u8]) {
     let file = folder.join("store.sqlite3");
     let mut bytes = std::fs::read(&file).unwrap();
     let places: Vec<usize> = bytes
-        .windows(text.len())
+        .windows(damaged.len())
         .enumerate()
-        .filter(|(_, window)| *window == text.as_bytes())
+        .filter(|(_, window)| *window == damaged)
         .map(|(at, _)| at)
         .collect();
-    assert!(!places.is_empty(), "`{text}` is not in the file");
+    assert!(!places.is_empty(), "`{}` is not in the file", String::from_utf8_lossy(damaged));
     places.into_iter().for_each(|at| bytes[at + 1] ^= 2);
     std::fs::write(file, bytes).unwrap();
 }
@@ -97,6 +101,32 @@ fn a_damaged_document_fails_alone_is_named_and_is_replaced_by_ingesting_it_again
         "damaged document",
         "19 of 20 listed and found, one named by readiness and doctor, replaced by ingest",
     );
+}
+
+#[test]
+fn a_damaged_embedding_is_computed_again_with_the_index() {
+    let folder = filled();
+    let weir = Weir::start(folder.path());
+    let client = Client::new(&weir.url);
+    let body = json!({"model": "pseudo", "input": "weir text7indefault weir"}).to_string();
+    let reply = client.send("POST", "/v1/embeddings", Some(body.as_bytes())).json();
+    let floats = reply["data"][0]["embedding"].as_array().unwrap().iter().take(8);
+    let bytes: Vec<u8> = floats.flat_map(|float| (float.as_f64().unwrap() as f32).to_le_bytes()).collect();
+    weir.terminate();
+    damage_bytes(folder.path(), &bytes);
+    let (is_sound, report) = doctor(folder.path());
+    let remedy = "remove the folder `index` while the gateway is stopped, so that it is computed again";
+    assert!(!is_sound && report.contains("embedding of text hash") && report.contains(remedy), "{report}");
+
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    let weir = Weir::start(folder.path());
+    let client = Client::new(&weir.url);
+    client.wait_until_ready();
+    client.wait_until_searchable();
+    assert_eq!(client.search("weir text7indefault weir", "dense")[0]["id"], "d7");
+    weir.terminate();
+    assert!(doctor(folder.path()).0, "{}", doctor(folder.path()).1);
+    held("damaged embedding", "named by doctor, computed again with the index");
 }
 
 #[test]
