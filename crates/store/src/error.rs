@@ -77,11 +77,11 @@ pub enum Error {
     Closed,
 }
 
-/// What replaces a damaged row without a backup.
+/// What replaces a damaged row without a backup. Rows that contradict others have no such remedy: an unchanged document is not stored again.
 fn remedy(what: &str) -> &'static str {
-    match what.split(' ').next() {
-        Some("document") => "ingest it again, or ",
-        Some("chunk" | "embedding") => {
+    match what {
+        "document" => "ingest it again, or ",
+        "chunk" | "embedding" => {
             "remove the folder `index` while the gateway is stopped, so that it is computed again, or "
         }
         _ => "",

@@ -114,11 +114,11 @@ async fn a_file_that_is_not_a_database_is_damaged() {
     assert!(matches!(Store::open_sqlite(folder.path()), Err(Error::Damaged { .. })));
 }
 
-/// The message of a damaged row. What an ingest writes again needs no backup.
+/// The message of a damaged row. What is written again needs no backup, unless it contradicts other rows, as `document (because) a` does.
 fn message_of(row: &str) -> String {
-    let again = match row.split(' ').next() {
-        Some("document") => "ingest it again, or ",
-        Some("chunk" | "embedding") => {
+    let again = match row.split_once(' ') {
+        Some(("document", rest)) if !rest.starts_with('(') => "ingest it again, or ",
+        Some(("chunk" | "embedding", rest)) if !rest.starts_with('(') => {
             "remove the folder `index` while the gateway is stopped, so that it is computed again, or "
         }
         _ => "",
