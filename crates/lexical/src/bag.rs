@@ -96,7 +96,8 @@ impl Compiler<'_> {
         if text.ends_with(char::is_whitespace) {
             return self.words(text, field);
         }
-        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?;
+        let mut terms =
+            near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?.terms;
         terms.truncate(COMPLETIONS_MAX);
         if terms.is_empty() {
             // as a whole word it is perhaps known, or misspelt

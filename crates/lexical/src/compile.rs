@@ -44,6 +44,8 @@ pub struct LexicalQuery {
     pub corrections: Vec<SpellingCorrection>,
     /// The terms, and sequences of terms, that are searched beside the query.
     pub synonyms: Vec<String>,
+    /// Whether each prefix and wildcard stands for all terms that it matches: else chunks match that are not found.
+    pub is_complete: bool,
     /// How often a term in the title counts.
     pub(super) title_weight: f32,
     /// Of the terms looked up so far.
@@ -136,6 +138,7 @@ impl LexicalView {
             terms: Vec::new(),
             corrections: Vec::new(),
             synonyms: Vec::new(),
+            is_complete: true,
             frequencies: DocumentFrequencies::new(),
         };
         let ranking = match query {
@@ -168,6 +171,7 @@ impl LexicalView {
             terms,
             corrections,
             synonyms,
+            is_complete: compiler.is_complete,
             title_weight: settings.title_weight,
             frequencies: compiler.frequencies,
         })
@@ -204,6 +208,8 @@ pub(super) struct Compiler<'a> {
     pub(super) terms: Vec<QueryTerm>,
     pub(super) corrections: Vec<SpellingCorrection>,
     pub(super) synonyms: Vec<String>,
+    /// Whether each prefix and wildcard so far stands for all terms that it matches.
+    is_complete: bool,
     pub(super) frequencies: DocumentFrequencies,
 }
 
@@ -258,9 +264,10 @@ impl Compiler<'_> {
 
     /// The terms that match a pattern.
     fn wildcard(&mut self, pattern: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
-        let terms =
+        let expansion =
             wildcard::expand(&self.view.searcher, field, pattern, self.view.language, self.expansion)?;
-        Ok(self.any_of(terms.into_iter().map(once).collect(), field))
+        self.is_complete &= expansion.is_complete;
+        Ok(self.any_of(expansion.terms.into_iter().map(once).collect(), field))
     }
 
     /// Adjacent terms. Includes stop words, which documents keep.
@@ -281,7 +288,9 @@ impl Compiler<'_> {
         let mut whole = terms_of(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
         let beginning = terms_of(text, Language::None).pop().unwrap_or_default();
-        let mut terms = near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?;
+        let expansion = near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?;
+        self.is_complete &= expansion.is_complete;
+        let mut terms = expansion.terms;
         if !terms.contains(&stem) {
             terms.push(stem);
         }

@@ -25,6 +25,22 @@ impl ExpansionLimit {
     pub(super) fn scanned(self, scanned_max: usize) -> usize {
         (scanned_max / self.count).max(1)
     }
+
+    /// The first of the terms found, the most frequent first. `is_scanned`: whether all terms of the index were looked at that could match.
+    pub(super) fn cut(self, mut terms: Vec<String>, is_scanned: bool) -> Expansion {
+        let is_complete = is_scanned && terms.len() <= self.terms;
+        terms.truncate(self.terms);
+        Expansion { terms, is_complete }
+    }
+}
+
+/// What one prefix or wildcard of a query stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expansion {
+    /// The most frequent first.
+    pub(super) terms: Vec<String>,
+    /// Whether no other term of the index matches.
+    pub(super) is_complete: bool,
 }
 
 /// Number of prefixes and wildcards; those in metadata are conditions and stand for no term.
@@ -41,8 +57,22 @@ fn expansions(query: &Query) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::ExpansionLimit;
+    use super::{Expansion, ExpansionLimit};
     use weir_query::parse;
+
+    #[test]
+    fn an_expansion_is_complete_if_no_term_is_left_out() {
+        let limit = ExpansionLimit::of(&parse("we* so*").unwrap(), 4);
+        let check = |terms: &[&str], is_scanned, kept: &[&str], is_complete| {
+            let owned = |terms: &[&str]| terms.iter().map(|term| (*term).to_owned()).collect();
+            let expected = Expansion { terms: owned(kept), is_complete };
+            assert_eq!(limit.cut(owned(terms), is_scanned), expected, "{terms:?} {is_scanned}");
+        };
+        check(&["weir", "west"], true, &["weir", "west"], true);
+        check(&["weir", "west"], false, &["weir", "west"], false);
+        check(&["weir", "west", "well"], true, &["weir", "west"], false);
+        check(&[], true, &[], true);
+    }
 
     #[test]
     fn prefixes_and_wildcards_share_the_terms_of_a_query() {

@@ -6,7 +6,7 @@ use tantivy::Searcher;
 use tantivy::schema::Field;
 
 use super::by_segment::BySegment;
-use super::expansion::ExpansionLimit;
+use super::expansion::{Expansion, ExpansionLimit};
 use super::spelling_index::{self, SpellingIndex};
 
 /// Maximum number of terms scanned per segment, to bound the cost of a prefix.
@@ -24,9 +24,10 @@ pub(super) fn expand_prefix(
     field: Field,
     prefix: &str,
     limit: ExpansionLimit,
-) -> tantivy::Result<Vec<String>> {
+) -> tantivy::Result<Expansion> {
     let scanned_max = limit.scanned(TERMS_SCANNED_MAX);
     let mut found = HashMap::new();
+    let mut is_scanned = true;
     for segment in searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(prefix).into_stream()?;
@@ -37,10 +38,9 @@ pub(super) fn expand_prefix(
                 found.entry(term.to_owned()).or_insert((0, 0)).1 += u64::from(terms.value().doc_freq);
             }
         }
+        is_scanned &= seen < scanned_max;
     }
-    let mut terms = nearest(found);
-    terms.truncate(limit.terms);
-    Ok(terms)
+    Ok(limit.cut(nearest(found), is_scanned))
 }
 
 /// The terms that a misspelt word may mean: those of words one edit away (a transposition is one edit), or of stems two edits away

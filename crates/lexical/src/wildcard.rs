@@ -6,7 +6,7 @@ use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 use weir_text::Language;
 
-use super::expansion::ExpansionLimit;
+use super::expansion::{Expansion, ExpansionLimit};
 use crate::settings::terms as terms_of;
 
 /// Maximum number of terms scanned per query, to bound the cost of a pattern that begins with few letters.
@@ -23,7 +23,7 @@ pub(super) fn expand(
     pattern: &str,
     language: Language,
     limit: ExpansionLimit,
-) -> tantivy::Result<Vec<String>> {
+) -> tantivy::Result<Expansion> {
     let scanned_max = limit.scanned(TERMS_SCANNED_MAX);
     let pattern = normalised(pattern);
     let mut found: HashMap<String, u64> = HashMap::new();
@@ -50,8 +50,7 @@ pub(super) fn expand(
     }
     let mut terms: Vec<(u64, String)> = found.into_iter().map(|(term, chunks)| (chunks, term)).collect();
     terms.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    terms.truncate(limit.terms);
-    Ok(terms.into_iter().map(|(_, term)| term).collect())
+    Ok(limit.cut(terms.into_iter().map(|(_, term)| term).collect(), scanned < scanned_max))
 }
 
 fn is_joker(c: char) -> bool {

@@ -1,6 +1,6 @@
 //! What can be asked beside words, and what is answered beside hits.
 
-use weir_index::{Change, IndexError, IndexQuery, IndexedDocument, TraceStage};
+use weir_index::{Change, IndexError, IndexQuery, IndexedDocument, MatchCount, SortKey, TraceStage};
 use weir_policy::Caller;
 use weir_ranking::RetrievalMode;
 
@@ -178,9 +178,36 @@ fn words_are_corrected_if_they_score_or_are_required() {
         let found = index.search(&IndexQuery { count: true, ..query(excluded) });
         assert_eq!(
             (names(&found.hits).as_str(), found.total),
-            ("b.0 c.0 e.0", weir_index::MatchCount::Exact(3)),
+            ("b.0 c.0 e.0", MatchCount::Exact(3)),
             "{excluded}"
         );
+    }
+}
+
+#[test]
+fn a_total_is_not_exact_if_a_prefix_stands_for_more_terms_than_are_searched() {
+    let index = Index::new(settings());
+    let documents = |count: u64, start: &str| -> Vec<Change> {
+        let words = (0..count).map(|number| format!("{start}{number:03}"));
+        let put = |word: String| {
+            let metadata = r#"{"year":2020}"#.to_owned();
+            Change::Put(IndexedDocument { metadata, ..document(&word, 1, &[(&word, axis(0))]) })
+        };
+        words.map(put).collect()
+    };
+    index.apply([documents(64, "ya"), documents(65, "za")].concat(), 1);
+    for (text, total) in [
+        ("ya*", MatchCount::Exact(64)),
+        ("za*", MatchCount::Window(64)),
+        ("za*4", MatchCount::Exact(7)),
+        ("za*0*", MatchCount::Window(64)),
+        ("+ya000 -za*", MatchCount::Window(1)),
+        ("ya000 title:za*", MatchCount::Exact(0)),
+    ] {
+        let counted = IndexQuery { count: true, ..query(text) };
+        assert_eq!(index.search(&counted).total, total, "{text}");
+        let sort = vec![SortKey { field: "year".to_owned(), descending: false }];
+        assert_eq!(index.search(&IndexQuery { sort, ..query(text) }).total, total, "{text}, sorted");
     }
 }
 

@@ -58,7 +58,7 @@ impl Search<'_> {
         };
         let total = match &matches {
             Some(matches) => self.total_of(matches, &kept, &candidates),
-            None => MatchCount::Window(kept.len() as u64),
+            None => self.match_count(kept.len(), false),
         };
         let facets = match &matches {
             _ if self.request.facets.is_empty() => Vec::new(),
@@ -136,8 +136,8 @@ impl Search<'_> {
             }
         };
         let kept = self.postprocess(&list)?;
-        let total = if is_postprocessed { kept.len() } else { total } as u64;
-        let total = if ranked.list.is_empty() { MatchCount::Exact(total) } else { MatchCount::Window(total) };
+        let total = if is_postprocessed { kept.len() } else { total };
+        let total = self.match_count(total, ranked.list.is_empty());
         let page = kept.into_iter().skip(request.offset).take(request.limit).collect();
         let candidates =
             Candidates { list, lexical: ranked.lexical.clone(), dense: ranked.dense.clone(), is_all: true };
@@ -148,13 +148,21 @@ impl Search<'_> {
         let tombstones = &self.snapshot.tombstones;
         let documents = || self.snapshot.fields.documents_of(tombstones, Some(matches));
         let count = match &self.request.group_by {
-            _ if self.request.collapse && !candidates.is_all => return MatchCount::Window(kept.len() as u64),
+            _ if self.request.collapse && !candidates.is_all => return self.match_count(kept.len(), false),
             _ if candidates.is_all => kept.len(),
             Grouping::Chunk => matches.chunk_ids().filter(|&chunk_id| tombstones.is_live(chunk_id)).count(),
             Grouping::Document => documents().iter().map(|word| word.count_ones() as usize).sum(),
             Grouping::Field(field) => self.snapshot.fields.count_groups(field, &documents()),
         };
-        MatchCount::Exact(count as u64)
+        self.match_count(count, true)
+    }
+
+    /// `count` is exact if all candidates were looked at, and the query left no term of a prefix or wildcard out.
+    fn match_count(&self, count: usize, is_all: bool) -> MatchCount {
+        match is_all && self.query.as_ref().is_none_or(|query| query.is_complete) {
+            true => MatchCount::Exact(count as u64),
+            false => MatchCount::Window(count as u64),
+        }
     }
 
     fn facets(&self, documents: &[u64]) -> Vec<Vec<ValueCount>> {
