@@ -93,8 +93,8 @@ pub enum InferenceError {
     },
     /// The request alone takes longer than it may.
     #[error(
-        "{tokens} tokens take about {} s at the speed of this gateway; the deadline leaves {} s (`server.request_deadline_ms`). Send fewer texts in a \
-         request",
+        "{tokens} tokens take about {} s at the speed of this gateway; the deadline leaves {} s, a fifth of it in reserve \
+         (`server.request_deadline_ms`). Send fewer texts in a request",
         takes.as_secs_f64().ceil(), left.as_secs()
     )]
     TooMuchWork {
