@@ -212,6 +212,19 @@ fn a_total_is_not_exact_if_a_prefix_stands_for_more_terms_than_are_searched() {
 }
 
 #[test]
+fn a_total_is_not_exact_if_a_wildcard_looks_at_a_part_of_the_terms() {
+    let index = Index::new(settings());
+    let words = (0..800).map(|number| format!("za{number:03}"));
+    index.apply(words.map(|word| put(&word, 1, &word, 0)).collect(), 1);
+    // 200,000 terms are looked at for each query: 781 for each of 256 wildcards, which leaves out `za799`
+    for (times, total) in [(1, MatchCount::Exact(8)), (256, MatchCount::Window(7))] {
+        let text = vec!["za*99"; times].join(" ");
+        let request = IndexQuery { count: true, expanded_terms_max: times * 64, ..query(&text) };
+        assert_eq!(index.search(&request).total, total, "{times}");
+    }
+}
+
+#[test]
 fn an_unknown_field_is_an_error_that_lists_known_ones() {
     let index = Index::new(settings());
     let mut document = document("a", 1, &[("apples", axis(0))]);

@@ -58,7 +58,7 @@ impl Search<'_> {
         };
         let total = match &matches {
             Some(matches) => self.total_of(matches, &kept, &candidates),
-            None => self.match_count(kept.len(), false),
+            None => MatchCount::Window(kept.len() as u64),
         };
         let facets = match &matches {
             _ if self.request.facets.is_empty() => Vec::new(),
@@ -148,7 +148,7 @@ impl Search<'_> {
         let tombstones = &self.snapshot.tombstones;
         let documents = || self.snapshot.fields.documents_of(tombstones, Some(matches));
         let count = match &self.request.group_by {
-            _ if self.request.collapse && !candidates.is_all => return self.match_count(kept.len(), false),
+            _ if self.request.collapse && !candidates.is_all => return MatchCount::Window(kept.len() as u64),
             _ if candidates.is_all => kept.len(),
             Grouping::Chunk => matches.chunk_ids().filter(|&chunk_id| tombstones.is_live(chunk_id)).count(),
             Grouping::Document => documents().iter().map(|word| word.count_ones() as usize).sum(),
