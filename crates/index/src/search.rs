@@ -198,6 +198,9 @@ pub struct IndexResult {
     pub total: MatchCount,
     /// Value counts of each facet, in the order of the query.
     pub facets: Vec<Vec<ValueCount>>,
+    /// Whether `facets` count all matches: those of lexical searches and listings do, unless a prefix or wildcard has more terms than are
+    /// searched.
+    pub exact_facets: bool,
     /// Ranking of the lexical retriever; empty in dense mode.
     pub lexical: RetrieverRanking,
     /// Ranking of the dense retriever; empty in lexical mode.

@@ -1,6 +1,8 @@
 //! What can be asked beside words, and what is answered beside hits.
 
-use weir_index::{Change, IndexError, IndexQuery, IndexedDocument, MatchCount, SortKey, TraceStage};
+use weir_index::{
+    Change, FacetSpec, IndexError, IndexQuery, IndexedDocument, MatchCount, SortKey, TraceStage,
+};
 use weir_policy::Caller;
 use weir_ranking::RetrievalMode;
 
@@ -208,6 +210,9 @@ fn a_total_is_not_exact_if_a_prefix_stands_for_more_terms_than_are_searched() {
         assert_eq!(index.search(&counted).total, total, "{text}");
         let sort = vec![SortKey { field: "year".to_owned(), descending: false }];
         assert_eq!(index.search(&IndexQuery { sort, ..query(text) }).total, total, "{text}, sorted");
+        let facets = vec![FacetSpec { field: "year".to_owned(), limit: 1 }];
+        let found = index.search(&IndexQuery { facets, ..query(text) });
+        assert_eq!(found.exact_facets, matches!(total, MatchCount::Exact(_)), "{text}, facets");
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn render(
         total: total(found.total),
         left_out: plan.request.min_relevance.map(|_| less_relevant.len() as u64),
         next_cursor,
-        facet_counts: plan.request.facets.as_ref().map(|_| match query.counts_facets_exactly() {
+        facet_counts: plan.request.facets.as_ref().map(|_| match found.exact_facets {
             true => FacetCounts::Exact,
             false => FacetCounts::Candidates,
         }),

@@ -157,12 +157,17 @@ impl Search<'_> {
         self.match_count(count, true)
     }
 
-    /// `count` is exact if all candidates were looked at, and the query left no term of a prefix or wildcard out.
+    /// `count` is exact if all candidates were looked at and the query is complete.
     fn match_count(&self, count: usize, is_all: bool) -> MatchCount {
-        match is_all && self.query.as_ref().is_none_or(|query| query.is_complete) {
+        match is_all && self.is_complete() {
             true => MatchCount::Exact(count as u64),
             false => MatchCount::Window(count as u64),
         }
+    }
+
+    /// Whether the query left no term of a prefix or wildcard out.
+    fn is_complete(&self) -> bool {
+        self.query.as_ref().is_none_or(|query| query.is_complete)
     }
 
     fn facets(&self, documents: &[u64]) -> Vec<Vec<ValueCount>> {
@@ -170,8 +175,16 @@ impl Search<'_> {
         self.request.facets.iter().map(count).collect()
     }
 
+    /// Whether facets count more than the candidates of a hybrid or dense search.
     fn counts_facets_exactly(&self) -> bool {
         self.request.exact_facets && !self.request.facets.is_empty()
+    }
+
+    /// Whether facets count all matches.
+    pub(super) fn has_exact_facets(&self) -> bool {
+        let request = self.request;
+        let is_all = request.exact_facets || request.mode == RetrievalMode::Lexical || request.is_listing();
+        is_all && self.is_complete()
     }
 
     /// The candidates and all documents that contain a word of the query, or all that pass the filter if it has no words, as a bitmap.

@@ -158,11 +158,6 @@ impl IndexQuery {
         self.query.is_none() && self.embedding.is_none()
     }
 
-    /// Whether facets count all matches: they do in lexical searches and listings.
-    pub fn counts_facets_exactly(&self) -> bool {
-        self.exact_facets || self.mode == RetrievalMode::Lexical || self.is_listing()
-    }
-
     /// Whether postprocessing removes or reorders candidates.
     pub(crate) fn is_postprocessed(&self) -> bool {
         self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
@@ -292,12 +287,14 @@ impl<'a> Search<'a> {
         let selected =
             self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones).into());
         let is_smoothed = self.is_smoothed() && self.ranks_by_relevance();
+        let exact_facets = self.has_exact_facets();
         let (terms, corrections, synonyms) =
             self.query.map(|query| (query.terms, query.corrections, query.synonyms)).unwrap_or_default();
         Ok(Some(IndexResult {
             hits,
             total: outcome.total,
             facets: outcome.facets,
+            exact_facets,
             lexical,
             dense,
             is_smoothed,
