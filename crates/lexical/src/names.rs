@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use tantivy::schema::IndexRecordOption;
-use tantivy::{DocSet as _, TERMINATED, Term};
+use tantivy::{DocSet as _, TERMINATED};
 use weir_ranking::Visible;
 use weir_text::Language;
 
@@ -51,8 +51,7 @@ impl LexicalView {
     /// `is_prefix` the last word may be the beginning of a word.
     pub fn named(&self, query: &str, is_prefix: bool, visible: Visible<'_>) -> Result<Vec<NamedDocument>> {
         let Some(name) = normalised(query) else { return Ok(Vec::new()) };
-        let beginning = if is_prefix { name.clone() } else { format!("{name} ") };
-        let found = self.with_names(&name, &beginning, visible);
+        let found = self.with_names(&name, is_prefix, visible);
         let mut found = found.map_err(LexicalError::during("search"))?;
         found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
         // a title and an id may both fit
@@ -65,19 +64,22 @@ impl LexicalView {
     fn with_names(
         &self,
         name: &str,
-        beginning: &str,
+        is_prefix: bool,
         visible: Visible<'_>,
     ) -> tantivy::Result<Vec<NamedDocument>> {
-        let field = self.fields.name;
+        // names consist of words and spaces; a space precedes `!` and each letter, digit and mark
+        let end = if is_prefix { format!("{name}{}", char::MAX) } else { format!("{name}!") };
         let mut found = Vec::new();
         for segment in self.searcher.segment_readers() {
-            let index = segment.inverted_index(field)?;
+            let index = segment.inverted_index(self.fields.name)?;
             let chunk_ids = self.chunk_ids.get(segment).unwrap_or_default();
-            let mut add = |term: &Term, share| -> tantivy::Result<usize> {
+            let mut names = index.terms().range().ge(name).lt(&end).into_stream()?;
+            let (mut scanned, mut leading) = (0, 0);
+            while scanned < NAMES_SCANNED_MAX && leading < NAMED_MAX && names.advance() {
                 let before = found.len();
-                let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? else {
-                    return Ok(0);
-                };
+                let share = name.len() as f32 / names.key().len() as f32;
+                let mut postings =
+                    index.read_postings_from_terminfo(names.value(), IndexRecordOption::Basic)?;
                 while postings.doc() != TERMINATED && found.len() - before < NAMED_MAX {
                     let chunk_id = chunk_ids[postings.doc() as usize];
                     if !segment.is_deleted(postings.doc()) && visible.contains(chunk_id) {
@@ -85,22 +87,9 @@ impl LexicalView {
                     }
                     postings.advance();
                 }
-                Ok(found.len() - before)
-            };
-            add(&Term::from_field_text(field, name), 1.0)?;
-            let mut names = index.terms().range().ge(beginning).into_stream()?;
-            let (mut scanned, mut leading) = (0, 0);
-            while scanned < NAMES_SCANNED_MAX
-                && leading < NAMED_MAX
-                && names.advance()
-                && names.key().starts_with(beginning.as_bytes())
-            {
-                scanned += 1;
-                if names.key() != name.as_bytes()
-                    && let Ok(longer) = std::str::from_utf8(names.key())
-                {
-                    let share = name.len() as f32 / longer.len() as f32;
-                    leading += add(&Term::from_field_text(field, longer), share)?;
+                if share < 1.0 {
+                    scanned += 1;
+                    leading += found.len() - before;
                 }
             }
         }

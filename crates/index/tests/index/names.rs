@@ -1,7 +1,7 @@
 //! Exact names, unfinished words and misspelt words.
 
 use weir_filter::Filter;
-use weir_index::{Change, IndexQuery, MatchCount};
+use weir_index::{Change, Hit, IndexQuery, MatchCount};
 use weir_ranking::RetrievalMode;
 
 use crate::sample::*;
@@ -85,6 +85,23 @@ fn the_last_word_may_be_unfinished() {
     assert_eq!(found("rept "), "", "a space ends the word");
     assert_eq!(found("reptiels"), "c/Python.md.0", "a misspelt word that begins none");
     assert_eq!(names(&index.search(&lexical("rept")).hits), "");
+}
+
+#[test]
+fn a_name_begins_with_the_whole_words_of_a_finished_query() {
+    let index = Index::new(settings());
+    let titles = [("a", "dam"), ("b", "dam 7"), ("c", "damask"), ("d", "da"), ("e", "the dam")];
+    index.apply(titles.map(|(id, title)| titled(id, title, "none")).to_vec(), 1);
+    let named = |is_unfinished| {
+        let found = index.search(&IndexQuery { is_unfinished, explain: true, ..lexical("dam") });
+        let is_named = |hit: &&Hit| hit.explanation.as_ref().is_some_and(|parts| parts.name > 0.0);
+        let mut named: Vec<&str> =
+            found.hits.iter().filter(is_named).map(|hit| hit.document_id.as_str()).collect();
+        named.sort_unstable();
+        named.concat()
+    };
+    assert_eq!(named(false), "ab");
+    assert_eq!(named(true), "abc");
 }
 
 #[test]
