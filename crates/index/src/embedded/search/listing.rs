@@ -36,8 +36,7 @@ impl Search<'_> {
                 None => self.documents_among(&candidates.list),
             };
             let mut outcome = self.listed(&documents, matches.as_ref(), &candidates);
-            if let Some(outcome) =
-                outcome.as_mut().filter(|_| matches.is_none() && self.counts_facets_exactly())
+            if let Some(outcome) = outcome.as_mut().filter(|_| matches.is_none() && self.wants_exact_facets())
             {
                 outcome.facets = self.facets(&self.documents_found(&candidates.list)?);
             }
@@ -66,7 +65,7 @@ impl Search<'_> {
                 let fields = &self.snapshot.fields;
                 self.facets(&fields.documents_of(&self.snapshot.tombstones, Some(matches)))
             }
-            None if self.counts_facets_exactly() => self.facets(&self.documents_found(&candidates.list)?),
+            None if self.wants_exact_facets() => self.facets(&self.documents_found(&candidates.list)?),
             None => self.facets(&self.documents_among(&candidates.list)),
         };
         let page = kept.into_iter().skip(self.request.offset).take(self.request.limit).collect();
@@ -175,8 +174,8 @@ impl Search<'_> {
         self.request.facets.iter().map(count).collect()
     }
 
-    /// Whether facets count more than the candidates of a hybrid or dense search.
-    fn counts_facets_exactly(&self) -> bool {
+    /// Whether facets are to count more than the candidates of a hybrid or dense search.
+    fn wants_exact_facets(&self) -> bool {
         self.request.exact_facets && !self.request.facets.is_empty()
     }
 
