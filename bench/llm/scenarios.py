@@ -11,11 +11,12 @@ BODY_SMALL, BODY_LARGE = KIB, 100 * KIB
 CLOSED_CONNECTIONS = 64
 # Rates of a full run, requests/s; peers that cannot do a rate are left out of it.
 RATES = (50, 500, 1_000, 2_000, 5_000, 8_000, 12_000)
-# Of the scenarios with a slow backend, beside the lowest rate.
-BACKEND_RATE = 500
+# The mock's timers tick once a millisecond. Of whole milliseconds between requests, all would come at the same time after a tick, and a target
+# that adds 0.1 ms would seem to add nothing or a whole tick. The rates of scenarios with delays come at all times after a tick alike.
+BACKEND_RATE_LOW, BACKEND_RATE = 49, 499
 BACKENDS_MS = (50, 200, 500)
 LARGE_RATE = 200
-STREAM_RATES = (20, 100)
+STREAM_RATES = (19, 97)
 STREAM_TOKENS, STREAM_FIRST_TOKEN_MS, STREAM_TOKEN_MS = 100, 50, 10
 STREAM = ("--first-token-ms", str(STREAM_FIRST_TOKEN_MS), "--token-ms", str(STREAM_TOKEN_MS), "--tokens", str(STREAM_TOKENS))
 HOLD_ACTIVE, HOLD_IDLE = 2_000, 10_000
@@ -90,8 +91,8 @@ def full(rates: tuple[int, ...], hold_active: int, hold_idle: int) -> list[Scena
     ]
     found += [at_rate(f"rate-{rate}", f"{rate:,} requests/s, 1 KB", rate) for rate in rates]
     found.append(at_rate("large", f"{LARGE_RATE} requests/s, 100 KB", LARGE_RATE, body_bytes=BODY_LARGE))
-    slow = [(BACKENDS_MS[0], min(rates)), *((latency, BACKEND_RATE) for latency in BACKENDS_MS)]
-    for latency_ms, rate in dict.fromkeys(slow):
+    slow = [(BACKENDS_MS[0], BACKEND_RATE_LOW), *((latency, BACKEND_RATE) for latency in BACKENDS_MS)]
+    for latency_ms, rate in slow:
         title = f"{rate:,} requests/s, backend of {latency_ms} ms, 1 KB"
         found.append(at_rate(f"backend-{latency_ms}-{rate}", title, rate, latency_ms))
     reply_seconds = (STREAM_FIRST_TOKEN_MS + STREAM_TOKENS * STREAM_TOKEN_MS) / 1e3

@@ -119,7 +119,7 @@ class Page(unittest.TestCase):
     def test_nothing_is_added_by_a_target_that_did_not_answer(self) -> None:
         found = made_report()
         for number in range(2):
-            found.add("stream-20", WEIR, number, load(0, failures={"bad_status": 1000}, ok=0))
+            found.add(f"stream-{scenarios.STREAM_RATES[0]}", WEIR, number, load(0, failures={"bad_status": 1000}, ok=0))
         self.assertIsNone(found.added(found.of_kind(Kind.STREAM)[0], WEIR))
 
     def test_goals_are_ratios_of_this_run(self) -> None:

@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::proxy::matcher::Matcher;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::BoxError;
@@ -20,14 +18,13 @@ use weir_policy::upstream::{FailedAttempt, Outcome, RetryBudget, wait_before_ret
 use weir_telemetry::metrics::Metrics;
 
 use crate::attempt::Attempt;
-use crate::connect::{Connector, connector, default_tls, proxy_for};
+use crate::connect::{connector, default_tls, proxy_for};
 use crate::endpoint::Endpoint;
+use crate::pool::Pool;
 use crate::{ReplyBody, Result, TimeLimits, UpstreamError};
 
 /// Upper bound of the bytes that are read of an error's body.
 const ERROR_BYTES_MAX: usize = 64 << 10;
-/// A connection that was idle for this long is closed. Many servers close theirs sooner than after a minute.
-const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
 
 /// The body of a request: a stream of chunks, or [`Full`] bytes.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -107,13 +104,11 @@ impl UpstreamRequest {
 /// The client of one upstream.
 pub struct UpstreamClient {
     endpoint: Arc<Endpoint>,
-    /// The address, with the port where a proxy has to be told it.
-    address: Uri,
-    /// `Host` where HTTP/2, which has none, is not spoken: with plain `http`.
-    host: Option<HeaderValue>,
+    /// The path of the address, without a slash at the end.
+    before: String,
     /// The header with the key.
     credentials: Option<(HeaderName, HeaderValue)>,
-    http: Client<Connector, RequestBody>,
+    pool: Arc<Pool>,
     permits: Arc<Semaphore>,
     background_permits: Arc<Semaphore>,
     budget: Mutex<RetryBudget>,
@@ -146,17 +141,16 @@ impl UpstreamClient {
             }
             _ => uri,
         };
-        let host = address.authority().filter(|_| address.scheme_str() == Some("http"));
-        let host = host.map(|host| match host.port_u16() {
-            Some(port) if port != 80 => HeaderValue::try_from(format!("{}:{port}", host.host())),
-            Some(_) | None => HeaderValue::from_str(host.host()),
-        });
+        let host = address.authority().ok_or("the address has no host")?;
+        let host = match (address.scheme_str(), host.port_u16()) {
+            (Some("http"), Some(80)) | (Some("https"), Some(443)) | (_, None) => {
+                HeaderValue::from_str(host.host())
+            }
+            (_, Some(port)) => HeaderValue::try_from(format!("{}:{port}", host.host())),
+        }?;
+        let before = address.path().trim_end_matches('/').to_owned();
         let connector = connector(tls, proxy, settings.connect_timeout);
-        let http = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_CONNECTION_MAX)
-            .pool_max_idle_per_host(concurrent_requests_max)
-            .build(connector);
+        let pool = Pool::new(connector, address, host, concurrent_requests_max);
         let credentials = |key: String| {
             let (name, value) = match settings.api_key_header {
                 Some(name) => (name, HeaderValue::try_from(key)),
@@ -168,10 +162,9 @@ impl UpstreamClient {
         };
         Ok(UpstreamClient {
             endpoint: Arc::new(endpoint),
-            address,
-            host: host.transpose()?,
+            before,
             credentials: api_key.map(credentials).transpose()?,
-            http,
+            pool,
             permits: Arc::new(Semaphore::new(concurrent_requests_max)),
             background_permits: Arc::new(Semaphore::new(concurrent_requests_max.saturating_sub(1).max(1))),
             budget: Mutex::default(),
@@ -235,9 +228,9 @@ impl UpstreamClient {
     /// [`UpstreamError`], except for a status.
     pub async fn exchange(&self, request: UpstreamRequest, permit: Permit) -> Result<Response<ReplyBody>> {
         let limits = request.limits;
-        let request = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
+        let (request, path) = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
         let mut attempt = Attempt::start(self.endpoint.clone(), permit, limits)?;
-        let reply = attempt.within_limits(self.http.request(request)).await?;
+        let reply = attempt.within_limits(self.pool.send(request, path)).await?;
         let reply = reply.map_err(|error| attempt.fail(self.endpoint.connect(&error)))?;
         if reply.status().is_server_error() {
             attempt.record(Outcome::Failed);
@@ -255,29 +248,26 @@ impl UpstreamClient {
         self.endpoint.failed(self.endpoint.status(head.status, &head.headers, &body))
     }
 
-    /// Joins the request with the address, the key and the name of this program.
-    fn render(&self, request: UpstreamRequest) -> Result<Request<RequestBody>, http::Error> {
+    /// Joins the request with the path of the address, the key and the name of this program.
+    fn render(
+        &self,
+        request: UpstreamRequest,
+    ) -> Result<(Request<RequestBody>, PathAndQuery), http::uri::InvalidUri> {
         let UpstreamRequest { method, path, headers, body, .. } = request;
-        let mut address = self.address.clone().into_parts();
-        let before = self.address.path().trim_end_matches('/');
         let path = match path {
-            Cow::Borrowed(path) if before.is_empty() => Bytes::from_static(path.as_bytes()),
-            Cow::Borrowed(_) | Cow::Owned(_) => Bytes::from(format!("{before}{path}")),
+            Cow::Borrowed(path) if self.before.is_empty() => Bytes::from_static(path.as_bytes()),
+            Cow::Borrowed(_) | Cow::Owned(_) => [self.before.as_bytes(), path.as_bytes()].concat().into(),
         };
-        address.path_and_query = Some(PathAndQuery::from_maybe_shared(path)?);
+        let path = PathAndQuery::from_maybe_shared(path)?;
         let mut rendered = Request::new(body);
         *rendered.method_mut() = method;
-        *rendered.uri_mut() = Uri::from_parts(address)?;
         *rendered.headers_mut() = headers;
         let user_agent = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION")));
         rendered.headers_mut().insert(USER_AGENT, user_agent);
-        if let Some(host) = &self.host {
-            rendered.headers_mut().insert(HOST, host.clone());
-        }
         if let Some((name, value)) = &self.credentials {
             rendered.headers_mut().insert(name, value.clone());
         }
-        Ok(rendered)
+        Ok((rendered, path))
     }
 
     /// The retries of a new request, which end before `deadline`.

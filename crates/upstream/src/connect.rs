@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
@@ -15,31 +14,15 @@ use rustls::ClientConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpStream;
 use tower::timeout::Timeout;
-use tower::util::{BoxCloneSyncService, Oneshot};
-use tower::{BoxError, Service, ServiceExt as _};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceExt as _};
 
-/// A TCP connection to the upstream, or the stream inside a proxy's tunnel, which may itself be TLS.
-type Transport = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Steps = BoxCloneSyncService<Uri, MaybeHttpsStream<Transport>, BoxError>;
-
-/// Connects to an address: `http` and `https`, HTTP/2 where the server chooses it by ALPN. The HTTP client clones it for every request,
-/// whether it needs a connection or not.
-#[derive(Clone)]
-pub(crate) struct Connector(Arc<Steps>);
-
-impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Transport>;
-    type Error = BoxError;
-    type Future = Oneshot<Steps, Uri>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, address: Uri) -> Self::Future {
-        Steps::clone(&self.0).oneshot(address)
-    }
-}
+/// A TCP connection to the upstream or its proxy, or TLS to the proxy.
+type Hop = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// A connection to the upstream: a [`Hop`], or TLS inside it.
+pub(crate) type Transport = MaybeHttpsStream<Hop>;
+/// Connects to an address: `http` and `https`, HTTP/2 where the server chooses it by ALPN.
+pub(crate) type Connector = BoxCloneSyncService<Uri, Transport, BoxError>;
 
 /// TLS with the root certificates of Mozilla's list, which are compiled in.
 pub(crate) fn default_tls() -> Result<ClientConfig, rustls::Error> {
@@ -68,7 +51,7 @@ pub(crate) fn connector(tls: ClientConfig, proxy: Option<Intercept>, timeout: Du
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let transport: BoxCloneSyncService<Uri, Transport, BoxError> = match proxy {
+    let hop: BoxCloneSyncService<Uri, Hop, BoxError> = match proxy {
         None => BoxCloneSyncService::new(tcp.map_response(MaybeHttpsStream::Http).map_err(BoxError::from)),
         Some(proxy) => {
             let to_proxy = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
@@ -81,8 +64,8 @@ pub(crate) fn connector(tls: ClientConfig, proxy: Option<Intercept>, timeout: Du
         }
     };
     let https = HttpsConnectorBuilder::new().with_tls_config(tls);
-    let https = https.https_or_http().enable_all_versions().wrap_connector(transport);
-    Connector(Arc::new(BoxCloneSyncService::new(Timeout::new(https, timeout))))
+    let https = https.https_or_http().enable_all_versions().wrap_connector(hop);
+    BoxCloneSyncService::new(Timeout::new(https, timeout))
 }
 
 #[cfg(test)]

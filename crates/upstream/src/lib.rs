@@ -18,6 +18,7 @@ mod client;
 mod connect;
 mod endpoint;
 mod error;
+mod pool;
 mod reply;
 mod sse;
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod calls;
 mod cancel;
 mod limits;
 mod network;
+mod pool;
 mod streams;
 
 use std::time::Duration;

@@ -29,13 +29,13 @@ async fn call(client: &UpstreamClient) -> Result<Bytes> {
 }
 
 /// A TLS server that answers with the HTTP version, and the settings of a client that trusts it.
-struct Tls {
-    acceptor: TlsAcceptor,
+pub(super) struct Tls {
+    pub(super) acceptor: TlsAcceptor,
     trusting: ClientConfig,
 }
 
 impl Tls {
-    fn new(protocols: &[&str]) -> Tls {
+    pub(super) fn new(protocols: &[&str]) -> Tls {
         let names = ["127.0.0.1", "weir.example"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         let certificate: CertificateDer<'static> = made.cert.der().clone();
@@ -76,7 +76,7 @@ impl Tls {
     }
 }
 
-fn trusting(url: &str, tls: &Tls, proxies: &Matcher) -> UpstreamClient {
+pub(super) fn trusting(url: &str, tls: &Tls, proxies: &Matcher) -> UpstreamClient {
     UpstreamClient::with_network(settings(url), Metrics::new("test"), tls.trusting.clone(), proxies).unwrap()
 }
 
