@@ -52,6 +52,7 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct Idle {
     /// The one that was used last comes last.
+    #[expect(clippy::vec_box, reason = "a connection is large, and moves between here and replies")]
     connections: Vec<Box<Http1>>,
     /// Whether a task closes those that nobody uses.
     is_pruned: bool,
@@ -132,12 +133,13 @@ impl Pool {
 
     /// A connection that is open as far as is known.
     fn kept(&self) -> Option<Connection> {
-        while let Some(mut http1) = self.lock_idle().connections.pop() {
+        loop {
+            let newest = self.lock_idle().connections.pop();
+            let Some(mut http1) = newest else { return self.shared_http2().map(Connection::Http2) };
             if http1.can_be_used() {
                 return Some(Connection::Http1(http1));
             }
         }
-        self.shared_http2().map(Connection::Http2)
     }
 
     fn shared_http2(&self) -> Option<http2::SendRequest<RequestBody>> {
