@@ -21,9 +21,9 @@ METHOD = """## How it was measured
   routing and accounting cost. The Go row is the proxy of the standard library; it is no gateway.
 - **Closed loop**: 64 connections, each sends its next request after the reply to the one before; p50 to p99 follow from the throughput.
   **Constant rate**: requests are due at fixed instants, and latencies count from there, also for those that wait for a connection
-  ([weir-bench](../bench.md)). A target is given only rates of which it did a tenth more in the closed loop. The timers of a delayed reply tick
-  once a millisecond: the rates of backends with delays and of streams (49, 499; 19, 97) are chosen so that requests come at all times after
-  a tick alike. Of whole milliseconds between them, a target that adds 0.1 ms would seem to add nothing or a whole tick.
+  ([weir-bench](../bench.md)). A target is given only rates of which it did a tenth more in the closed loop. The mock's
+  timers have a resolution of 1 ms. The rates of slow backends and streams (49, 499; 19, 97) make requests arrive at all phases of that
+  timer; at intervals of whole milliseconds, an added 0.1 ms would be measured as 0 or 1 ms.
 - **CPU** is user and system time of all processes of a target, for each request sent or each event of a stream; per request it falls with
   the rate, because a wake-up serves several. **RSS** is the highest of these processes together during the turn; pages that they share
   count for each. PostgreSQL is not part of Weir L3's figures, and has its own.

@@ -11,12 +11,14 @@ BODY_SMALL, BODY_LARGE = KIB, 100 * KIB
 CLOSED_CONNECTIONS = 64
 # Rates of a full run, requests/s; peers that cannot do a rate are left out of it.
 RATES = (50, 500, 1_000, 2_000, 5_000, 8_000, 12_000)
-# The mock's timers tick once a millisecond. Of whole milliseconds between requests, all would come at the same time after a tick, and a target
-# that adds 0.1 ms would seem to add nothing or a whole tick. The rates of scenarios with delays come at all times after a tick alike.
+# Rates of scenarios with delays. The mock's timers have a resolution of 1 ms. If the interval between requests were whole milliseconds, all
+# requests would arrive at the same phase of that timer, and an added 0.1 ms would be measured as 0 or 1 ms; these intervals cover all phases.
 BACKEND_RATE_LOW, BACKEND_RATE = 49, 499
 BACKENDS_MS = (50, 200, 500)
 LARGE_RATE = 200
 STREAM_RATES = (19, 97)
+# The streams of the goals.
+STREAM_COMPARED = f"stream-{max(STREAM_RATES)}"
 STREAM_TOKENS, STREAM_FIRST_TOKEN_MS, STREAM_TOKEN_MS = 100, 50, 10
 STREAM = ("--first-token-ms", str(STREAM_FIRST_TOKEN_MS), "--token-ms", str(STREAM_TOKEN_MS), "--tokens", str(STREAM_TOKENS))
 HOLD_ACTIVE, HOLD_IDLE = 2_000, 10_000

@@ -105,7 +105,7 @@ impl UpstreamRequest {
 pub struct UpstreamClient {
     endpoint: Arc<Endpoint>,
     /// The path of the address, without a slash at the end.
-    before: String,
+    base_path: String,
     /// The header with the key.
     credentials: Option<(HeaderName, HeaderValue)>,
     pool: Arc<Pool>,
@@ -148,7 +148,7 @@ impl UpstreamClient {
             }
             (_, Some(port)) => HeaderValue::try_from(format!("{}:{port}", host.host())),
         }?;
-        let before = address.path().trim_end_matches('/').to_owned();
+        let base_path = address.path().trim_end_matches('/').to_owned();
         let connector = connector(tls, proxy, settings.connect_timeout);
         let pool = Pool::new(connector, address, host, concurrent_requests_max);
         let credentials = |key: String| {
@@ -162,7 +162,7 @@ impl UpstreamClient {
         };
         Ok(UpstreamClient {
             endpoint: Arc::new(endpoint),
-            before,
+            base_path,
             credentials: api_key.map(credentials).transpose()?,
             pool,
             permits: Arc::new(Semaphore::new(concurrent_requests_max)),
@@ -255,8 +255,8 @@ impl UpstreamClient {
     ) -> Result<(Request<RequestBody>, PathAndQuery), http::uri::InvalidUri> {
         let UpstreamRequest { method, path, headers, body, .. } = request;
         let path = match path {
-            Cow::Borrowed(path) if self.before.is_empty() => Bytes::from_static(path.as_bytes()),
-            Cow::Borrowed(_) | Cow::Owned(_) => [self.before.as_bytes(), path.as_bytes()].concat().into(),
+            Cow::Borrowed(path) if self.base_path.is_empty() => Bytes::from_static(path.as_bytes()),
+            Cow::Borrowed(_) | Cow::Owned(_) => [self.base_path.as_bytes(), path.as_bytes()].concat().into(),
         };
         let path = PathAndQuery::from_maybe_shared(path)?;
         let mut rendered = Request::new(body);

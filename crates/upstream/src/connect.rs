@@ -17,10 +17,10 @@ use tower::timeout::Timeout;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt as _};
 
-/// A TCP connection to the upstream or its proxy, or TLS to the proxy.
-type Hop = MaybeHttpsStream<TokioIo<TcpStream>>;
-/// A connection to the upstream: a [`Hop`], or TLS inside it.
-pub(crate) type Transport = MaybeHttpsStream<Hop>;
+/// A TCP connection to the upstream or to a proxy, with TLS if the proxy's address is `https`.
+type InnerTransport = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// A connection to the upstream: the inner transport, with TLS if the upstream's address is `https`.
+pub(crate) type Transport = MaybeHttpsStream<InnerTransport>;
 /// Connects to an address: `http` and `https`, HTTP/2 where the server chooses it by ALPN.
 pub(crate) type Connector = BoxCloneSyncService<Uri, Transport, BoxError>;
 
@@ -51,7 +51,7 @@ pub(crate) fn connector(tls: ClientConfig, proxy: Option<Intercept>, timeout: Du
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let hop: BoxCloneSyncService<Uri, Hop, BoxError> = match proxy {
+    let inner: BoxCloneSyncService<Uri, InnerTransport, BoxError> = match proxy {
         None => BoxCloneSyncService::new(tcp.map_response(MaybeHttpsStream::Http).map_err(BoxError::from)),
         Some(proxy) => {
             let to_proxy = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
@@ -64,7 +64,7 @@ pub(crate) fn connector(tls: ClientConfig, proxy: Option<Intercept>, timeout: Du
         }
     };
     let https = HttpsConnectorBuilder::new().with_tls_config(tls);
-    let https = https.https_or_http().enable_all_versions().wrap_connector(hop);
+    let https = https.https_or_http().enable_all_versions().wrap_connector(inner);
     BoxCloneSyncService::new(Timeout::new(https, timeout))
 }
 

@@ -1,7 +1,7 @@
-//! The connections to one upstream. Idle ones are kept and used again.
+//! The connection pool of one upstream.
 //!
-//! A connection of HTTP/1.1 has no task of its own: whoever waits for its reply drives it. A part of a reply then wakes one task and not
-//! two, and passes no other thread. A connection of HTTP/2, which carries many requests at a time, is driven by a task.
+//! An HTTP/1.1 connection has no task of its own: the task that awaits the reply polls the connection. An event of a streamed reply then
+//! wakes one task instead of two. An HTTP/2 connection is multiplexed and is polled by a spawned task.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::TokioExecutor;
@@ -26,7 +26,7 @@ use tower::{BoxError, Service as _};
 use crate::client::RequestBody;
 use crate::connect::{Connector, Transport};
 
-/// A connection that was idle for this long is closed. Many servers close theirs sooner than after a minute.
+/// Idle timeout of an HTTP/1.1 connection. Many servers close theirs sooner than after a minute.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
 
 /// No connection could be made, or it ended before the head of a reply.
@@ -34,37 +34,36 @@ const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
 #[error("no reply")]
 pub(crate) struct NoReply(#[source] BoxError);
 
-/// The connections to one upstream.
+/// The connection pool of one upstream.
 pub(crate) struct Pool {
     connector: Connector,
     /// The address of the server, with the port where a proxy has to be told it.
     address: Uri,
-    /// `Host`, which HTTP/2 has not.
+    /// The `Host` header of HTTP/1.1 requests.
     host: HeaderValue,
-    /// Upper bound of the connections that are kept.
+    /// Upper bound of the idle connections.
     idle_max: usize,
     idle: Mutex<Idle>,
-    /// The newest connection of HTTP/2.
+    /// The shared HTTP/2 connection.
     http2: Mutex<Option<http2::SendRequest<RequestBody>>>,
 }
 
-/// Connections without a request.
+/// Idle HTTP/1.1 connections.
 #[derive(Default)]
 struct Idle {
-    /// The one that was used last comes last.
-    #[expect(clippy::vec_box, reason = "a connection is large, and moves between here and replies")]
+    /// The most recently used comes last.
+    #[expect(clippy::vec_box, reason = "a connection is large and moves between the pool and replies")]
     connections: Vec<Box<Http1>>,
-    /// Whether a task closes those that nobody uses.
-    is_pruned: bool,
+    /// Whether a [`prune`] task runs.
+    has_pruner: bool,
 }
 
-/// A connection of HTTP/1.1.
+/// An HTTP/1.1 connection.
 struct Http1 {
     sender: http1::SendRequest<RequestBody>,
     /// `None` after its end.
     connection: Option<http1::Connection<Transport, RequestBody>>,
-    /// When its last request ended.
-    used: Instant,
+    idle_since: Instant,
 }
 
 enum Connection {
@@ -77,7 +76,7 @@ impl Pool {
         Arc::new(Pool { connector, address, host, idle_max, idle: Mutex::default(), http2: Mutex::default() })
     }
 
-    /// Sends a request to a path. A request that an ended connection had not begun to send is sent over another one.
+    /// Sends a request to a path. If a reused connection turns out to be closed before the request was written, tries the next one.
     ///
     /// # Errors
     /// [`NoReply`].
@@ -87,9 +86,9 @@ impl Pool {
         path: PathAndQuery,
     ) -> Result<Response<PooledBody>, NoReply> {
         loop {
-            let kept = self.kept();
-            let is_kept = kept.is_some();
-            let connection = match kept {
+            let reused = self.checkout();
+            let is_reused = reused.is_some();
+            let connection = match reused {
                 Some(connection) => connection,
                 // boxed, because most requests need no new connection
                 None => Box::pin(self.connect()).await.map_err(NoReply)?,
@@ -116,7 +115,7 @@ impl Pool {
                         body
                     }));
                 }
-                Err(mut error) => match error.take_message().filter(|_| is_kept) {
+                Err(mut error) => match error.take_message().filter(|_| is_reused) {
                     Some(unsent) => request = unsent,
                     None => return Err(NoReply(error.into_error().into())),
                 },
@@ -131,8 +130,8 @@ impl Pool {
         Uri::from_parts(parts)
     }
 
-    /// A connection that is open as far as is known.
-    fn kept(&self) -> Option<Connection> {
+    /// A connection that is open and can take a request: an idle one, or the shared HTTP/2 connection.
+    fn checkout(&self) -> Option<Connection> {
         loop {
             let newest = self.lock_idle().connections.pop();
             let Some(mut http1) = newest else { return self.shared_http2().map(Connection::Http2) };
@@ -148,13 +147,17 @@ impl Pool {
         shared.clone()
     }
 
-    /// A new connection; or one of HTTP/2 that was made in the meantime.
+    /// Opens a connection. Returns the shared HTTP/2 connection if another request has opened it meanwhile.
     async fn connect(&self) -> Result<Connection, BoxError> {
         let stream = self.connector.clone().call(self.address.clone()).await?;
         if !stream.connected().is_negotiated_h2() {
             let (sender, connection) = http1::handshake(stream).await?;
-            let used = Instant::now();
-            return Ok(Connection::Http1(Box::new(Http1 { sender, connection: Some(connection), used })));
+            let idle_since = Instant::now();
+            return Ok(Connection::Http1(Box::new(Http1 {
+                sender,
+                connection: Some(connection),
+                idle_since,
+            })));
         }
         if let Some(sender) = self.shared_http2() {
             return Ok(Connection::Http2(sender));
@@ -169,15 +172,15 @@ impl Pool {
         Ok(Connection::Http2(sender))
     }
 
-    /// Keeps a connection whose reply has ended.
-    fn keep(self: &Arc<Pool>, mut http1: Box<Http1>) {
-        http1.used = Instant::now();
+    /// Returns a connection to the pool after the end of its reply.
+    fn put_idle(self: &Arc<Pool>, mut http1: Box<Http1>) {
+        http1.idle_since = Instant::now();
         let mut idle = self.lock_idle();
         if idle.connections.len() >= self.idle_max {
             return;
         }
         idle.connections.push(http1);
-        if !mem::replace(&mut idle.is_pruned, true) {
+        if !mem::replace(&mut idle.has_pruner, true) {
             tokio::spawn(prune(Arc::downgrade(self)));
         }
     }
@@ -187,7 +190,7 @@ impl Pool {
     }
 }
 
-/// Closes connections that nobody uses, until there are none.
+/// Closes connections after their idle timeout, in intervals of that time. Ends when the pool has no idle connection.
 async fn prune(pool: Weak<Pool>) {
     loop {
         tokio::time::sleep(IDLE_CONNECTION_MAX).await;
@@ -195,42 +198,42 @@ async fn prune(pool: Weak<Pool>) {
         let mut idle = pool.lock_idle();
         idle.connections.retain_mut(|http1| http1.can_be_used());
         if idle.connections.is_empty() {
-            idle.is_pruned = false;
+            idle.has_pruner = false;
             return;
         }
     }
 }
 
 impl Http1 {
-    /// Sends a request and drives the connection until the head of the reply is there.
+    /// Sends a request and polls the connection until the head of the reply has arrived.
     async fn send(
         &mut self,
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        // a budget that is used up would wake the task by the waker that wakes nobody
+        // without tokio's cooperative budget: an exhausted one yields through the waker it was polled with, and the no-op waker loses that
         let mut reply = pin!(unconstrained(self.sender.try_send_request(request)));
-        poll_fn(|context| self.poll_driven(context, |quiet| reply.as_mut().poll(quiet))).await
+        poll_fn(|context| self.poll_driven(context, |noop| reply.as_mut().poll(noop))).await
     }
 
-    /// Polls what the connection brings, and the connection until something is there. What `poll` waits for comes by [`Http1::drive`] alone,
-    /// in this very task; waking it for that would poll it once more for nothing. The last turn makes the socket wake the task.
+    /// Polls `poll`, a future or body whose values only [`Http1::drive`] produces, and drives the connection in between. `poll` and the first
+    /// drive get the no-op waker: they would wake this same task, which is running. The last drive registers `context` with the socket.
     fn poll_driven<T>(
         &mut self,
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let mut quiet = Context::from_waker(Waker::noop());
+        let mut noop = Context::from_waker(Waker::noop());
         for is_last in [false, true] {
-            let polled = poll(&mut quiet);
+            let polled = poll(&mut noop);
             if polled.is_ready() {
                 return polled;
             }
-            self.drive(if is_last { context } else { &mut quiet });
+            self.drive(if is_last { context } else { &mut noop });
         }
-        poll(&mut quiet)
+        poll(&mut noop)
     }
 
-    /// Writes and reads what can be at once. A connection that has ended is dropped, which ends its request with an error.
+    /// Polls the connection, which writes and reads without blocking. Drops it when it has ended; its pending request then fails.
     fn drive(&mut self, context: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(context).is_ready()
@@ -239,14 +242,14 @@ impl Http1 {
         }
     }
 
-    /// Whether the connection is open and was not idle for too long.
+    /// Whether the connection is open and within its idle timeout.
     fn can_be_used(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
-        self.connection.is_some() && self.sender.is_ready() && self.used.elapsed() < IDLE_CONNECTION_MAX
+        self.sender.is_ready() && self.idle_since.elapsed() < IDLE_CONNECTION_MAX
     }
 }
 
-/// The body of a reply. Its connection can be used again after its end, and is closed if it is dropped before.
+/// The body of a reply. At its end the connection returns to the pool; dropping the body before closes the connection.
 pub(crate) struct PooledBody {
     inner: Incoming,
     /// `None` with HTTP/2, and after the end.
@@ -255,12 +258,12 @@ pub(crate) struct PooledBody {
 }
 
 impl PooledBody {
-    /// Keeps the connection after the end of the reply.
+    /// Returns the connection to the pool, if it can take another request.
     fn release(&mut self) {
         if let Some(http1) = self.http1.take()
             && http1.sender.is_ready()
         {
-            self.pool.keep(http1);
+            self.pool.put_idle(http1);
         }
     }
 }
@@ -279,7 +282,7 @@ impl Body for PooledBody {
             Some(http1) => http1.poll_driven(context, poll),
             None => poll(context),
         };
-        // the length of a reply in chunks is known at its end alone
+        // of a chunked body, `is_end_stream` stays false
         if matches!(polled, Poll::Ready(None)) || this.inner.is_end_stream() {
             this.release();
         }
@@ -288,9 +291,5 @@ impl Body for PooledBody {
 
     fn is_end_stream(&self) -> bool {
         self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }

@@ -12,17 +12,13 @@ use hyper::body::Frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
-use super::{LIMITS, client, client_with, post, read_head, read_request, reply, replying, server, settings};
-use crate::{Permit, Priority, Result, UpstreamClient, UpstreamError, UpstreamRequest};
+use super::{
+    LIMITS, call, client, client_with, post, read_head, read_request, reply, replying, server, settings,
+};
+use crate::{Permit, Priority, UpstreamClient, UpstreamError, UpstreamRequest};
 
 async fn permit(client: &UpstreamClient) -> Permit {
     client.permit(Priority::Interactive, None).await.unwrap()
-}
-
-/// One attempt whose reply is read as a whole.
-async fn call(client: &UpstreamClient) -> Result<Bytes> {
-    let permit = client.permit(Priority::Interactive, None).await?;
-    client.send(post(LIMITS), permit).await?.into_body().read(100).await
 }
 
 #[tokio::test]

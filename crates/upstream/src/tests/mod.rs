@@ -9,13 +9,14 @@ mod streams;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper_util::client::proxy::matcher::Matcher;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use weir_telemetry::metrics::Metrics;
 
 use crate::connect::default_tls;
-use crate::{TimeLimits, UpstreamClient, UpstreamRequest, UpstreamSettings};
+use crate::{Priority, Result, TimeLimits, UpstreamClient, UpstreamRequest, UpstreamSettings};
 
 /// Far more than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -98,4 +99,10 @@ fn client(address: &str) -> UpstreamClient {
 
 fn post(limits: TimeLimits) -> UpstreamRequest {
     UpstreamRequest::post_json("/path", "{}", limits)
+}
+
+/// One attempt whose reply is read as a whole.
+async fn call(client: &UpstreamClient) -> Result<Bytes> {
+    let permit = client.permit(Priority::Interactive, None).await?;
+    client.send(post(LIMITS), permit).await?.into_body().read(100).await
 }

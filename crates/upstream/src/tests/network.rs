@@ -19,14 +19,9 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use weir_telemetry::metrics::Metrics;
 
-use super::{LIMITS, client, client_with, post, read_head, read_request, reply, server, settings};
+use super::{call, client, client_with, read_head, read_request, reply, server, settings};
+use crate::UpstreamClient;
 use crate::connect::default_tls;
-use crate::{Priority, Result, UpstreamClient};
-
-async fn call(client: &UpstreamClient) -> Result<Bytes> {
-    let permit = client.permit(Priority::Interactive, None).await?;
-    client.send(post(LIMITS), permit).await?.into_body().read(100).await
-}
 
 /// A TLS server that answers with the HTTP version, and the settings of a client that trusts it.
 pub(super) struct Tls {

@@ -18,13 +18,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Barrier, mpsc, watch};
 
 use super::network::{Tls, trusting};
-use super::{LIMITS, client, post, read_request, reply, server};
-use crate::{Priority, Result, UpstreamClient};
-
-async fn call(client: &UpstreamClient) -> Result<Bytes> {
-    let permit = client.permit(Priority::Interactive, None).await?;
-    client.send(post(LIMITS), permit).await?.into_body().read(100).await
-}
+use super::{LIMITS, call, client, post, read_request, reply, server};
+use crate::{Priority, UpstreamClient};
 
 /// A server that sends the replies in turn over each connection, closes it after the last, and counts connections.
 async fn counting(replies: Vec<String>) -> (UpstreamClient, Arc<AtomicUsize>) {
