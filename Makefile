@@ -55,6 +55,7 @@ test: check ## everything that CI runs
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/gateway --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/wire --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/llm --pattern 'test_*.py'
+	PYTHONPATH=bench:bench/llm $(PYTHON) -m unittest discover --start-directory bench/pgo --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
 	scripts/neon.sh

@@ -6,9 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly PROFILE=${PROFILE:-dist}
-folder=${CARGO_TARGET_DIR:-target}/$([ "$PROFILE" = dev ] && echo debug || echo "$PROFILE")
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 target=$(rustc -vV | sed -n 's/^host: //p')
+folder=${CARGO_TARGET_DIR:-target}/$target/$([ "$PROFILE" = dev ] && echo debug || echo "$PROFILE")
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) # files in archives get the time of the commit
 export SOURCE_DATE_EPOCH
 
@@ -16,7 +16,12 @@ say() { printf 'dist: %s\n' "$*"; }
 
 # Debuggers, perf and the backtraces of panics find the symbol file beside the binary, by a link in it; a server runs without it.
 build_binary() {
-    cargo build --profile "$PROFILE" --locked -p weir --bin weir
+    if [ "$PROFILE" = dist ]; then
+        RUSTFLAGS=$(scripts/pgo.sh)
+        export RUSTFLAGS # maturin then finds the same binary
+    else
+        cargo build --profile "$PROFILE" --locked -p weir --bin weir --target "$target"
+    fi
     objcopy --only-keep-debug --compress-debug-sections "$folder/weir" dist/weir.debug
     (cd dist && objcopy --strip-all --add-gnu-debuglink=weir.debug "$OLDPWD/$folder/weir" weir)
 }
@@ -36,7 +41,7 @@ write_share() {
 build_wheel() {
     local unpacked
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement scripts/dist_requirements.txt
-    (cd packaging/python && ../../.venv/bin/maturin build --quiet --profile "$PROFILE" --locked --out ../../dist/wheel)
+    (cd packaging/python && ../../.venv/bin/maturin build --quiet --profile "$PROFILE" --locked --target "$target" --out ../../dist/wheel)
     .venv/bin/python -m wheel unpack --dest dist/wheel dist/wheel/weir-*.whl
     unpacked=dist/wheel/weir-$version
     install -m 0755 dist/weir "$unpacked/weir-$version.data/scripts/weir"

@@ -88,7 +88,7 @@ pub(crate) async fn attempt(
     upstream.observe(started.elapsed());
     let status = reply.status();
     if !status.is_success() {
-        return refusal(reply, target, conversion).await;
+        return Box::pin(refusal(reply, target, conversion)).await;
     }
     let headers = passed_on(reply.headers(), conversion);
     let is_events = reply

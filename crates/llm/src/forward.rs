@@ -116,7 +116,7 @@ impl Llm {
         };
         let Prepared { request, output, reply } = self.prepare(&call, request, steps, &targets).await?;
         match reply {
-            Some(kept) => replay(kept, output).await,
+            Some(kept) => Box::pin(replay(kept, output)).await,
             None => self.send(&call, &request, &targets, output).await,
         }
     }
@@ -387,7 +387,7 @@ async fn replied(
                 add_report(&mut headers, &output.reporter.report);
                 return Ok(LlmReply { status, headers, body: LlmBody::Whole(body) });
             }
-            let body = output.whole(body, &headers, settlement.used()).await?;
+            let body = Box::pin(output.whole(body, &headers, settlement.used())).await?;
             LlmBody::Whole(body)
         }
         AttemptedBody::Stream(source) => {

@@ -5,43 +5,52 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use weir_api::{ErrorCode, Invalid};
 use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply};
 
 use super::Gateway;
-use super::body::{self, Call};
+use super::body;
+use super::context;
 use super::error::ApiError;
 use super::rate_limits;
+use super::routes::Answering;
 use crate::Result;
 
 /// `/v1/chat/completions`.
-pub(super) async fn chat_completions(call: Call, request: Request) -> Result<Response> {
-    forward(Api::ChatCompletions, call, request).await
+pub(super) fn chat_completions(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(Api::ChatCompletions, request, gateway))
 }
 
 /// `/v1/completions`.
-pub(super) async fn completions(call: Call, request: Request) -> Result<Response> {
-    forward(Api::Completions, call, request).await
+pub(super) fn completions(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(Api::Completions, request, gateway))
 }
 
 /// `/v1/responses`.
-pub(super) async fn responses(call: Call, request: Request) -> Result<Response> {
-    forward(Api::Responses, call, request).await
+pub(super) fn responses(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(Api::Responses, request, gateway))
 }
 
 /// Anthropic's `/v1/messages`.
-pub(super) async fn messages(call: Call, request: Request) -> Result<Response> {
-    forward(Api::Messages, call, request).await
+pub(super) fn messages(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(Api::Messages, request, gateway))
 }
 
-async fn forward(api: Api, call: Call, request: Request) -> Result<Response> {
-    let entry = call.entry.clone().ok_or_else(ApiError::internal_error)?;
-    let usage = call.caller.key.and_then(|key| call.keys.usage(key));
-    let caller = call.caller.clone();
-    let (headers, body) = read_in_time(&call.gateway, request).await?;
+/// Answers without the extractors of other handlers: their futures hold the request several times.
+async fn answer(api: Api, request: Request, gateway: Gateway) -> Response {
+    forward(api, request, &gateway).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn forward(api: Api, request: Request, gateway: &Gateway) -> Result<Response> {
+    let context = context::of(request.extensions());
+    let (caller, entry) = context
+        .and_then(|context| context.caller.clone().zip(context.entry.clone()))
+        .ok_or_else(ApiError::internal_error)?;
+    let usage = caller.key.and_then(|key| gateway.keys.usage(key));
+    let (headers, body) = read_in_time(gateway, request).await?;
     let sent = LlmCall { api, headers, body, caller, usage, entry };
-    let LlmReply { status, headers, body } = call.llm.forward(sent).await.map_err(refused)?;
+    let LlmReply { status, headers, body } = gateway.llm.forward(sent).await.map_err(refused)?;
     let body = match body {
         LlmBody::Whole(body) => Body::from(body),
         LlmBody::Stream(stream) => Body::from_stream(stream),

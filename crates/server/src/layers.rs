@@ -191,10 +191,10 @@ impl Known<'_> {
             admitted: Mutex::new(admitted),
         }));
         let is_head = request.method() == Method::HEAD;
-        let answered = drain_body_on_error(request, |request| (route.handler)(request, gateway.clone()));
+        let handled = pin!(drain_body_on_error(request, |request| (route.handler)(request, gateway.clone())));
         let response = match deadline {
-            None => answered.await,
-            Some(deadline) => tokio::time::timeout_at(deadline.into(), answered).await.unwrap_or_else(|_| {
+            None => handled.await,
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), handled).await.unwrap_or_else(|_| {
                 let message = format!("there was no answer within {} ms", limit.as_millis());
                 ApiError::new(ErrorCode::DeadlineExceeded, message).into_response()
             }),

@@ -60,7 +60,10 @@ pub struct Route {
 }
 
 /// What answers the requests of a route.
-pub(super) type HandlerFn = fn(Request, Gateway) -> Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(super) type HandlerFn = fn(Request, Gateway) -> Answering;
+
+/// A request that is answered.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

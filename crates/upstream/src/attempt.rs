@@ -1,7 +1,7 @@
 //! One attempt: its time limits, its permit, and the one outcome that it reports to the circuit breaker.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -71,8 +71,10 @@ impl Attempt {
     }
 
     /// The output of `work`, unless a limit passes before.
-    pub(crate) async fn within_limits<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
-        let mut work = pin!(work);
+    pub(crate) async fn within_limits<T>(
+        &mut self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T> {
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending => self.poll_timeout(context).map(Err),

@@ -1,6 +1,7 @@
 //! The client of one upstream: permits, attempts, retries.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -230,7 +231,7 @@ impl UpstreamClient {
         let limits = request.limits;
         let (request, path) = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
         let mut attempt = Attempt::start(self.endpoint.clone(), permit, limits)?;
-        let reply = attempt.within_limits(self.pool.send(request, path)).await?;
+        let reply = attempt.within_limits(pin!(self.pool.send(request, path))).await?;
         let reply = reply.map_err(|error| attempt.fail(self.endpoint.connect(&error)))?;
         if reply.status().is_server_error() {
             attempt.record(Outcome::Failed);

@@ -101,7 +101,9 @@ impl Stream for ReplyBody {
             match Pin::new(&mut *body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(chunk) = frame.into_data() {
-                        attempt.restart_idle_timer();
+                        if !body.is_end_stream() {
+                            attempt.restart_idle_timer();
+                        }
                         return Poll::Ready(Some(Ok(chunk)));
                     }
                 }

@@ -127,23 +127,23 @@ pub const ROUTES: &[Route] = &[
         .fails_with(SEARCH_CODES),
     Route {
         summary: "OpenAI's chat completions, from any upstream; streams with `\"stream\": true`.",
-        ..llm("/v1/chat/completions", Dialect::OpenAi, handler!(chat::chat_completions))
+        ..llm("/v1/chat/completions", Dialect::OpenAi, chat::chat_completions)
     },
     Route {
         summary: "The same as `/v1/chat/completions`.",
-        ..llm("/chat/completions", Dialect::OpenAi, handler!(chat::chat_completions))
+        ..llm("/chat/completions", Dialect::OpenAi, chat::chat_completions)
     },
     Route {
         summary: "OpenAI's completions, from upstreams that have them.",
-        ..llm("/v1/completions", Dialect::OpenAi, handler!(chat::completions))
+        ..llm("/v1/completions", Dialect::OpenAi, chat::completions)
     },
     Route {
         summary: "OpenAI's responses, from upstreams that have them.",
-        ..llm("/v1/responses", Dialect::OpenAi, handler!(chat::responses))
+        ..llm("/v1/responses", Dialect::OpenAi, chat::responses)
     },
     Route {
         summary: "Anthropic's messages, from Anthropic or an upstream with OpenAI's API.",
-        ..llm("/v1/messages", Dialect::Anthropic, handler!(chat::messages))
+        ..llm("/v1/messages", Dialect::Anthropic, chat::messages)
     },
     Route::new("post", "/v1/feedback", SEARCH, handler!(feedback::post))
         .about("Grade how well a document answers a query; the grade is on disk when this answers.")
