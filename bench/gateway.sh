@@ -43,8 +43,9 @@ fi
 [ -e "$cache/onnx-int8/model.onnx" ] ||
     "$cache/python_monolith/bin/python" bench/peers/python_monolith/export.py --model "$model" --out "$cache/onnx-int8"
 
-[ -n "${WEIR_BINARY:-}" ] || cargo build --release --locked -p weir -p weir-loadgen
-arguments=(--weir "${WEIR_BINARY:-$target/weir}" --load "${LOAD_BINARY:-$target/weir-bench}" --model "$model" --out "${OUT:-docs/benchmarks}")
+[ -n "${LOAD_BINARY:-}" ] || cargo build --release --locked -p weir-loadgen
+WEIR_BINARY=${WEIR_BINARY:-$(scripts/pgo.sh)} # as it is released
+arguments=(--weir "$WEIR_BINARY" --load "${LOAD_BINARY:-$target/weir-bench}" --model "$model" --out "${OUT:-docs/benchmarks}")
 arguments+=(--seconds "${SECONDS_PER_TURN:-8}" --rounds "${ROUNDS:-3}")
 [ -z "${DATA:-}" ] || arguments+=(--data "$DATA")
 PYTHONPATH=bench "$cache/harness/bin/python" bench/gateway/measure.py "${arguments[@]}" "$@"

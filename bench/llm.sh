@@ -52,13 +52,13 @@ if [ -z "${LOAD_BINARY:-}" ] || [ -z "${MOCK_BINARY:-}" ]; then
     cargo build --release --locked -p weir-loadgen -p weir-mock
 fi
 if wants weir || wants weir-guard || wants weir-pg || wants weir-embedding; then
-    [ -n "${WEIR_BINARY:-}" ] || scripts/pgo.sh >/dev/null # as it is released
+    WEIR_BINARY=${WEIR_BINARY:-$(scripts/pgo.sh)} # as it is released
     [ -n "${GUARDRAILS_BINARY:-}" ] || cargo build --release --locked -p weir-guardrails --example bench_guardrails
 fi
 
 # Thousands of streams take two files each in a gateway.
 ulimit -n "$(ulimit -Hn)"
-arguments=(--weir "${WEIR_BINARY:-$target/$(rustc -vV | sed -n 's/^host: //p')/dist/weir}" --load "${LOAD_BINARY:-$target/release/weir-bench}")
+arguments=(${WEIR_BINARY:+--weir "$WEIR_BINARY"} --load "${LOAD_BINARY:-$target/release/weir-bench}")
 arguments+=(--mock "${MOCK_BINARY:-$target/release/weir-mock}" --floor "${FLOOR_BINARY:-$target/floor/release/floor}")
 arguments+=(--guardrails "${GUARDRAILS_BINARY:-$target/release/examples/bench_guardrails}")
 arguments+=(--out "${OUT:-docs/benchmarks}" --seconds "${SECONDS_PER_TURN:-3}" --rounds "${ROUNDS:-2}" --peers "$peers")

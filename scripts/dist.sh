@@ -17,7 +17,8 @@ say() { printf 'dist: %s\n' "$*"; }
 # Debuggers, perf and the backtraces of panics find the symbol file beside the binary, by a link in it; a server runs without it.
 build_binary() {
     if [ "$PROFILE" = dist ]; then
-        RUSTFLAGS=$(scripts/pgo.sh)
+        scripts/pgo.sh
+        RUSTFLAGS=$(<"${CARGO_TARGET_DIR:-target}/pgo/rustflags")
         export RUSTFLAGS # maturin then finds the same binary
     else
         cargo build --profile "$PROFILE" --locked -p weir --bin weir --target "$target"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds `weir` as it is released, in target/<host>/dist: optimised across crates, and by a profile of what runs
+# Builds `weir` as it is released, and prints where it is: optimised across crates, and by a profile of what runs
 # (https://doc.rust-lang.org/rustc/profile-guided-optimization.html). An instrumented build serves the requests of
-# bench/pgo/workload.py and counts; the last build lays out and inlines by these counts. The last line that it prints is the
-# setting of RUSTFLAGS of that build. MOCK_BINARY and LOAD_BINARY name binaries that are built already.
+# bench/pgo/workload.py and counts; the second build lays out and inlines by these counts. Its RUSTFLAGS are in
+# target/pgo/rustflags. MOCK_BINARY and LOAD_BINARY name binaries that are built already.
 # Half an hour on two cores; nothing is done again while the sources stay the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,15 +21,15 @@ readonly instrumented=$folder/$host/dist/weir newest=$folder/newest.profdata
 
 # With --target, RUSTFLAGS do not apply to build scripts and macros, which are not to be counted.
 build() {
-    CARGO_INCREMENTAL=0 RUSTFLAGS=$1 cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
+    RUSTFLAGS=$1 cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
 }
 
 make_profile() {
-    rm -rf "$folder/raw"
+    rm -rf "$folder/raw" "$folder"/*.profdata
     PYTHONPATH=bench:bench/llm python3 bench/pgo/workload.py --weir "$instrumented" \
         --load "${LOAD_BINARY:-$target/release/weir-bench}" --mock "${MOCK_BINARY:-$target/release/weir-mock}" >&2
     # Of the kernels, those of this machine would be counted, and those of all others be taken for unused.
-    "$tool" merge --no-function=weir_kernels --output "$newest" "$folder"/raw/*.profraw 2>/dev/null
+    "$tool" merge --no-function=weir_kernels --output "$newest" "$folder"/raw/*.profraw >&2
 }
 
 say "the instrumented build"
@@ -45,5 +45,6 @@ fi
 profile=$folder/$(sha256sum "$newest" | cut -c 1-16).profdata
 cp "$newest" "$profile"
 say "the build by the profile"
-build "-Cprofile-use=$profile" "$target"
-echo "-Cprofile-use=$profile"
+echo "-Cprofile-use=$profile" >"$folder/rustflags"
+build "$(<"$folder/rustflags")" "$target"
+echo "$target/$host/dist/weir"
