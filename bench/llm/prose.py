@@ -32,6 +32,7 @@ METHOD = """## How it was measured
 - **Open streams**: all are opened at once, kept open and cut off at the end. *While embedding is overloaded*, 64 connections send batches of 32
   texts of 66 words to the gateway with a model, one after another; also during the turn of direct, whose streams share the cores with it.
 - **Weir** is built as it is released: optimised across crates, like the floor, and by a profile (`scripts/pgo.sh`), unlike the floor.
+  The requests of that profile include chat requests like these.
 - **Weir L1, L2, L3**: keys, limits and routing; the same with guardrails of all built-in kinds on prompts and answers; L1 with a row in
   PostgreSQL for each request. The prompts of these scenarios have nothing to find. The tokens of the mock end in digits, which a window
   holds back until the number has ended, so that the events of L2's streams are others than the mock's.
