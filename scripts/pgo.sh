@@ -3,7 +3,7 @@
 # (https://doc.rust-lang.org/rustc/profile-guided-optimization.html). An instrumented build serves the requests of
 # bench/pgo/workload.py and counts; the second build lays out and inlines by these counts. Its RUSTFLAGS are in
 # target/pgo/rustflags. MOCK_BINARY and LOAD_BINARY name binaries that are built already.
-# Half an hour on two cores; nothing is done again while the sources stay the same.
+# Half an hour on two cores; the profile is made again when the instrumented build has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ if [ ! "$newest" -nt "$instrumented" ]; then
 fi
 # The name tells cargo when all has to be compiled again.
 profile=$folder/$(sha256sum "$newest" | cut -c 1-16).profdata
-cp "$newest" "$profile"
+[ -e "$profile" ] || cp "$newest" "$profile" # a newer file would be compiled for again
 say "the build by the profile"
 echo "-Cprofile-use=$profile" >"$folder/rustflags"
 build "$(<"$folder/rustflags")" "$target"

@@ -1,4 +1,4 @@
-"""Tests of the workload: a run of seconds, and that a request that fails ends it."""
+"""Tests of the workload: a run of seconds, and that it ends with an error where a gateway does not start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Run(unittest.TestCase):
         for path in ("/v1/chat/completions", "/v1/messages", "/v1/search", "/v1/embeddings"):
             self.assertIn(f"to {path}", done.stdout)
 
-    def test_a_request_that_fails_ends_the_run(self) -> None:
+    def test_a_gateway_that_does_not_start_ends_the_run(self) -> None:
         done = self.run_tiny(model="/nonexistent", scale="0.0001")
         self.assertEqual(done.returncode, 1)
         self.assertIn("retrieval did not start", done.stderr)
