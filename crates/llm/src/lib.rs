@@ -29,6 +29,7 @@ mod pieces;
 mod provider;
 mod request;
 mod settlement;
+mod shortened;
 mod similarity;
 mod stream;
 mod table;

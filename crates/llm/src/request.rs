@@ -1,14 +1,15 @@
 //! The fields of a request that decide something. The rest of the body is passed on as it is: changes are made to its bytes.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use weir_api::ChatRetrieval;
 
+use crate::shortened::Shortened;
 use crate::{LlmError, TokenUsage};
 
 /// The fields; those that are not named here are skipped. A field that is given twice is an error: servers differ in which one counts.
@@ -23,7 +24,8 @@ struct Fields<'a> {
     max_completion_tokens: Option<u64>,
     max_output_tokens: Option<u64>,
     n: Option<u64>,
-    metadata: Option<Value>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     weir: Option<&'a RawValue>,
 }
@@ -51,6 +53,9 @@ const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
 /// Most completions that a request may ask for, for the reservation.
 const CHOICES_MAX: u64 = 128;
 
+/// Bytes of a body from which it is read without its long strings.
+const SHORTENED_FROM: usize = 4 * 1024;
+
 impl Request {
     /// Reads the fields.
     ///
@@ -60,26 +65,41 @@ impl Request {
         if !body.trim_ascii_start().starts_with(b"{") {
             return Err(LlmError::Json("the body must be a JSON object".to_owned()));
         }
-        let fields: Fields<'_> =
-            serde_json::from_slice(&body).map_err(|error| LlmError::Json(error.to_string()))?;
-        let Some(raw_model) = fields.model else {
+        if body.len() >= SHORTENED_FROM
+            && let Some(copy) = Shortened::of(&body)
+            && let Ok(fields) = serde_json::from_slice::<Fields<'_>>(&copy.json)
+        {
+            return Request::of(&body, &fields, |raw| copy.original(range_of(&copy.json, raw)));
+        }
+        // also for the error of a long one, which tells the place
+        let fields = serde_json::from_slice(&body).map_err(|error| LlmError::Json(error.to_string()))?;
+        Request::of(&body, &fields, |raw| range_of(&body, raw))
+    }
+
+    /// Reads the values that stand in the body at `place`.
+    fn of(
+        body: &Bytes,
+        fields: &Fields<'_>,
+        place: impl Fn(&RawValue) -> Range<usize>,
+    ) -> Result<Request, LlmError> {
+        let Some(model_at) = fields.model.map(&place) else {
             let reason = "is missing: name the model".to_owned();
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
         };
-        let Ok(model) = serde_json::from_str::<Cow<'_, str>>(raw_model.get()) else {
+        let Ok(model) = serde_json::from_slice(&body[model_at.clone()]) else {
             let reason = "must be a text: the name of a model".to_owned();
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
         };
         let is_stream = fields.stream.unwrap_or_default();
-        let stream_options = match fields.stream_options {
+        let stream_options = match fields.stream_options.map(&place) {
             None => None,
-            Some(raw) => {
-                let options: Option<Map<String, Value>> =
-                    serde_json::from_str(raw.get()).map_err(|_| LlmError::Invalid {
+            Some(range) => {
+                let options: Option<Map<String, Value>> = serde_json::from_slice(&body[range.clone()])
+                    .map_err(|_| LlmError::Invalid {
                         field: "stream_options".to_owned(),
                         reason: "must be an object".to_owned(),
                     })?;
-                Some((range_of(&body, raw), options))
+                Some((range, options))
             }
         };
         let has_options = matches!(stream_options, Some((_, Some(_))));
@@ -89,19 +109,22 @@ impl Request {
         }
         let limit = fields.max_completion_tokens.or(fields.max_tokens).or(fields.max_output_tokens);
         let choices = fields.n.unwrap_or(1).clamp(1, CHOICES_MAX);
-        let metadata = match fields.metadata {
-            Some(Value::Object(metadata)) => metadata,
-            Some(_) | None => Map::new(),
+        let metadata = match fields.metadata.map(&place) {
+            Some(range) => match read_field("metadata", &body[range])? {
+                Value::Object(metadata) => metadata,
+                _ => Map::new(),
+            },
+            None => Map::new(),
         };
         Ok(Request {
-            model: model.into_owned(),
-            model_at: range_of(&body, raw_model),
+            model,
+            model_at,
             is_stream,
             stream_options: stream_options.map(|(range, options)| (range, options.unwrap_or_default())),
             metadata,
-            weir: fields.weir.map(|raw| range_of(&body, raw)),
+            weir: fields.weir.map(&place),
             completion_max: limit.map(|limit| limit.saturating_mul(choices)),
-            body,
+            body: body.clone(),
         })
     }
 
@@ -110,13 +133,7 @@ impl Request {
     /// # Errors
     /// `Invalid`.
     pub(crate) fn retrieval(&self) -> Result<Option<ChatRetrieval>, LlmError> {
-        let Some(range) = &self.weir else { return Ok(None) };
-        serde_json::from_slice(&self.body[range.clone()]).map(Some).map_err(|error| {
-            let text = error.to_string();
-            // the place is counted within the field
-            let reason = text.split(" at line ").next().unwrap_or_default();
-            LlmError::Invalid { field: "weir".to_owned(), reason: format!("can't be read: {reason}") }
-        })
+        self.weir.as_ref().map(|range| read_field("weir", &self.body[range.clone()])).transpose()
     }
 
     /// All of the body.
@@ -189,9 +206,22 @@ fn raw_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de R
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Where a value that was read without a copy stands in the body.
-fn range_of(body: &Bytes, raw: &RawValue) -> Range<usize> {
-    let start = raw.get().as_ptr().addr() - body.as_ptr().addr();
+/// Reads the value of a field.
+///
+/// # Errors
+/// `Invalid`.
+fn read_field<T: DeserializeOwned>(field: &str, value: &[u8]) -> Result<T, LlmError> {
+    serde_json::from_slice(value).map_err(|error| {
+        let text = error.to_string();
+        // the place is counted within the field
+        let reason = text.split(" at line ").next().unwrap_or_default();
+        LlmError::Invalid { field: field.to_owned(), reason: format!("can't be read: {reason}") }
+    })
+}
+
+/// Where a value that was read without a copy stands in the text.
+fn range_of(text: &[u8], raw: &RawValue) -> Range<usize> {
+    let start = raw.get().as_ptr().addr() - text.as_ptr().addr();
     start..start + raw.get().len()
 }
 
@@ -242,6 +272,46 @@ mod tests {
         check(r#"{"model":"a","model":"b"}"#, "duplicate field `model`");
         check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
         check(r#"{"model":"a","stream":"yes"}"#, "invalid type");
+    }
+
+    #[test]
+    fn a_long_body_is_read_as_without_the_copy() {
+        // escapes that are cut out and one that is not, and a cut within a character
+        let long = format!("\\u00e9{}\\u00e9{}", "\\n\\\"\\\\ ".repeat(1_000), "\u{e9}".repeat(1_000));
+        let parts = |request: Result<Request, LlmError>| {
+            request
+                .map(|found| (found.model, found.model_at, found.stream_options, found.weir, found.metadata))
+                .map_err(|error| error.to_string())
+        };
+        let whole = |body: &Bytes| {
+            let fields = serde_json::from_slice(body).map_err(|error| LlmError::Json(error.to_string()))?;
+            Request::of(body, &fields, |raw| range_of(body, raw))
+        };
+        let check = |fields: &str| {
+            let body =
+                Bytes::from(format!(r#"{{"messages":["{long}","model",{{"model":"{long}"}}],{fields}}}"#));
+            let (found, expected) = (parts(Request::read(body.clone())), parts(whole(&body)));
+            assert_eq!(found, expected, "{fields}");
+            let copy = Shortened::of(&body);
+            assert!(copy.is_none_or(|copy| copy.json.len() < body.len() / 10));
+            found.is_ok()
+        };
+        assert!(check(r#""model":"a""#));
+        assert!(check(&format!(r#""model":"{long}","metadata":{{"{long}":"{long}"}},"stream":true"#)));
+        assert!(check(&format!(
+            r#""weir":{{"text":"{long}"}},"model":"b","stream_options":{{"{long}":1}},"stream":true"#
+        )));
+        assert!(check(&format!(r#""x":"{long}","metadata":null,"model":"b","n":2"#)));
+        for wrong in [
+            r#""model":"a","model":"b""#,
+            r#""model":"a\x""#,
+            "\"model\":\"a\n\"",
+            r#""model":"a"#,
+            r#""x":"\"#,
+        ] {
+            assert!(!check(wrong));
+            assert!(!check(&wrong.replace(r#":"a"#, &format!(r#":"{long}"#))));
+        }
     }
 
     #[test]

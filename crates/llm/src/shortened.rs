@@ -1,0 +1,78 @@
+//! A copy of a JSON text without most of its long strings. A prompt is mostly strings that decide nothing, and their ends are found in less time
+//! than they are read.
+
+use std::ops::Range;
+
+/// Bytes that a string, or what follows an escape by number, keeps.
+const KEPT: usize = 64;
+
+/// The copy: valid JSON if and only if the original is.
+#[derive(Debug)]
+pub(crate) struct Shortened {
+    pub(crate) json: Vec<u8>,
+    cuts: Vec<Cut>,
+}
+
+/// Bytes that are not in the copy.
+#[derive(Debug)]
+struct Cut {
+    /// Where they would be in the copy.
+    at: usize,
+    bytes: usize,
+}
+
+impl Shortened {
+    /// The copy; `None` for what is not JSON.
+    pub(crate) fn of(body: &[u8]) -> Option<Shortened> {
+        let mut shortened = Shortened { json: Vec::new(), cuts: Vec::new() };
+        let (mut at, mut copied) = (0, 0);
+        while let Some(quote) = memchr::memchr(b'"', body.get(at..)?) {
+            at += quote + 1;
+            let mut start = at;
+            loop {
+                at += plain_bytes(body.get(at..)?);
+                let special = *body.get(at)?;
+                if special == b'\\' && is_simple_escape(*body.get(at + 1)?) {
+                    at += 2;
+                    continue;
+                }
+                if at - start > KEPT {
+                    shortened.json.extend_from_slice(&body[copied..start + KEPT]);
+                    shortened.cuts.push(Cut { at: shortened.json.len(), bytes: at - start - KEPT });
+                    copied = at;
+                }
+                match special {
+                    b'"' => break at += 1,
+                    b'\\' => at += 2,
+                    _ => return None, // a control character
+                }
+                start = at;
+            }
+        }
+        shortened.json.extend_from_slice(&body[copied..]);
+        Some(shortened)
+    }
+
+    /// Where a value of the copy stands in the original.
+    pub(crate) fn original(&self, range: Range<usize>) -> Range<usize> {
+        let place = |at: usize| {
+            at + self.cuts.iter().take_while(|cut| cut.at <= at).map(|cut| cut.bytes).sum::<usize>()
+        };
+        place(range.start)..place(range.end)
+    }
+}
+
+/// How many bytes of a string come before a quote, an escape or a control character.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    let plain = &bytes[..memchr::memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len())];
+    // one look at all bytes, many at one time: control characters are not expected
+    if plain.iter().fold(u8::MAX, |least, &byte| least.min(byte)) >= b' ' {
+        return plain.len();
+    }
+    plain.iter().take_while(|&&byte| byte >= b' ').count()
+}
+
+/// Whether the byte after a backslash is all of the escape.
+fn is_simple_escape(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
+}
