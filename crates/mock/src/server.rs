@@ -20,6 +20,8 @@ use crate::last::LastRequests;
 use crate::stats::Stats;
 use crate::wire::{CutStream, ResettingStream, Wire};
 
+/// Connections that wait to be accepted: as many as Linux allows as it comes.
+const BACKLOG: i32 = 4_096;
 /// Accepted connections that wait for a thread.
 const ACCEPTED_MAX: usize = 1024;
 /// Pause after a failed accept (no file descriptor left).
@@ -42,6 +44,7 @@ impl MockServer {
     /// Listens and starts the threads. The caller checks that the address is loopback where it must be.
     pub fn start(settings: Settings) -> io::Result<MockServer> {
         let listener = std::net::TcpListener::bind(settings.listen)?;
+        socket2::SockRef::from(&listener).listen(BACKLOG)?; // the standard library's is 128
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
         let thread_count = settings.threads;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
@@ -145,8 +145,7 @@ async fn serve(
         return Err(ServeError::Exposed(address));
     }
     let tls = Tls::load(&config.server)?;
-    let listener =
-        TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+    let listener = listen(address).map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
     weir_telemetry::count_panics(&metrics);
@@ -254,6 +253,19 @@ async fn ask_upstreams(models: Models, collections: Collections) {
     {
         tracing::warn!(%error, "the default collection could not be made yet");
     }
+}
+
+/// Connections that wait to be accepted; beyond them the system drops a new one, whose client tries again after a second. Systems lower the
+/// number to their own limit, in Linux `net.core.somaxconn`, 4,096 as it comes.
+const BACKLOG: u32 = 4_096;
+
+/// Listens at an address.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // as the standard library does: an address can be listened at again while connections of an ended process close
+    socket.set_reuseaddr(cfg!(unix))?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Opening reads and may migrate: it belongs on a thread that may wait.

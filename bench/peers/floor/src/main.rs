@@ -17,10 +17,13 @@ use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 type Upstream = Client<HttpConnector, Incoming>;
+
+/// Connections that wait to be accepted: as many as Linux allows as it comes.
+const BACKLOG: u32 = 4_096;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +31,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(listen), Some(upstream)) = (arguments.next(), arguments.next()) else {
         return Err("write two addresses: floor LISTEN UPSTREAM".into());
     };
-    let listener = TcpListener::bind(listen.parse::<SocketAddr>()?).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen.parse::<SocketAddr>()?)?;
+    let listener = socket.listen(BACKLOG)?;
     let upstream: Authority = upstream.parse()?;
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);

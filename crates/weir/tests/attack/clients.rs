@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::models::scripted::{Upstream, error};
@@ -367,6 +368,22 @@ fn pages_of_files_and_of_several_origins_are_refused() {
     let reply = ask(&gateway, "GET /v1/models HTTP/1.1\r\nhost: :8000");
     assert!(!reply.starts_with("HTTP/1.1 200 "), "a host without a name: {reply}");
     held("pages of files, and of two origins at once", "refused");
+}
+
+#[test]
+fn connections_at_one_time_wait_instead_of_being_dropped() {
+    const CONNECTIONS: usize = 600;
+    let gateway = Gateway::start();
+    let address = gateway.connect().peer_addr().unwrap();
+    let signal = |signal| {
+        kill_process(Pid::from_raw(gateway.weir.id().cast_signed()).unwrap(), signal).unwrap();
+    };
+    signal(Signal::STOP); // now nothing is accepted
+    let opened = (0..CONNECTIONS).map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(500)));
+    let opened: Vec<_> = opened.take_while(Result::is_ok).flatten().collect();
+    signal(Signal::CONT);
+    assert_eq!(opened.len(), CONNECTIONS, "connections before the first that was not taken");
+    held("connections at one time", &format!("{CONNECTIONS} wait to be accepted"));
 }
 
 #[test]
