@@ -109,12 +109,10 @@ impl Request {
         }
         let limit = fields.max_completion_tokens.or(fields.max_tokens).or(fields.max_output_tokens);
         let choices = fields.n.unwrap_or(1).clamp(1, CHOICES_MAX);
-        let metadata = match fields.metadata.map(&place) {
-            Some(range) => match read_field("metadata", &body[range])? {
-                Value::Object(metadata) => metadata,
-                _ => Map::new(),
-            },
-            None => Map::new(),
+        let metadata = fields.metadata.map(|raw| read_field("metadata", &body[place(raw)])).transpose()?;
+        let metadata = match metadata {
+            Some(Value::Object(metadata)) => metadata,
+            Some(_) | None => Map::new(),
         };
         Ok(Request {
             model,
@@ -272,6 +270,7 @@ mod tests {
         check(r#"{"model":"a","model":"b"}"#, "duplicate field `model`");
         check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
         check(r#"{"model":"a","stream":"yes"}"#, "invalid type");
+        check(r#"{"model":"a","metadata":{"x":1e999}}"#, "`metadata` can't be read: number out of range");
     }
 
     #[test]
