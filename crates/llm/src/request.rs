@@ -311,6 +311,10 @@ mod tests {
             assert!(!check(wrong));
             assert!(!check(&wrong.replace(r#":"a"#, &format!(r#":"{long}"#))));
         }
+        let mut body = format!(r#"{{"model":"a","{long}?" :1}}"#).into_bytes();
+        assert!(Request::read(body.clone().into()).is_ok());
+        *body.iter_mut().find(|byte| **byte == b'?').unwrap() = 0xff;
+        assert!(Request::read(body.into()).is_err(), "the name of a field is no UTF-8");
     }
 
     #[test]

@@ -22,13 +22,14 @@ struct Cut {
 }
 
 impl Shortened {
-    /// The copy; `None` for what is not JSON.
+    /// The copy; `None` for what is not JSON, and for a long name of a field: names are checked to be UTF-8, of which the copy would lack a part.
     pub(crate) fn of(body: &[u8]) -> Option<Shortened> {
         let mut shortened = Shortened { json: Vec::new(), cuts: Vec::new() };
         let (mut at, mut copied) = (0, 0);
         while let Some(quote) = memchr::memchr(b'"', body.get(at..)?) {
             at += quote + 1;
             let mut start = at;
+            let cuts_before = shortened.cuts.len();
             loop {
                 at += plain_bytes(body.get(at..)?);
                 let special = *body.get(at)?;
@@ -47,6 +48,10 @@ impl Shortened {
                     _ => return None, // a control character
                 }
                 start = at;
+            }
+            let is_cut = shortened.cuts.len() > cuts_before;
+            if is_cut && body[at..].trim_ascii_start().starts_with(b":") {
+                return None;
             }
         }
         shortened.json.extend_from_slice(&body[copied..]);

@@ -20,7 +20,7 @@ use crate::last::LastRequests;
 use crate::stats::Stats;
 use crate::wire::{CutStream, ResettingStream, Wire};
 
-/// Connections that wait to be accepted: as many as Linux allows as it comes.
+/// Most connections that wait to be accepted: Linux's default limit.
 const BACKLOG: i32 = 4_096;
 /// Accepted connections that wait for a thread.
 const ACCEPTED_MAX: usize = 1024;

@@ -255,8 +255,8 @@ async fn ask_upstreams(models: Models, collections: Collections) {
     }
 }
 
-/// Connections that wait to be accepted; beyond them the system drops a new one, whose client tries again after a second. Systems lower the
-/// number to their own limit, in Linux `net.core.somaxconn`, 4,096 as it comes.
+/// Most connections that wait to be accepted; beyond them the system drops a new one, whose client tries again after a second. Systems lower the
+/// number to their own limit, in Linux `net.core.somaxconn`, by default 4,096.
 const BACKLOG: u32 = 4_096;
 
 /// Listens at an address.

@@ -22,7 +22,7 @@ use tokio::net::TcpSocket;
 type Body = BoxBody<Bytes, hyper::Error>;
 type Upstream = Client<HttpConnector, Incoming>;
 
-/// Connections that wait to be accepted: as many as Linux allows as it comes.
+/// Most connections that wait to be accepted: Linux's default limit.
 const BACKLOG: u32 = 4_096;
 
 #[tokio::main]
