@@ -251,6 +251,17 @@ fn tables() -> Vec<(String, &'static Kernels)> {
     all
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn floats_are_used_where_products_of_bf16_values_are_slower() {
+    let found = Kernels::available();
+    let place = |isa| found.iter().position(|kernels| kernels.isa == isa);
+    let (Some(floats), Some(pairs)) = (place(Isa::Avx512), place(Isa::Avx512Bf16)) else { return };
+    let vendor = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    assert_eq!(floats > pairs, vendor.contains("GenuineIntel"));
+    assert_eq!(floats.max(pairs), found.len() - 1);
+}
+
 #[test]
 fn weir_isa_selects_the_table() {
     #[allow(clippy::disallowed_methods, reason = "the tests are started with this variable")]
