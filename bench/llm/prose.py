@@ -30,7 +30,9 @@ METHOD = """## How it was measured
 - **Streams**: the first event counts from the due instant. A stream must end by `data: [DONE]` and have all events of the mock's; where a
   target passes bytes on unchanged, every stream is compared with the mock's, except for the values of `id`.
 - **Open streams**: all are opened at once, kept open and cut off at the end. *While embedding is overloaded*, 64 connections send batches of 32
-  texts of 66 words to the gateway with a model, one after another; also during the turn of direct, whose streams share the cores with it.
+  texts of 66 words to the gateway with a model, one after another; also during the turn of direct, whose streams share the cores with it. 2,000 streams
+  through a gateway, with their mock and their reader, occupy two cores nearly whole, and then a gap depends on whose turn it is there. A quarter of
+  them shows what a gateway adds where cores are free.
 - **Weir** is built as it is released: optimised across crates, like the floor, and by a profile (`scripts/pgo.sh`), unlike the floor.
   The requests of that profile include chat requests like these.
 - **Weir L1, L2, L3**: keys, limits and routing; the same with guardrails of all built-in kinds on prompts and answers; L1 with a row in

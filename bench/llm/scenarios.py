@@ -85,6 +85,11 @@ def at_rate(name: str, title: str, rate: float, latency_ms: int = 0, body_bytes:
     return Scenario(name, title, Kind.RATE, mock, body_bytes, rate, connections(rate, latency_ms / 1e3), rate * 1.1)
 
 
+def held(name: str, title: str, count: int, mock: tuple[str, ...]) -> Scenario:
+    """Streams that are all opened at once and stay open."""
+    return Scenario(name, title, Kind.HOLD, mock, concurrency=count, capacity_min=HOLD_CAPACITY_MIN, seconds=HOLD_SECONDS, is_once=True)
+
+
 def full(rates: tuple[int, ...], hold_active: int, hold_idle: int) -> list[Scenario]:
     """Everything. The first is the closed loop, whose result decides which targets take part in the others; faults come last."""
     found = [
@@ -101,14 +106,11 @@ def full(rates: tuple[int, ...], hold_active: int, hold_idle: int) -> list[Scena
     for rate in STREAM_RATES:
         title = f"{rate} streams/s, {STREAM_FIRST_TOKEN_MS} ms to the first of {STREAM_TOKENS} tokens, {STREAM_TOKEN_MS} ms between two"
         found.append(Scenario(f"stream-{rate}", title, Kind.STREAM, STREAM, rate=rate, concurrency=connections(rate, reply_seconds)))
-    active = f"{hold_active:,} streams of 20 tokens/s"
-    for name, count, mock, title in (
-        ("active", hold_active, HOLD_ACTIVE_MOCK, active),
-        ("embedding", hold_active, HOLD_ACTIVE_MOCK, f"{active}, while embedding is overloaded"),
-        ("idle", hold_idle, HOLD_IDLE_MOCK, f"{hold_idle:,} streams open without a token"),
-    ):
-        hold = Scenario(f"hold-{name}", title, Kind.HOLD, mock, concurrency=count, capacity_min=HOLD_CAPACITY_MIN, seconds=HOLD_SECONDS, is_once=True)
-        found.append(replace(hold, is_beside_embedding=name == "embedding"))
+    for name, count in (("active", hold_active), ("quarter", hold_active // 4)):
+        title = f"{count:,} streams of 20 tokens/s"
+        hold = replace(held(f"hold-{name}", title, count, HOLD_ACTIVE_MOCK), is_once=name == "active")
+        found += [hold, replace(hold, name=f"{hold.name}-embedding", title=f"{title}, while embedding is overloaded", is_beside_embedding=True)]
+    found.append(held("hold-idle", f"{hold_idle:,} streams open without a token", hold_idle, HOLD_IDLE_MOCK))
     title = f"{CHAOS_RATE} requests/s, 2 % errors 500, 1 % closed before the headers, 1 % within the body, 1 % cut JSON"
     concurrency = connections(CHAOS_RATE, 0.02)
     found.append(Scenario("chaos", title, Kind.CHAOS, CHAOS, rate=CHAOS_RATE, concurrency=concurrency, seconds=CHAOS_SECONDS, is_once=True))
@@ -124,7 +126,13 @@ def tiny() -> list[Scenario]:
         Scenario("stream-50", "50 streams/s of 10 tokens", Kind.STREAM, mock, rate=50, concurrency=16),
         Scenario("hold-idle", "50 streams open without a token", Kind.HOLD, HOLD_IDLE_MOCK, concurrency=50),
         Scenario(
-            "hold-embedding", "50 streams while embedding is overloaded", Kind.HOLD, HOLD_IDLE_MOCK, concurrency=50, is_once=True, is_beside_embedding=True
+            "hold-active-embedding",
+            "50 streams while embedding is overloaded",
+            Kind.HOLD,
+            HOLD_IDLE_MOCK,
+            concurrency=50,
+            is_once=True,
+            is_beside_embedding=True,
         ),
         Scenario("chaos", "200 requests/s with faults", Kind.CHAOS, CHAOS, rate=200, concurrency=32),
     ]
