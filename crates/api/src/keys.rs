@@ -44,9 +44,9 @@ pub struct KeyRequest {
     pub name: String,
     /// What the key allows; default: everything but `admin`.
     pub scopes: Option<Vec<KeyScope>>,
-    /// The collections that exist for the key; default: all.
+    /// The collections that exist for the key, `*` at the end of a name for anything; default: all.
     pub collections: Option<Vec<String>>,
-    /// The models that exist for the key, by id; default: all.
+    /// The models that exist for the key, by id, `*` at the end of a name for anything; default: all.
     pub models: Option<Vec<String>>,
     /// The mandatory filter: documents that do not pass it do not exist for the key, and it cannot store such.
     pub filter: Option<Value>,
@@ -167,6 +167,9 @@ impl KeyRequest {
                     format!("`{field}` has {count} names; at most {NAMES_MAX} are taken"),
                 ));
             }
+            if let Some(name) = names.iter().flatten().find(|name| !is_pattern(name)) {
+                return Err(wrong(field, format!("`{name}` is no name; `*` may stand at the end only")));
+            }
         }
         if let Some(at) = self.expires_at.filter(|at| !at.is_finite() || *at <= now) {
             let message = format!("`expires_at` is {at}, which is over; send a later time in unix seconds");
@@ -178,7 +181,7 @@ impl KeyRequest {
             return Err(wrong("model_limits", format!("`model_limits` has more than {NAMES_MAX} names")));
         }
         for (model, limits) in models {
-            if model.is_empty() || model.trim_end_matches('*').contains('*') || model.ends_with("**") {
+            if !is_pattern(model) {
                 let message = format!("`{model}` is no name of a model; `*` may stand at the end only");
                 return Err(Invalid::at(ErrorCode::InvalidParameter, &["model_limits", model], message));
             }
@@ -186,6 +189,12 @@ impl KeyRequest {
         }
         Ok(())
     }
+}
+
+/// Whether it is a name, or the beginning of names with `*` behind it.
+fn is_pattern(name: &str) -> bool {
+    let start = name.strip_suffix('*').unwrap_or(name);
+    !name.is_empty() && !start.contains('*')
 }
 
 impl KeyLimitsRequest {
@@ -249,6 +258,10 @@ mod tests {
         check(r#", "expires_at": 100"#, "expires_at");
         check(r#", "collection": "a""#, "collection");
         check(&format!(", \"models\": [{}\"m\"]", "\"m\",".repeat(NAMES_MAX)), "models");
+        for name in ["", "*a", "a*b", "a**"] {
+            check(&format!(", \"models\": [\"m*\", \"{name}\"]"), "models");
+            check(&format!(", \"collections\": [\"{name}\"]"), "collections");
+        }
         let unnamed = crate::parse::<KeyRequest>(br#"{"name": " "}"#).unwrap();
         assert_eq!(unnamed.check(0.0).unwrap_err().param.as_deref(), Some("name"));
     }

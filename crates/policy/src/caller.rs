@@ -128,15 +128,18 @@ impl Allowlist {
         match (self, other) {
             (Allowlist::All, _) => true,
             (Allowlist::Only(_), Allowlist::All) => false,
-            (Allowlist::Only(own), Allowlist::Only(other)) => other.is_subset(own),
+            (Allowlist::Only(_), Allowlist::Only(other)) => other.iter().all(|name| self.contains(name)),
         }
     }
 
-    /// Whether the list has `name`.
+    /// Whether the list has `name`, or a pattern for it: the beginning of names, then `*`. Of a pattern, whether the list has all its names.
     pub fn contains(&self, name: &str) -> bool {
         match self {
             Allowlist::All => true,
-            Allowlist::Only(names) => names.contains(name),
+            Allowlist::Only(names) => {
+                let fits = |own: &String| own.strip_suffix('*').is_some_and(|start| name.starts_with(start));
+                names.contains(name) || names.iter().any(fits)
+            }
         }
     }
 }
@@ -207,5 +210,36 @@ mod tests {
         assert!(caller.may_use_model("m") && !caller.may_use_model("c"));
         let nothing = Caller { collections: Allowlist::Only(BTreeSet::new()), ..Caller::system() };
         assert!(!nothing.sees(""));
+    }
+
+    #[test]
+    fn a_pattern_of_an_allow_list_stands_for_all_names_that_begin_so() {
+        let only = |names: &[&str]| Allowlist::Only(names.iter().map(|name| (*name).to_owned()).collect());
+        let list = only(&["gpt-4o*", "claude", "*/tiny"]);
+        for (name, is_in) in [
+            ("gpt-4o", true),
+            ("gpt-4o-mini", true),
+            ("gpt-4", false),
+            ("claude", true),
+            ("claude-3", false),
+            ("a/tiny", false),
+        ] {
+            assert_eq!(list.contains(name), is_in, "{name}");
+        }
+        for (names, is_covered) in [
+            (&["gpt-4o-mini", "claude"][..], true),
+            (&["gpt-4o*"], true),
+            (&["gpt-4o-*"], true),
+            (&["gpt-*"], false),
+            (&["claude*"], false),
+            (&["*"], false),
+        ] {
+            assert_eq!(list.covers(&only(names)), is_covered, "{names:?}");
+        }
+        assert!(
+            only(&["*"]).covers(&list)
+                && only(&["*"]).contains("any")
+                && !only(&["*"]).covers(&Allowlist::All)
+        );
     }
 }
