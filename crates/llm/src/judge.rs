@@ -50,6 +50,7 @@ impl Judge {
         let key = key.map_err(|reason| format!("`moderation_key`: {reason}"))?;
         let settings = || UpstreamSettings {
             id: format!("guardrail {}", guardrail.id),
+            name: format!("of the guardrail `{}`", guardrail.id),
             url: guardrail.moderation_url.trim_end_matches('/').to_owned(),
             api_key: key.map(|key| key.reveal().to_owned()),
             api_key_header: None,

@@ -343,6 +343,7 @@ impl Upstream {
         let key = key.map_err(|reason| failed(reason.to_owned()))?;
         let settings = UpstreamSettings {
             id: config.id.clone(),
+            name: format!("`{}`", config.id),
             url: config.base_url().to_owned(),
             api_key: key.map(|key| key.reveal().to_owned()),
             api_key_header: provider::key_header(config.provider),

@@ -185,6 +185,7 @@ impl From<UpstreamError> for RequestError {
             UpstreamError::Limited { .. } => ErrorCode::Overloaded,
             UpstreamError::Timeout { .. } => ErrorCode::UpstreamTimeout,
             UpstreamError::Connect { .. }
+            | UpstreamError::Broken { .. }
             | UpstreamError::Status { .. }
             | UpstreamError::Reply { .. }
             | UpstreamError::Open { .. } => ErrorCode::UpstreamError,

@@ -32,8 +32,10 @@ pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// An upstream and how it is called.
 pub struct UpstreamSettings {
-    /// Its name in metrics, messages and the log.
+    /// Its name in metrics and the log.
     pub id: String,
+    /// What messages to callers call it, after "the upstream".
+    pub name: String,
     /// Its address, `http` or `https`, without a slash at the end.
     pub url: String,
     /// Its key.
@@ -131,9 +133,9 @@ impl UpstreamClient {
         tls: ClientConfig,
         proxies: &Matcher,
     ) -> Result<UpstreamClient, BoxError> {
-        let UpstreamSettings { id, url, api_key, concurrent_requests_max, .. } = settings;
+        let UpstreamSettings { id, name, url, api_key, concurrent_requests_max, .. } = settings;
         let uri: Uri = url.parse()?;
-        let endpoint = Endpoint::new(id, &url, api_key.clone(), metrics);
+        let endpoint = Endpoint::new(id, name, url, api_key.clone(), metrics);
         let proxy = proxy_for(&uri, proxies);
         let address = match (uri.authority(), &proxy) {
             // A tunnel without a port would lead to port 443.

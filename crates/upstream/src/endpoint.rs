@@ -17,8 +17,10 @@ use crate::{Result, UpstreamError};
 pub(crate) struct Endpoint {
     /// The label in metrics and the log.
     id: String,
-    /// The id and the address, for messages.
+    /// For messages to callers.
     name: String,
+    /// For the log.
+    url: String,
     /// Removed from every message: upstreams quote what they were sent.
     api_key: Option<String>,
     breaker: Mutex<CircuitBreaker>,
@@ -26,9 +28,14 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(id: String, url: &str, api_key: Option<String>, metrics: Metrics) -> Endpoint {
-        let name = format!("`{id}` ({url})");
-        Endpoint { id, name, api_key, breaker: Mutex::default(), metrics }
+    pub(crate) fn new(
+        id: String,
+        name: String,
+        url: String,
+        api_key: Option<String>,
+        metrics: Metrics,
+    ) -> Endpoint {
+        Endpoint { id, name, url, api_key, breaker: Mutex::default(), metrics }
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
@@ -66,7 +73,7 @@ impl Endpoint {
     /// Counts and logs a failed attempt.
     pub(crate) fn failed(&self, error: UpstreamError) -> UpstreamError {
         self.metrics.upstream_failed(&self.id, &error.label());
-        tracing::warn!(upstream = self.id, %error, "a request to an upstream failed");
+        tracing::warn!(upstream = self.id, url = self.url, %error, "a request to an upstream failed");
         error
     }
 
@@ -84,17 +91,14 @@ impl Endpoint {
         UpstreamError::Reply { upstream: self.name.clone(), reason: self.without_key(reason) }
     }
 
-    /// The error of a connection that could not be made or broke: all causes but the outermost, which names the HTTP library.
+    /// The error of a connection that could not be made, or broke before the reply.
     pub(crate) fn connect(&self, error: &(dyn Error + 'static)) -> UpstreamError {
-        let causes: Vec<_> = successors(error.source(), |cause| (*cause).source()).collect();
-        let reason = if causes.iter().any(|cause| cause.is::<Elapsed>()) {
-            "connecting took too long".to_owned()
-        } else if causes.is_empty() {
-            error.to_string()
-        } else {
-            causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(": ")
-        };
-        UpstreamError::Connect { upstream: self.name.clone(), reason }
+        UpstreamError::Connect { upstream: self.name.clone(), reason: reason_of(error) }
+    }
+
+    /// The error of a connection that broke within the reply.
+    pub(crate) fn broken(&self, error: &(dyn Error + 'static)) -> UpstreamError {
+        UpstreamError::Broken { upstream: self.name.clone(), reason: reason_of(error) }
     }
 
     /// The error of a reply whose status is not a success.
@@ -115,5 +119,17 @@ impl Endpoint {
             Some(key) if !key.is_empty() => text.replace(key, "[secret]"),
             Some(_) | None => text.to_owned(),
         }
+    }
+}
+
+/// All causes of an error but the outermost, which names the HTTP library.
+fn reason_of(error: &(dyn Error + 'static)) -> String {
+    let causes: Vec<_> = successors(error.source(), |cause| (*cause).source()).collect();
+    if causes.iter().any(|cause| cause.is::<Elapsed>()) {
+        "connecting took too long".to_owned()
+    } else if causes.is_empty() {
+        error.to_string()
+    } else {
+        causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(": ")
     }
 }

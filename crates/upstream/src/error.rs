@@ -7,21 +7,27 @@ use http::HeaderMap;
 /// The result of a request to an upstream.
 pub type Result<T, E = UpstreamError> = std::result::Result<T, E>;
 
-/// A request to an upstream that failed. `upstream` is the upstream's id and address.
+/// A request to an upstream that failed. `upstream` is what [`crate::UpstreamSettings::name`] calls it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// No connection could be made, or it broke.
-    #[error(
-        "the upstream of model {upstream} can't be reached: {reason}; see whether it runs and `url` is right"
-    )]
+    /// No connection could be made, or it broke before the reply.
+    #[error("the upstream {upstream} can't be reached: {reason}; see whether it runs and `url` is right")]
     Connect {
         /// The upstream.
         upstream: String,
         /// What failed.
         reason: String,
     },
+    /// The connection broke within the reply.
+    #[error("the reply of the upstream {upstream} broke off: {reason}; try again")]
+    Broken {
+        /// The upstream.
+        upstream: String,
+        /// What failed.
+        reason: String,
+    },
     /// A time limit passed.
-    #[error("the upstream of model {upstream} did not answer within {} ms", waited.as_millis())]
+    #[error("the upstream {upstream} did not answer within {} ms", waited.as_millis())]
     Timeout {
         /// The upstream.
         upstream: String,
@@ -29,7 +35,7 @@ pub enum UpstreamError {
         waited: Duration,
     },
     /// Status 429.
-    #[error("the upstream of model {upstream} takes no more requests for now: {message}")]
+    #[error("the upstream {upstream} takes no more requests for now: {message}")]
     Limited {
         /// The upstream.
         upstream: String,
@@ -39,7 +45,7 @@ pub enum UpstreamError {
         retry_after: Option<Duration>,
     },
     /// Any other status that is not a success.
-    #[error("the upstream of model {upstream} answered {status}: {message}{}", remedy(*status))]
+    #[error("the upstream {upstream} answered {status}: {message}{}", remedy(*status))]
     Status {
         /// The upstream.
         upstream: String,
@@ -51,7 +57,7 @@ pub enum UpstreamError {
         retry_after: Option<Duration>,
     },
     /// The reply does not fit the request.
-    #[error("the upstream of model {upstream} answered with something else than was asked for: {reason}")]
+    #[error("the upstream {upstream} answered with something else than was asked for: {reason}")]
     Reply {
         /// The upstream.
         upstream: String,
@@ -59,7 +65,7 @@ pub enum UpstreamError {
         reason: String,
     },
     /// The circuit breaker is open.
-    #[error("the upstream of model {upstream} failed too often and is not asked for {} ms", retry_after.as_millis())]
+    #[error("the upstream {upstream} failed too often and is not asked for {} ms", retry_after.as_millis())]
     Open {
         /// The upstream.
         upstream: String,
@@ -83,9 +89,10 @@ impl UpstreamError {
     /// Whether the same request can succeed in a moment.
     pub fn is_retryable(&self) -> bool {
         match self {
-            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Limited { .. } => {
-                true
-            }
+            UpstreamError::Connect { .. }
+            | UpstreamError::Broken { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Limited { .. } => true,
             UpstreamError::Status { status, .. } => *status == 408 || (*status >= 500 && *status != 501),
             UpstreamError::Reply { .. } | UpstreamError::Open { .. } => false,
         }
@@ -97,6 +104,7 @@ impl UpstreamError {
             UpstreamError::Status { status, .. } => matches!(status, 400 | 413 | 422),
             UpstreamError::Reply { .. } => true,
             UpstreamError::Connect { .. }
+            | UpstreamError::Broken { .. }
             | UpstreamError::Timeout { .. }
             | UpstreamError::Limited { .. }
             | UpstreamError::Open { .. } => false,
@@ -110,16 +118,17 @@ impl UpstreamError {
                 *retry_after
             }
             UpstreamError::Open { retry_after, .. } => Some(*retry_after),
-            UpstreamError::Connect { .. } | UpstreamError::Timeout { .. } | UpstreamError::Reply { .. } => {
-                None
-            }
+            UpstreamError::Connect { .. }
+            | UpstreamError::Broken { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Reply { .. } => None,
         }
     }
 
     /// The value of the label `code` in metrics. Bounded: a status has three digits.
     pub(crate) fn label(&self) -> String {
         match self {
-            UpstreamError::Connect { .. } => "connect".to_owned(),
+            UpstreamError::Connect { .. } | UpstreamError::Broken { .. } => "connect".to_owned(),
             UpstreamError::Timeout { .. } => "timeout".to_owned(),
             UpstreamError::Limited { .. } => "429".to_owned(),
             UpstreamError::Status { status, .. } => status.to_string(),

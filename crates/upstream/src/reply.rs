@@ -107,7 +107,7 @@ impl Stream for ReplyBody {
                         return Poll::Ready(Some(Ok(chunk)));
                     }
                 }
-                Poll::Ready(Some(Err(error))) => break attempt.fail(attempt.endpoint.connect(&error)),
+                Poll::Ready(Some(Err(error))) => break attempt.fail(attempt.endpoint.broken(&error)),
                 Poll::Ready(None) => {
                     attempt.record(Outcome::Answered);
                     self.rest = None;

@@ -84,6 +84,7 @@ impl RemoteModel {
         let api_key = settings.api_key.as_ref().map(|key| key.secret()).transpose()?;
         let client = UpstreamSettings {
             id: id.to_owned(),
+            name: format!("of model `{id}` ({url})"),
             url: url.clone(),
             api_key: api_key.map(|key| key.reveal().to_owned()),
             api_key_header: None,

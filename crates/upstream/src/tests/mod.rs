@@ -78,6 +78,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
 fn settings(url: &str) -> UpstreamSettings {
     UpstreamSettings {
         id: "u".to_owned(),
+        name: "`u`".to_owned(),
         url: url.to_owned(),
         api_key: Some("sk-1".to_owned()),
         api_key_header: None,
