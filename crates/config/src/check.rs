@@ -98,10 +98,11 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
     if unknowns.are_known(&["server.role"]) && config.server.role == Role::Gateway {
         problems.extend(config.models.iter().filter_map(check_is_elsewhere));
     }
-    if config.models.is_empty() && unknowns.models_are_known() {
+    let needs_model = config.llm.upstreams.is_empty();
+    if config.models.is_empty() && needs_model && unknowns.models_are_known() {
         let message = format!("no model is configured, and there is no folder {DEFAULT_FOLDER}");
         problems.push(Problem::new(Location::General, message).hint(
-            "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` uses another, `--embedder-url URL` another server's, `--model pseudo` needs none",
+            "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` uses another, `--embedder-url URL` another server's, `--model pseudo` needs none; a gateway for chat alone has `[[upstreams]]`",
         ));
     }
     problems.extend(config.models.iter().filter_map(check_model));

@@ -133,11 +133,17 @@ fn total_timeout() -> u64 {
 }
 
 impl LlmUpstream {
-    /// Its base URL, without a slash at the end.
+    /// Its base URL, without a slash at the end, and without the version that is part of each path of the provider.
     pub fn base_url(&self) -> &str {
         let default = self.provider.default_url().unwrap_or_default();
         let url = if self.url.is_empty() { default } else { &self.url };
-        url.trim_end_matches('/')
+        let url = url.trim_end_matches('/');
+        let version = match self.provider {
+            Provider::Anthropic => "/v1",
+            Provider::Gemini => "/v1beta",
+            Provider::OpenAi | Provider::Azure | Provider::Ollama | Provider::Vllm => return url,
+        };
+        url.strip_suffix(version).unwrap_or(url)
     }
 }
 

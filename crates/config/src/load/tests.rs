@@ -349,6 +349,10 @@ fn serving_needs_a_model() {
     };
     let mut config = Config::default();
     assert_eq!(lacks(&config), ["no model is configured, and there is no folder models/all-MiniLM-L6-v2"]);
+    let upstream = r#"{"id": "mock", "provider": "openai"}"#;
+    config.llm.upstreams.push(serde_json::from_str(upstream).unwrap());
+    assert_eq!(lacks(&config), [""; 0]);
+    config.llm.upstreams.clear();
     config.models.push(ModelConfig::from_argument("pseudo"));
     assert_eq!(lacks(&config), [""; 0]);
     config.models.push(ModelConfig::from_argument("no/such/folder"));
@@ -406,4 +410,19 @@ fn problems_of_upstreams_routes_and_prices_name_their_remedy() {
     check_llm("[[routes]]\nmodel = \"a*b\"\ntargets = []\n", &["`*` may stand at the end only", "no target"]);
     check_llm("[[prices]]\nmodel = \"m\"\ninput = -1.0\noutput = 2\n", &["from 0 to"]);
     check_llm("upstreams = 1\n", &["write `[[upstreams]]` above each table"]);
+}
+
+#[test]
+fn the_version_of_an_api_may_stand_in_the_url() {
+    for (provider, url, expected) in [
+        ("anthropic", "http://a/v1/", "http://a"),
+        ("anthropic", "http://a", "http://a"),
+        ("gemini", "http://a/v1beta", "http://a"),
+        ("gemini", "http://a/v1", "http://a/v1"),
+        ("openai", "http://a/v1", "http://a/v1"),
+    ] {
+        let upstream = format!(r#"{{"id": "u", "provider": "{provider}", "url": "{url}"}}"#);
+        let upstream: crate::LlmUpstream = serde_json::from_str(&upstream).unwrap();
+        assert_eq!(upstream.base_url(), expected, "{provider}");
+    }
 }
