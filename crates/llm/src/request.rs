@@ -1,5 +1,6 @@
 //! The fields of a request that decide something. The rest of the body is passed on as it is: changes are made to its bytes.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -72,7 +73,8 @@ impl Request {
             return Request::of(&body, &fields, |raw| copy.original(range_of(&copy.json, raw)));
         }
         // also for the error of a long one, which tells the place
-        let fields = serde_json::from_slice(&body).map_err(|error| LlmError::Json(error.to_string()))?;
+        let fields = serde_json::from_slice(&body)
+            .map_err(|error| wrong_type(&body).unwrap_or_else(|| LlmError::Json(error.to_string())))?;
         Request::of(&body, &fields, |raw| range_of(&body, raw))
     }
 
@@ -204,6 +206,22 @@ fn raw_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de R
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// The error of the first field of a wrong type, for a body that can't be read as [`Fields`].
+fn wrong_type(body: &[u8]) -> Option<LlmError> {
+    let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    let value = |name: &str| fields.get(name).map(|raw| raw.get());
+    let invalid = |field: &str, reason: &str| {
+        Some(LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() })
+    };
+    if value("stream").is_some_and(|value| serde_json::from_str::<Option<bool>>(value).is_err()) {
+        return invalid("stream", "must be true or false");
+    }
+    let numbers = ["max_tokens", "max_completion_tokens", "max_output_tokens", "n"];
+    let is_wrong = |value: &str| serde_json::from_str::<Option<u64>>(value).is_err();
+    let wrong = numbers.into_iter().find(|name| value(name).is_some_and(is_wrong))?;
+    invalid(wrong, "must be a whole number, 0 or more")
+}
+
 /// Reads the value of a field.
 ///
 /// # Errors
@@ -265,11 +283,15 @@ mod tests {
         };
         check("[\"model\"]", "must be a JSON object");
         check("{", "EOF");
+        check(r#"{"model":"m","stream":"yes"}"#, "`stream` must be true or false");
+        check(r#"{"max_tokens":-5,"model":"m"}"#, "`max_tokens` must be a whole number");
+        check(r#"{"max_tokens":9,"n":1.5,"model":"m"}"#, "`n` must be a whole number");
+        check(r#"{"n":1,"n":-1,"model":"m"}"#, "`n` must be a whole number");
+        check(r#"{"n":1,"n":2,"model":"m"}"#, "duplicate field `n`");
         check(r#"{"model":1}"#, "`model` must be a text");
         check("{}", "`model` is missing");
         check(r#"{"model":"a","model":"b"}"#, "duplicate field `model`");
         check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
-        check(r#"{"model":"a","stream":"yes"}"#, "invalid type");
         check(r#"{"model":"a","metadata":{"x":1e999}}"#, "`metadata` can't be read: number out of range");
     }
 

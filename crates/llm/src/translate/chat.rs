@@ -124,10 +124,13 @@ impl Effort {
 const REFUSED: [(&str, &str); 6] = [
     ("functions", "is not translated; use `tools`"),
     ("function_call", "is not translated; use `tool_choice`"),
-    ("logprobs", "this model's provider does not return log probabilities in this API; remove it"),
-    ("logit_bias", "this model's provider has no bias of tokens; remove it"),
-    ("audio", "this model's provider is only asked for text; remove it"),
-    ("web_search_options", "this model's provider has no such search; remove it"),
+    (
+        "logprobs",
+        "is not possible: this model's provider does not return log probabilities in this API; remove it",
+    ),
+    ("logit_bias", "is not possible: this model's provider has no bias of tokens; remove it"),
+    ("audio", "is not possible: this model's provider is only asked for text; remove it"),
+    ("web_search_options", "is not possible: this model's provider has no such search; remove it"),
 ];
 
 impl ChatRequest {

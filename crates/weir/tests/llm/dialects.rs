@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::setup::{Mock, Proxy, ask, ask_stream, upstream};
 
-/// A gateway before a mock of each provider.
+/// A gateway before a mock of each provider. The address of Anthropic's is with the version, which is part of the paths too.
 fn before_all(mock: &Mock) -> Proxy {
     let one = |id: &str, path: &str| {
         format!(
@@ -12,7 +12,7 @@ fn before_all(mock: &Mock) -> Proxy {
             mock.url(path)
         )
     };
-    Proxy::start(&format!("{}{}{}", upstream("openai", mock, ""), one("anthropic", ""), one("gemini", "")))
+    Proxy::start(&format!("{}{}{}", upstream("openai", mock, ""), one("anthropic", "/v1"), one("gemini", "")))
 }
 
 #[test]
@@ -123,6 +123,8 @@ fn a_body_that_cant_be_read_is_a_clear_error() {
         ("{}", "invalid_parameter"),
         (r#"{"model": 1}"#, "invalid_parameter"),
         (r#"{"model": "openai/m", "stream_options": {}}"#, "invalid_parameter"),
+        (r#"{"model": "openai/m", "stream": "yes"}"#, "invalid_parameter"),
+        (r#"{"model": "openai/m", "max_tokens": -5}"#, "invalid_parameter"),
     ] {
         let reply = proxy.client.send("POST", "/v1/chat/completions", Some(body.as_bytes()));
         assert_eq!(
@@ -133,4 +135,24 @@ fn a_body_that_cant_be_read_is_a_clear_error() {
         );
     }
     assert_eq!(mock.stats()["requests"], 0);
+}
+
+#[test]
+fn a_gateway_for_chat_alone_needs_no_model() {
+    let mock = Mock::start(&["--tokens", "4"]);
+    let proxy = Proxy::start_with(&upstream("mock", &mock, ""), &[("WEIR_MODEL", "")]);
+    let reply = proxy.chat(&ask("m"), &[]).unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    assert_eq!(proxy.client.get("/readyz").0, 200);
+    assert_eq!(proxy.client.get("/v1/collections").0, 200);
+    for (path, body) in [
+        ("/v1/embeddings", json!({"model": "m", "input": "a weir"})),
+        ("/v1/search", json!({"query": "a weir"})),
+        ("/v1/ingest", json!({"documents": [{"text": "a weir"}]})),
+        ("/v1/rerank", json!({"query": "a", "documents": ["a weir"]})),
+    ] {
+        let reply = proxy.post(path, &body, &[]).unwrap();
+        println!("{path}: {} {}", reply.status, reply.text);
+        assert_eq!(reply.status, 404, "{path}: {}", reply.text);
+    }
 }
