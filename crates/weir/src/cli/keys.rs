@@ -42,11 +42,13 @@ pub enum KeysCommand {
     /// Revoke a key: it is refused from now on.
     Revoke {
         /// The number of the key.
+        #[arg(value_parser = number)]
         id: i64,
     },
     /// Give a key another text and print it: it is shown only now.
     Rotate {
         /// The number of the key.
+        #[arg(value_parser = number)]
         id: i64,
         /// For how many seconds the text before stays valid.
         #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
@@ -62,10 +64,10 @@ pub struct CreateArguments {
     /// What the key allows: search, ingest, embed, rerank, chat, admin [default: all but admin].
     #[arg(long, value_delimiter = ',', value_parser = scope)]
     pub scopes: Option<Vec<KeyScope>>,
-    /// The collections that exist for the key [default: all].
+    /// The collections that exist for the key, `*` at the end of a name for anything [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub collections: Option<Vec<String>>,
-    /// The models that exist for the key [default: all].
+    /// The models that exist for the key, `*` at the end of a name for anything [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub models: Option<Vec<String>>,
     /// The mandatory filter: only documents that pass it exist for the key.
@@ -219,7 +221,9 @@ fn render(keys: &[KeyReply], now: f64) -> String {
         ("KEY", Align::Left),
         ("SCOPES", Align::Left),
         ("COLLECTIONS", Align::Left),
+        ("MODELS", Align::Left),
         ("FILTER", Align::Left),
+        ("LIMITS", Align::Left),
         ("STATUS", Align::Left),
     ];
     let rows = keys.iter().map(|key| {
@@ -230,21 +234,57 @@ fn render(keys: &[KeyReply], now: f64) -> String {
             key.name.clone(),
             format!("{}…", key.prefix),
             scopes.join(","),
-            key.collections.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")),
+            names(key.collections.as_deref()),
+            names(key.models.as_deref()),
             key.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
+            limits(key),
             status(key, now),
         ]
     });
     render_table(header, &rows.collect::<Vec<_>>())
 }
 
+/// The names of an allow list.
+fn names(list: Option<&[String]>) -> String {
+    list.map_or_else(|| "all".to_owned(), |names| names.join(","))
+}
+
+/// The limits of a key, and how many models have limits of their own.
+fn limits(key: &KeyReply) -> String {
+    let KeyLimitsRequest {
+        requests_per_minute,
+        tokens_per_minute,
+        concurrent_requests,
+        budget_per_day,
+        budget_per_month,
+    } = &key.limits;
+    let models = Some(key.model_limits.len()).filter(|count| *count > 0);
+    let each = [
+        requests_per_minute.map(|count| format!("{count} requests/min")),
+        tokens_per_minute.map(|count| format!("{count} tokens/min")),
+        concurrent_requests.map(|count| format!("{count} at one time")),
+        budget_per_day.map(|amount| format!("{amount} a day")),
+        budget_per_month.map(|amount| format!("{amount} a month")),
+        models.map(|count| format!("{count} models of their own")),
+    ];
+    each.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 fn status(key: &KeyReply, now: f64) -> String {
-    match (key.revoked_at, key.expires_at) {
-        (Some(_), _) => "revoked".to_owned(),
-        (None, Some(end)) if end <= now => "expired".to_owned(),
+    let status = match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => return "revoked".to_owned(),
+        (None, Some(end)) if end <= now => return "expired".to_owned(),
         (None, Some(end)) => format!("{:.0} days left", (end - now) / 86_400.0),
         (None, None) => "valid".to_owned(),
+    };
+    match key.previous_until.filter(|until| *until > now) {
+        Some(until) => format!("{status}, the text before for {:.0} s", until - now),
+        None => status,
     }
+}
+
+fn number(text: &str) -> std::result::Result<i64, String> {
+    text.parse().map_err(|_| "must be the number of a key, which `weir keys list` shows".to_owned())
 }
 
 fn scope(name: &str) -> std::result::Result<KeyScope, String> {
