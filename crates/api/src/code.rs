@@ -90,7 +90,7 @@ error_codes! {
     JobNotFound "job_not_found" 404 CLIENT "No such job",
         "List the jobs with `GET /v1/jobs`.";
     ModelNotFound "model_not_found" 404 CLIENT "No such model",
-        "Use the id or an alias of a `[[models]]` entry of the configuration; `GET /v1/models` lists them.";
+        "`GET /v1/models` lists the names. In the configuration, `[[models]]` adds models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat.";
     KeyNotFound "key_not_found" 404 CLIENT "No such API key",
         "List the keys with `GET /v1/keys`; a revoked key stays revoked, so create another.";
     RouteNotFound "route_not_found" 404 CLIENT "No such route",
@@ -102,7 +102,7 @@ error_codes! {
     InvalidApiKey "invalid_api_key" 401 CLIENT "The API key is missing or not valid",
         "Send a valid key as `Authorization: Bearer KEY`, `x-api-key` or `api-key`.";
     InsufficientScope "insufficient_scope" 403 CLIENT "The caller lacks the scope of the route",
-        "Use an API key with the scope that the message names.";
+        "Use an API key with that scope.";
     DocumentNotAllowed "document_not_allowed" 403 CLIENT "The caller may not store this document",
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",

@@ -80,12 +80,7 @@ fn refused(error: LlmError) -> ApiError {
             let place: Vec<&str> = field.split('.').collect();
             Invalid::at(ErrorCode::InvalidParameter, &place, error.to_string()).into()
         }
-        LlmError::NoModel(_) => ApiError::new(
-            ErrorCode::ModelNotFound,
-            format!(
-                "{error}; `GET /v1/models` lists those that there are, `[[upstreams]]` and `[[routes]]` add more"
-            ),
-        ),
+        LlmError::NoModel(_) => ApiError::new(ErrorCode::ModelNotFound, error.to_string()),
         LlmError::Limited { limited, tokens } => {
             rate_limits::refusal(&limited, usize::try_from(tokens).unwrap_or(usize::MAX))
         }
