@@ -117,7 +117,7 @@ def stream_goals(report: Report) -> list[Goal]:
     """Streams that come and go, and those that are held open."""
     streams = [load for one in report.of_kind(Kind.STREAM) if (load := report.load(one.name, WEIR))]
     idle = report.load("hold-idle", WEIR)
-    idle_count = f"{idle.ok:,} idle" if idle else "idle"
+    idle_count = f"{report.open_streams('hold-idle', WEIR):,} idle" if idle else "idle"
     return [
         Goal(f"{WEIR}: added time to the first event, p50", added(report, STREAM_COMPARED, lambda one: one.ms_p50), 0.7, " ms"),
         Goal(f"{WEIR}: CPU per token against {FLOOR}", ratio(report, STREAM_COMPARED, FLOOR, event_cpu), 1.5, "×"),
@@ -130,8 +130,9 @@ def stream_goals(report: Report) -> list[Goal]:
 
 def gap_goals(report: Report, scenario: str) -> list[Goal]:
     """The longest times between two tokens of streams that are held open."""
-    load = report.load(scenario, WEIR)
-    what = f"{WEIR}: p99 of the gaps of {load.ok:,} active streams" if load else f"{WEIR}: p99 of the gaps of active streams ({scenario})"
+    is_measured = (scenario, WEIR) in report.loads
+    streams = f"{report.open_streams(scenario, WEIR):,} active streams" if is_measured else f"active streams ({scenario})"
+    what = f"{WEIR}: p99 of the gaps of {streams}"
     plain = difference(report, scenario, WEIR, DIRECT, lambda one: one.gap_ms_p99)
     beside = difference(report, f"{scenario}-embedding", WEIR_EMBEDDING, DIRECT, lambda one: one.gap_ms_p99)
     return [

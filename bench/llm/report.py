@@ -111,9 +111,10 @@ def hold_table(report: Report, scenario: Scenario) -> str:
     """Open streams."""
     rows = []
     for name, load in report.measured(scenario.name):
-        memory = [load.rss_start_mib, load.rss_mib, load.rss_mib * 1024 / max(load.ok, 1)]
+        count = report.open_streams(scenario.name, name)
+        memory = [load.rss_start_mib, load.rss_mib, load.rss_mib * 1024 / max(count, 1)]
         values = [*memory, load.events_per_s, load.gap_ms_p95, load.gap_ms_p99, load.cpu_us_per_event, load.first_event_ms_p95]
-        rows.append([bold(name), f"{load.ok:,}", *map(number, values), failed_cell(load)])
+        rows.append([bold(name), f"{count:,}", *map(number, values), failed_cell(load)])
     headings = ["open", "RSS before MiB", "RSS MiB", "all KiB/stream", "events/s", "gap p95 ms", "p99 ms", "CPU µs/event", "first event p95 ms", "failed"]
     return table([scenario.title, *headings], rows)
 

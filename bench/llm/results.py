@@ -162,6 +162,10 @@ class Report:
         loads = self.loads.get((scenario, name))
         return middle(list(loads.values())) if loads else None
 
+    def open_streams(self, scenario: str, name: str) -> int:
+        """How many streams a target held in a turn: the median of the rounds."""
+        return round(median(load.ok for load in self.loads[scenario, name].values()))
+
     def added(self, scenario: Scenario, name: str) -> Added | None:
         """Against direct in the same rounds; of streams the first event."""
         ours, direct = self.loads.get((scenario.name, name), {}), self.loads.get((scenario.name, DIRECT), {})
