@@ -139,8 +139,8 @@ impl Collections {
         for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
-        // the start does not wait for upstreams
-        if collections.0.models.default_model().is_none_or(|model| model.dimension().is_some()) {
+        // without a model it would stay without embeddings for ever; the start does not wait for upstreams
+        if collections.0.models.default_model().is_some_and(|model| model.dimension().is_some()) {
             collections.create_default().await?;
         }
         Ok(collections)

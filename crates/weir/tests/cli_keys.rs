@@ -62,6 +62,25 @@ fn keys_are_made_before_the_first_start_and_by_the_running_gateway() {
 }
 
 #[test]
+fn a_listed_key_shows_its_models_and_limits_and_how_long_its_text_before_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = [("WEIR_DATA_DIR", folder.path().to_str().unwrap())];
+    out(
+        "keys create app --models gpt-4o*,claude --requests-per-minute 60 --budget-per-day 2.5 --model-limits {\"gpt-4o*\":{\"requests_per_minute\":9}}",
+        &data,
+    );
+    let listed = out("keys", &data);
+    assert!(listed.contains("gpt-4o*,claude"), "{listed}");
+    assert!(listed.contains("60 requests/min, 2.5 a day, 1 model has its own"), "{listed}");
+    assert!(listed.contains("valid") && !listed.contains("text before"), "{listed}");
+    out("keys rotate 1 --grace 3600", &data);
+    let listed = out("keys", &data);
+    assert!(listed.contains("valid, the text before for 3"), "{listed}");
+    let wrong = run("keys revoke app", &data);
+    assert!(wrong.code == 2 && wrong.err.contains("must be the number of a key"), "{}", wrong.err);
+}
+
+#[test]
 fn listing_keys_makes_no_data_directory() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("data");

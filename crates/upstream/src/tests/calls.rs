@@ -119,7 +119,7 @@ async fn a_reply_that_is_too_large_or_cut_off_is_an_error() {
     let client = super::client(&cut_off.await);
     for _ in 0..5 {
         let error = call(&client).await.unwrap_err();
-        assert!(matches!(error, UpstreamError::Connect { .. }), "{error:?}");
+        assert!(matches!(error, UpstreamError::Broken { .. }) && error.is_retryable(), "{error:?}");
     }
     assert!(
         matches!(call(&client).await, Err(UpstreamError::Open { .. })),

@@ -265,7 +265,10 @@ fn limits(key: &KeyReply) -> String {
         concurrent_requests.map(|count| format!("{count} at one time")),
         budget_per_day.map(|amount| format!("{amount} a day")),
         budget_per_month.map(|amount| format!("{amount} a month")),
-        models.map(|count| format!("{count} models of their own")),
+        models.map(|count| match count {
+            1 => "1 model has its own".to_owned(),
+            _ => format!("{count} models have their own"),
+        }),
     ];
     each.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

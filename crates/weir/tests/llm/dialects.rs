@@ -140,19 +140,22 @@ fn a_body_that_cant_be_read_is_a_clear_error() {
 #[test]
 fn a_gateway_for_chat_alone_needs_no_model() {
     let mock = Mock::start(&["--tokens", "4"]);
-    let proxy = Proxy::start_with(&upstream("mock", &mock, ""), &[("WEIR_MODEL", "")]);
+    let mut proxy = Proxy::start_with(&upstream("mock", &mock, ""), &[("WEIR_MODEL", "")]);
     let reply = proxy.chat(&ask("m"), &[]).unwrap();
     assert_eq!(reply.status, 200, "{}", reply.text);
     assert_eq!(proxy.client.get("/readyz").0, 200);
-    assert_eq!(proxy.client.get("/v1/collections").0, 200);
-    for (path, body) in [
-        ("/v1/embeddings", json!({"model": "m", "input": "a weir"})),
-        ("/v1/search", json!({"query": "a weir"})),
-        ("/v1/ingest", json!({"documents": [{"text": "a weir"}]})),
-        ("/v1/rerank", json!({"query": "a", "documents": ["a weir"]})),
+    for (path, body, code) in [
+        ("/v1/embeddings", json!({"model": "m", "input": "a weir"}), "model_not_found"),
+        ("/v1/rerank", json!({"query": "a", "documents": ["a weir"]}), "model_not_found"),
+        ("/v1/search", json!({"query": "a weir"}), "collection_not_found"),
+        ("/v1/ingest", json!({"documents": [{"text": "a weir"}]}), "collection_not_found"),
     ] {
         let reply = proxy.post(path, &body, &[]).unwrap();
-        println!("{path}: {} {}", reply.status, reply.text);
         assert_eq!(reply.status, 404, "{path}: {}", reply.text);
+        assert!(reply.text.contains(code), "{path}: {}", reply.text);
     }
+    proxy.weir.kill();
+    proxy.start_again(); // with a model, which the default collection gets
+    let collections = proxy.client.get("/v1/collections").1;
+    assert_eq!(collections["data"][0]["model"], "pseudo", "{collections}");
 }
