@@ -27,7 +27,7 @@ fn main() {
         println!("byte products added in quads: {quads:.1} G multiply-adds/s");
     }
     #[cfg(target_arch = "x86_64")]
-    if Kernels::for_isa(Isa::Avx512Bf16).is_some() {
+    if kernels.isa == Isa::Avx512Bf16 {
         let pairs = best(12.0 * 32.0, x86::dot_bf16_zmm);
         println!("bf16 products: {pairs:.1} G multiply-adds/s");
     }

@@ -23,7 +23,7 @@ pub(crate) fn is_available() -> bool {
 }
 
 /// Whether a product of bf16 values takes less time than one of floats: on AMD (Zen 4 and 5) half of it, on Intel (Emerald Rapids)
-/// twice as much. `examples/peak.rs` prints both.
+/// twice as much. `examples/peak.rs` prints both, with `WEIR_ISA=avx512-bf16`.
 pub(crate) fn is_faster_than_floats() -> bool {
     let vendor = __cpuid(0);
     [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() != b"GenuineIntel"
