@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_policy::budget::{Budgets, Overspent, Period, Spending};
 use weir_policy::limits::{Bucket, Exceeded, KeyLimits};
+use weir_policy::matches_pattern;
 use weir_store::Timestamp;
 
 use crate::ledger::{Account, Ledger, period_of};
@@ -113,10 +114,7 @@ impl Usage {
 
     /// The limits for a model, by the name that the caller sends.
     pub fn of_model(&self, model: &str) -> Option<&Arc<Usage>> {
-        self.models.iter().find(|usage| match usage.account.1.strip_suffix('*') {
-            Some(prefix) => model.starts_with(prefix),
-            None => *usage.account.1 == *model,
-        })
+        self.models.iter().find(|usage| matches_pattern(&usage.account.1, model))
     }
 
     /// Counts a request, which runs until the guard is dropped.

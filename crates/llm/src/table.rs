@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use weir_config::{LlmConfig, LlmUpstream, RouteCache, RouteRetrieval, Strategy};
 use weir_filter::Filter;
 use weir_guardrails::RuleSet;
+use weir_policy::matches_pattern;
 use weir_policy::routing::{Choice, PeakEwma, TargetState, order};
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
@@ -406,11 +407,7 @@ impl PriceRule {
     }
 
     fn fits(&self, upstream: &str, model: &str) -> bool {
-        let is_model = match self.model.strip_suffix('*') {
-            Some(prefix) => model.starts_with(prefix),
-            None => model == self.model,
-        };
-        is_model && (self.upstream.is_empty() || self.upstream == upstream)
+        matches_pattern(&self.model, model) && (self.upstream.is_empty() || self.upstream == upstream)
     }
 }
 

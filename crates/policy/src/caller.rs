@@ -117,6 +117,14 @@ impl Scope {
     }
 }
 
+/// Whether `name` is what the pattern names, or begins like it if `*` is at its end.
+pub fn matches_pattern(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
 /// Whether every document that passes `filter` passes `wanted`, as far as that can be seen: `filter` is `wanted`, or a conjunction with it.
 fn implies(filter: &Filter, wanted: &Filter) -> bool {
     filter == wanted || matches!(filter, Filter::And(parts) if parts.iter().any(|part| implies(part, wanted)))
@@ -137,8 +145,7 @@ impl Allowlist {
         match self {
             Allowlist::All => true,
             Allowlist::Only(names) => {
-                let fits = |own: &String| own.strip_suffix('*').is_some_and(|start| name.starts_with(start));
-                names.contains(name) || names.iter().any(fits)
+                names.contains(name) || names.iter().any(|own| matches_pattern(own, name))
             }
         }
     }

@@ -12,4 +12,4 @@ pub mod limits;
 pub mod routing;
 pub mod upstream;
 
-pub use caller::{Allowlist, Caller, KeyId, Scope};
+pub use caller::{Allowlist, Caller, KeyId, Scope, matches_pattern};
