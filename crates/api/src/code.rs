@@ -90,7 +90,7 @@ error_codes! {
     JobNotFound "job_not_found" 404 CLIENT "No such job",
         "List the jobs with `GET /v1/jobs`.";
     ModelNotFound "model_not_found" 404 CLIENT "No such model",
-        "`GET /v1/models` lists the names. In the configuration, `[[models]]` adds models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat.";
+        "`GET /v1/models` lists the names. In the configuration, `[[models]]` adds models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat; `UPSTREAM/NAME` is any model of an upstream.";
     KeyNotFound "key_not_found" 404 CLIENT "No such API key",
         "List the keys with `GET /v1/keys`; a revoked key stays revoked, so create another.";
     RouteNotFound "route_not_found" 404 CLIENT "No such route",
@@ -108,7 +108,7 @@ error_codes! {
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After`, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
-        "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens`, or use a key with a higher budget.";
+        "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens` (1,024 count where there is none), or use a key with a higher budget.";
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
         "Send a request without what the rule detects, or one that is answered without it; the operator of the gateway can change `[[guardrails]]`.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
@@ -128,7 +128,7 @@ error_codes! {
     UpstreamError "upstream_error" 502 BUSY "An upstream failed",
         "Retry; if the error persists, check that the upstream is running and that its `url`, `model` and `api_key` in `[[models]]` or `[[upstreams]]` are correct.";
     UpstreamTimeout "upstream_timeout" 504 BUSY "An upstream did not answer in time",
-        "Retry, request less, or raise `timeout_ms` of the model in `[[models]]`, or the time limits in `[[upstreams]]`.";
+        "Retry, request less, or raise `timeout_ms` of the model in `[[models]]`, or `header_timeout_ms`, `first_token_timeout_ms` or `total_timeout_ms` of the upstream in `[[upstreams]]`.";
     Internal "internal" 500 SERVER "An internal error of the gateway",
         "Search the gateway's log for the request id, and report the error.";
 }

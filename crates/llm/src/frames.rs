@@ -1,6 +1,7 @@
 //! Server-sent events as bytes: whole events are passed on as they came, and what has to be known of them is found without parsing them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memmem, memrchr_iter};
@@ -108,9 +109,14 @@ impl Seen {
     }
 }
 
+const NULL: &[u8] = b",\"usage\":null";
+/// Made once: every event of a stream is searched.
+static NULL_FINDER: LazyLock<memmem::FinderRev<'static>> = LazyLock::new(|| memmem::FinderRev::new(NULL));
+static NO_CHOICES_FINDER: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(b"\"choices\":[]"));
+
 /// The events without the usage that the caller did not ask for: chunks that have nothing else, and `"usage":null` of the others.
 pub(crate) fn without_usage(events: Bytes) -> Bytes {
-    const NULL: &[u8] = b",\"usage\":null";
     if !TokenUsage::is_named(&events) {
         return events;
     }
@@ -120,11 +126,11 @@ pub(crate) fn without_usage(events: Bytes) -> Bytes {
         let end = end_of_first_event(rest);
         let (event, after) = rest.split_at(end);
         rest = after;
-        let is_usage = memmem::find(event, b"\"choices\":[]").is_some() && TokenUsage::find(event).is_some();
+        let is_usage = NO_CHOICES_FINDER.find(event).is_some() && TokenUsage::find(event).is_some();
         if is_usage {
             continue;
         }
-        match memmem::rfind(event, NULL) {
+        match NULL_FINDER.rfind(event) {
             Some(at) => {
                 kept.extend_from_slice(&event[..at]);
                 kept.extend_from_slice(&event[at + NULL.len()..]);

@@ -260,8 +260,11 @@ fn begin_entry(
     })
 }
 
-/// The body, which keeps the request running until it is sent or dropped: a stream runs until its end.
+/// The body of a stream, which keeps the request running until it is sent or dropped. A body whose length is known is complete: nothing runs.
 fn held(body: Body, running: Running) -> Body {
+    if body.size_hint().exact().is_some() {
+        return body;
+    }
     Body::new(body.map_frame(move |frame| {
         let _held = &running;
         frame

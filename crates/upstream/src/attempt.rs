@@ -44,8 +44,10 @@ pub(crate) struct Attempt {
     started: Instant,
     /// When the attempt as a whole must end.
     end: Instant,
-    /// The limit that is measured now.
+    /// The limit that is measured now, and when it passes.
     limit: Duration,
+    limit_at: Instant,
+    /// May be set to an earlier time than the limit's, to be set again then: chunks of a body put the limit off more often than it passes.
     timer: Pin<Box<Sleep>>,
     is_recorded: bool,
     _permit: Permit,
@@ -61,13 +63,24 @@ impl Attempt {
         }
         endpoint.allow(limits.first_byte.min(end - started) + PROBE_GRACE)?;
         let limit = limits.head.min(limits.first_byte);
-        let timer = Box::pin(tokio::time::sleep_until(end.min(started + limit).into()));
-        Ok(Attempt { endpoint, limits, started, end, limit, timer, is_recorded: false, _permit: permit })
+        let limit_at = end.min(started + limit);
+        let timer = Box::pin(tokio::time::sleep_until(limit_at.into()));
+        Ok(Attempt {
+            endpoint,
+            limits,
+            started,
+            end,
+            limit,
+            limit_at,
+            timer,
+            is_recorded: false,
+            _permit: permit,
+        })
     }
 
     /// When the limit that is measured now passes.
     pub(crate) fn limit_at(&self) -> Instant {
-        self.timer.deadline().into_std()
+        self.limit_at
     }
 
     /// The output of `work`, unless a limit passes before.
@@ -85,22 +98,33 @@ impl Attempt {
     /// The head of the reply is there: measures the time to the first byte of its body.
     pub(crate) fn await_first_byte(&mut self) {
         if self.limit != self.limits.first_byte {
-            self.limit = self.limits.first_byte;
-            self.timer.as_mut().reset(self.end.min(self.started + self.limit).into());
+            self.limit_from(self.started, self.limits.first_byte);
         }
     }
 
     /// Measures the time to the next chunk of the body from now.
     pub(crate) fn restart_idle_timer(&mut self) {
-        self.limit = self.limits.idle;
-        let at = self.end.min(Instant::now() + self.limit);
-        self.timer.as_mut().reset(at.into());
+        self.limit_from(Instant::now(), self.limits.idle);
+    }
+
+    fn limit_from(&mut self, start: Instant, limit: Duration) {
+        self.limit = limit;
+        self.limit_at = self.end.min(start + limit);
+        if self.limit_at < self.timer.deadline().into_std() {
+            self.timer.as_mut().reset(self.limit_at.into());
+        }
     }
 
     /// Ready with the error when a limit has passed.
     pub(crate) fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
-        ready!(self.timer.as_mut().poll(context));
-        let ended = self.limit_at();
+        loop {
+            ready!(self.timer.as_mut().poll(context));
+            if self.timer.deadline().into_std() >= self.limit_at {
+                break;
+            }
+            self.timer.as_mut().reset(self.limit_at.into());
+        }
+        let ended = self.limit_at;
         let waited = if ended == self.end { self.end - self.started } else { self.limit };
         if self.limits.deadline == Some(ended) {
             self.record(Outcome::Unknown);

@@ -23,6 +23,7 @@ mod reply;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};

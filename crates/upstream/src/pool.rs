@@ -24,7 +24,8 @@ use tokio::time::Instant;
 use tower::{BoxError, Service as _};
 
 use crate::client::RequestBody;
-use crate::connect::{Connector, Transport};
+use crate::connect::Connector;
+use crate::transport::{Task, TaskTransport};
 
 /// Idle timeout of an HTTP/1.1 connection. Many servers close theirs sooner than after a minute.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
@@ -62,7 +63,9 @@ struct Idle {
 struct Http1 {
     sender: http1::SendRequest<RequestBody>,
     /// `None` after its end.
-    connection: Option<http1::Connection<Transport, RequestBody>>,
+    connection: Option<http1::Connection<TaskTransport, RequestBody>>,
+    /// The task that drives the connection.
+    task: Task,
     idle_since: Instant,
 }
 
@@ -151,13 +154,10 @@ impl Pool {
     async fn connect(&self) -> Result<Connection, BoxError> {
         let stream = self.connector.clone().call(self.address.clone()).await?;
         if !stream.connected().is_negotiated_h2() {
-            let (sender, connection) = http1::handshake(stream).await?;
-            let idle_since = Instant::now();
-            return Ok(Connection::Http1(Box::new(Http1 {
-                sender,
-                connection: Some(connection),
-                idle_since,
-            })));
+            let (transport, task) = TaskTransport::new(stream);
+            let (sender, connection) = http1::handshake(transport).await?;
+            let (connection, idle_since) = (Some(connection), Instant::now());
+            return Ok(Connection::Http1(Box::new(Http1 { sender, connection, task, idle_since })));
         }
         if let Some(sender) = self.shared_http2() {
             return Ok(Connection::Http2(sender));
@@ -210,34 +210,34 @@ impl Http1 {
         &mut self,
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        // without tokio's cooperative budget: an exhausted one yields through the waker it was polled with, and the no-op waker loses that
         let mut reply = pin!(unconstrained(self.sender.try_send_request(request)));
         poll_fn(|context| self.poll_driven(context, |noop| reply.as_mut().poll(noop))).await
     }
 
-    /// Polls `poll`, a future or body whose values only [`Http1::drive`] produces, and drives the connection in between. `poll` and the first
-    /// drive get the no-op waker: they would wake this same task, which is running. The last drive registers `context` with the socket.
+    /// Polls `poll`, a future or body whose values only [`Http1::drive`] produces, and drives the connection in between. `poll` gets the no-op
+    /// waker: the connection would wake this same task, which is running.
     fn poll_driven<T>(
         &mut self,
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let mut noop = Context::from_waker(Waker::noop());
-        for is_last in [false, true] {
-            let polled = poll(&mut noop);
-            if polled.is_ready() {
-                return polled;
-            }
-            self.drive(if is_last { context } else { &mut noop });
+        let polled = poll(&mut noop);
+        if polled.is_ready() {
+            return polled;
         }
+        self.drive(context);
         poll(&mut noop)
     }
 
-    /// Polls the connection, which writes and reads without blocking. Drops it when it has ended; its pending request then fails.
+    /// Polls the connection, which writes and reads without blocking; its transport wakes the task of `context`, and nothing else does. Drops
+    /// the connection when it has ended; its pending request then fails.
     fn drive(&mut self, context: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(context).is_ready()
-        {
+        let Some(connection) = &mut self.connection else { return };
+        self.task.set(context);
+        // without tokio's cooperative budget: an exhausted one yields through the waker of the poll, and the no-op waker loses that
+        let driven = pin!(unconstrained(connection));
+        if driven.poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             self.connection = None;
         }
     }

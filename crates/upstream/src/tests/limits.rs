@@ -55,6 +55,25 @@ async fn silence_within_a_body_has_a_limit() {
 }
 
 #[tokio::test]
+async fn silence_is_measured_from_the_last_part() {
+    let (idle, pause) = (Duration::from_secs(1), Duration::from_millis(100));
+    let address = server(move |mut stream| async move {
+        read_request(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+        for _ in 0..3 {
+            tokio::time::sleep(pause).await;
+            stream.write_all(b"5\r\nchunk\r\n").await.unwrap();
+        }
+        tokio::time::sleep(LONG).await;
+    })
+    .await;
+    let started = Instant::now();
+    let error = call(&client(&address), TimeLimits { first_byte: idle, idle, ..LIMITS }).await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Timeout { waited, .. } if waited == idle), "{error:?}");
+    assert!((3 * pause + idle..LONG / 2).contains(&started.elapsed()), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
 async fn an_attempt_as_a_whole_has_a_limit() {
     for parts in 0..3 {
         check_timeout(parts, TimeLimits { total: SHORT, ..LIMITS }).await;

@@ -67,6 +67,34 @@ async fn an_error_that_was_read_leaves_its_connection_to_the_next_request() {
 }
 
 #[tokio::test]
+async fn each_task_that_uses_a_connection_is_woken_by_its_reply() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let address = server(move |mut stream| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            while read_request(&mut stream).await.is_some() {
+                for part in
+                    ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\na\r\n", "0\r\n\r\n"]
+                {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    stream.write_all(part.as_bytes()).await.unwrap();
+                }
+            }
+        }
+    })
+    .await;
+    let client = Arc::new(client(&address));
+    for _ in 0..3 {
+        let client = client.clone();
+        let called = tokio::spawn(async move { call(&client).await.unwrap() });
+        let reply = tokio::time::timeout(Duration::from_secs(10), called).await;
+        assert_eq!(reply.expect("the task is woken").unwrap(), "a");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn requests_at_one_time_have_a_connection_each_and_no_more_are_made_later() {
     let connections = Arc::new(AtomicUsize::new(0));
     let (counted, both) = (connections.clone(), Arc::new(Barrier::new(2)));

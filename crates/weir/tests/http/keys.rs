@@ -175,12 +175,15 @@ fn a_key_uses_no_more_than_its_limits_and_is_told_what_is_left() {
     assert_eq!(told(&first, "x-ratelimit-limit-requests"), "3");
     assert_eq!(told(&first, "x-ratelimit-remaining-requests"), "2");
     assert_eq!(told(&first, "x-ratelimit-remaining-tokens"), "6");
+    assert_eq!(told(&first, "content-length"), first.text.len().to_string());
     assert_eq!(told(&first, "ratelimit-policy"), "\"requests\";q=3;w=60, \"tokens\";q=10;w=60");
     let tokens = embed("a b c d e f g h");
     assert_eq!((tokens.status, &tokens.json()["error"]["code"]), (429, &json!("rate_limit_exceeded")));
     assert!((1..=60).contains(&told(&tokens, "retry-after").parse::<u64>().unwrap()), "{}", tokens.text);
+    assert_eq!(told(&tokens, "x-should-retry"), "");
     let never = embed("a b c d e f g h i j k");
     assert_eq!((never.status, never.header("retry-after")), (429, ""), "{}", never.text);
+    assert_eq!(told(&never, "x-should-retry"), "false", "a client of OpenAI repeats it otherwise");
     assert!(never.text.contains("send less in one"), "{}", never.text);
     let requests = send(&gateway, &key, "POST", "/v1/search", &json!({"query": "a"}));
     assert_eq!((requests.status, &requests.json()["code"]), (429, &json!("rate_limit_exceeded")));

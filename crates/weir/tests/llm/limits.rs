@@ -114,6 +114,7 @@ fn a_budget_is_kept_across_kills_and_never_passed_together() {
         refused.text
     );
     assert!(refused.text.contains("may spend 3.5 in a day"), "{}", refused.text);
+    assert_eq!(refused.header("x-should-retry"), "false");
     body["max_tokens"] = 5.into();
     std::thread::sleep(std::time::Duration::from_millis(1_500)); // a crash loses at most a second
     proxy.weir.kill();
