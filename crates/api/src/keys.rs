@@ -210,8 +210,9 @@ impl KeyLimitsRequest {
         let budgets = [("budget_per_day", self.budget_per_day), ("budget_per_month", self.budget_per_month)];
         for (field, budget) in budgets {
             if let Some(budget) = budget.filter(|budget| !(0.0..=BUDGET_MAX).contains(budget)) {
-                let message =
-                    format!("`{field}` is {budget}; send 0 to {BUDGET_MAX}, or leave it out for no limit");
+                let message = format!(
+                    "`{field}` is {budget}; send 0 to {BUDGET_MAX}, or leave it out for the default of `[keys]`, which is no limit unless it is set"
+                );
                 return wrong(field, message);
             }
         }
@@ -222,8 +223,9 @@ impl KeyLimitsRequest {
         ];
         for (field, limit) in named {
             if let Some(limit) = limit.filter(|limit| !(1..=LIMIT_MAX).contains(limit)) {
-                let message =
-                    format!("`{field}` is {limit}; send 1 to {LIMIT_MAX}, or leave it out for no limit");
+                let message = format!(
+                    "`{field}` is {limit}; send 1 to {LIMIT_MAX}, or leave it out for the default of `[keys]`, which is no limit unless it is set"
+                );
                 return wrong(field, message);
             }
         }

@@ -78,7 +78,7 @@ impl ClientError {
                 Some("name a PEM file with certificates in WEIR_CA_FILE or `client.ca_file`".to_owned())
             }
             ClientError::Unreachable { .. } => Some(
-                "start the gateway with `weir serve`, or say where it is with --url or WEIR_URL".to_owned(),
+                "start the gateway with `weir serve`, or say where it is with --url, WEIR_URL or --config".to_owned(),
             ),
             // the messages of these codes contain the remedy
             ClientError::Refused { code: ErrorCode::InvalidParameter | ErrorCode::UnknownField, .. } => None,
@@ -112,7 +112,9 @@ fn remedy(code: ErrorCode) -> &'static str {
         }
         ErrorCode::JobNotFound => "`weir jobs` lists the jobs",
         ErrorCode::KeyNotFound => "`weir keys list` lists the keys; a revoked key stays revoked",
-        ErrorCode::InvalidApiKey => "set WEIR_API_KEY to a key; `weir keys create` makes one",
+        ErrorCode::InvalidApiKey => {
+            "set WEIR_API_KEY to a key; without one for it, stop the gateway and run `weir keys create` over its data directory"
+        }
         ErrorCode::DocumentNotFound => "check the id and --collection",
         ErrorCode::ModelNotFound => {
             "use the id or an alias of a `[[models]]` entry of the gateway's configuration; `weir config show` prints it"

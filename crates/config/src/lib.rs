@@ -27,7 +27,7 @@ pub use llm::{
     CacheMode, Detector, Direction, Guardrail, GuardrailAction, LlmConfig, LlmRoute, LlmUpstream, OnFailure,
     Price, Provider, RouteCache, RouteRetrieval, Strategy, StreamMode, Target,
 };
-pub use load::{API_KEY_VARIABLE, Flags, Loaded, Source, load, load_for_serving};
+pub use load::{API_KEY_VARIABLE, Flags, Loaded, Source, load, load_for_calling, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts, Reranks};
 pub use problem::{Location, Problem, Problems};
 pub use secret::{ApiKey, Secret};

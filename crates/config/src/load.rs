@@ -121,6 +121,18 @@ pub fn load_for_serving(
     Layers::read(flags, environment).finish(|config, unknowns| check_for_serving(config, unknowns, reranks))
 }
 
+/// What a command needs that only calls a gateway: its address and what is trusted. Problems of other settings are none of it.
+///
+/// # Errors
+/// All problems of all layers, when the address is one of them or may be.
+pub fn load_for_calling(flags: &Flags, environment: &Environment) -> Result<Config, Problems> {
+    const NEEDED: [&str; 4] = ["client.url", "client.ca_file", "server.listen", "server.tls_certificate"];
+    let layers = Layers::read(flags, environment);
+    let is_known = !layers.rejected.iter().any(|name| NEEDED.contains(name))
+        && (!layers.is_incomplete || layers.sources.contains_key("client.url"));
+    if is_known { Ok(layers.config) } else { Ok(layers.finish(|_, _| Vec::new())?.config) }
+}
+
 #[derive(Default)]
 struct Layers {
     config: Config,

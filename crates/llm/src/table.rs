@@ -184,6 +184,11 @@ impl Llm {
         models
     }
 
+    /// Whether requests of a model lead to any upstream.
+    pub fn has_model(&self, model: &str) -> bool {
+        self.table.load().has_model(model)
+    }
+
     /// Whether there is any upstream.
     pub fn has_upstreams(&self) -> bool {
         !self.table.load().upstreams.is_empty()

@@ -91,6 +91,11 @@ impl CircuitBreaker {
         }
     }
 
+    /// Whether every call is allowed.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed { .. })
+    }
+
     /// Whether a call is allowed at `now`. If the call is a probe, further calls are rejected until its outcome is recorded, or for
     /// `probe_max` at most.
     pub fn allow(&mut self, now: Instant, probe_max: Duration) -> BreakerDecision {

@@ -21,14 +21,15 @@ pub(super) async fn list(call: Call) -> Json<ModelsReply> {
     })
 }
 
-/// One model, by its id or an alias; both may hold slashes.
+/// One model, by its id or an alias; both may hold slashes. Of those for chat also one that the list lacks: a route's or an upstream's name with
+/// `*` stands for many.
 pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<ModelReply> {
     let found = models::embedder(&call.models, &call.caller, &name).map(|model| embedder(model));
     let found = found.or_else(|_| {
         let mut all = models::cross_encoders(&call.models, &call.caller);
         let named = all.find(|model| model.id == name || model.alias.contains(&name));
-        let mut chat = call.llm.models().into_iter().filter(|name| call.caller.models.contains(name));
-        let chat = || chat.find(|known| *known == name).map(chat_model);
+        let is_chat = call.caller.models.contains(&name) && call.llm.has_model(&name);
+        let chat = || is_chat.then(|| chat_model(name.clone()));
         named.map(|model| cross_encoder(model)).or_else(chat).ok_or_else(|| models::no_model(&name))
     });
     Ok(Json(found?))

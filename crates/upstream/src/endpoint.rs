@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 use tower::timeout::error::Elapsed;
-use weir_policy::upstream::{BreakerDecision, CircuitBreaker, Outcome};
+use weir_policy::upstream::{BreakerDecision, CircuitBreaker, FAILURES_MAX, Outcome};
 use weir_telemetry::metrics::Metrics;
 
 use crate::error::{message, retry_after};
@@ -67,7 +67,22 @@ impl Endpoint {
     }
 
     pub(crate) fn record(&self, outcome: Outcome) {
-        self.breaker().record(Instant::now(), outcome);
+        let (before, after) = {
+            let mut breaker = self.breaker();
+            let before = breaker.is_closed();
+            breaker.record(Instant::now(), outcome);
+            (before, breaker.is_closed())
+        };
+        match (before, after) {
+            (true, false) => {
+                let failures = FAILURES_MAX;
+                tracing::warn!(upstream = self.id, failures, "the circuit breaker of an upstream has opened");
+            }
+            (false, true) => {
+                tracing::info!(upstream = self.id, "the circuit breaker of an upstream has closed")
+            }
+            (true, true) | (false, false) => {}
+        }
     }
 
     /// Counts and logs a failed attempt.

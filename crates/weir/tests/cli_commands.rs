@@ -188,11 +188,9 @@ fn an_unreachable_gateway_is_an_error_with_a_hint() {
         "{}",
         run.err
     );
-    assert!(
-        run.err.ends_with(
-            "hint: start the gateway with `weir serve`, or say where it is with --url or WEIR_URL\n"
-        )
-    );
+    assert!(run.err.ends_with(
+        "hint: start the gateway with `weir serve`, or say where it is with --url, WEIR_URL or --config\n"
+    ));
 }
 
 #[test]
@@ -227,7 +225,17 @@ fn the_flags_of_a_search_become_its_request() {
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("`1.5` is not a number from 0 to 1"), "{}", refused.err);
     let flags = ["--filter", filter, "--sort", "-year,title", "--facet", "lang", "--facet", "year"];
-    let more = ["--group-by", "author.name", "--explain", "--why-not", "b.md", "--url", &gateway.url];
+    let more = [
+        "--group-by",
+        "author.name",
+        "--explain",
+        "--why-not",
+        "b.md",
+        "--mode",
+        "hybrid",
+        "--url",
+        &gateway.url,
+    ];
     let run = Weir::new().run(&[["search", "keys"].as_slice(), &flags, &more].concat());
     assert_eq!(
         (run.code, run.out.as_str()),
@@ -255,7 +263,7 @@ fn the_flags_of_a_search_become_its_request() {
     );
     assert_eq!(
         requests[2].1,
-        r#"{"query":"keys","collection":"default","top_k":5,"mode":"hybrid","highlight":true,"cursor":"-c1","strict":true}"#
+        r#"{"query":"keys","collection":"default","top_k":5,"highlight":true,"cursor":"-c1","strict":true}"#
     );
 }
 

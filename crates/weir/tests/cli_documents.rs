@@ -342,6 +342,17 @@ fn a_collection_or_job_that_is_not_there_is_answered_with_commands() {
 }
 
 #[test]
+fn a_search_without_a_mode_takes_the_one_that_the_collection_has() {
+    let line = CommandLine::with(&[("a.txt", "alpha")]);
+    line.out("collections create words --embedding none");
+    line.out("ingest a.txt --collection words");
+    let found = line.out("search alpha --collection words --explain");
+    assert!(found.contains("mode: lexical"), "{found}");
+    let refused = line.run("search alpha --collection words --mode hybrid");
+    assert!(refused.code == 1 && refused.err.contains("has no embeddings"), "{}", refused.err);
+}
+
+#[test]
 fn a_search_in_an_empty_collection_names_those_with_documents() {
     let line = CommandLine::with(&[("a.txt", "alpha")]);
     assert_eq!(line.run("search alpha").err, "", "no collection has documents");

@@ -97,4 +97,28 @@ fn health_is_told_without_a_key() {
     gateway.wait_until_ready();
     assert_eq!(out("health", &[("WEIR_URL", &gateway.weir.url)]), "ready\n");
     assert_eq!(run("health", &[("WEIR_URL", "http://127.0.0.1:9")]).code, 1);
+    // a file that has become wrong does not make the gateway ill
+    let file = folder.path().join("weir.toml");
+    let address = gateway.weir.url.trim_start_matches("http://");
+    let wrong = "[[prices]]\nmodel = \"m\"\ninput = -1\noutput = 1\n";
+    std::fs::write(&file, format!("[server]\nlisten = \"{address}\"\n{wrong}")).unwrap();
+    let with = [("WEIR_CONFIG", file.to_str().unwrap())];
+    assert_eq!(out("health", &with), "ready\n");
+    assert!(run("config check", &with).err.contains("price"), "it is wrong");
+    std::fs::write(&file, "[server]\nlisten = \"nowhere\"\n").unwrap();
+    assert!(run("health", &with).err.contains("`server.listen` must be"));
+}
+
+#[test]
+fn a_first_key_that_can_not_manage_keys_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = [("WEIR_DATA_DIR", folder.path().to_str().unwrap())];
+    let first = run("keys create app", &data);
+    assert!(first.code == 0 && first.err.contains("it can't manage keys"), "{}", first.err);
+    for (command, folder) in
+        [("keys create other", folder), ("keys create admin --scopes admin", tempfile::tempdir().unwrap())]
+    {
+        let made = run(command, &[("WEIR_DATA_DIR", folder.path().to_str().unwrap())]);
+        assert_eq!((made.code, made.err.contains("warning")), (0, false), "{command}: {}", made.err);
+    }
 }

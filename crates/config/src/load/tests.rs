@@ -66,6 +66,24 @@ fn every_problem_is_reported_at_once_with_its_line() {
 }
 
 #[test]
+fn a_caller_needs_the_address_of_the_gateway_alone() {
+    let load = |text: &str, url: Option<&str>| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weir.toml");
+        std::fs::write(&path, text).unwrap();
+        let flags = Flags { config: Some(path), url: url.map(str::to_owned), ..Flags::default() };
+        load_for_calling(&flags, &Environment::default()).map(|config| config.client_url())
+    };
+    let prices = "[server]\nlisten = \"127.0.0.1:9\"\n[[prices]]\nmodel = \"m\"\ninput = -1\noutput = 1\n";
+    assert_eq!(load(prices, None).unwrap(), "http://127.0.0.1:9");
+    assert_eq!(load("[limits]\ntop_k_max = 0\n", None).unwrap(), "http://127.0.0.1:8000");
+    for unknown in ["[server]\nlisten = \"nowhere\"\n", "[server\n", "[client]\nurl = 7\n"] {
+        assert!(load(unknown, None).is_err(), "{unknown}");
+    }
+    assert_eq!(load("[server\n", Some("http://127.0.0.1:10")).unwrap(), "http://127.0.0.1:10");
+}
+
+#[test]
 fn values_that_contradict_each_other_are_refused() {
     check(
         "[chunking]\nmax_tokens = 30\n[search]\nweight_lexical = 0\nweight_dense = 0.0\n",

@@ -351,9 +351,9 @@ pub struct SearchArguments {
     /// Reject a query with a syntax error instead of searching for it as plain text.
     #[arg(long)]
     pub strict: bool,
-    /// Which retrievers rank the results.
-    #[arg(long, value_enum, default_value_t = SearchMode::Hybrid)]
-    pub mode: SearchMode,
+    /// Which retrievers rank the results [default: hybrid; lexical where a collection has no embeddings].
+    #[arg(long, value_enum)]
+    pub mode: Option<SearchMode>,
     /// The model that reranks the first results, or `none` [default: the gateway's setting].
     #[arg(long, value_name = "MODEL")]
     pub rerank: Option<String>,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use weir_client::{Client, RetryPolicy, Trust};
-use weir_config::{API_KEY_VARIABLE, Config, Environment, Flags, Problems, load};
+use weir_config::{API_KEY_VARIABLE, Config, Environment, Flags, Problems, load, load_for_calling};
 
 use super::failure::Result;
 
@@ -23,6 +23,12 @@ impl Context<'_> {
     pub(super) fn load(&self, flags: Flags) -> std::result::Result<Config, Problems> {
         let flags = Flags { config: self.file.clone(), ..flags };
         Ok(load(&flags, self.environment)?.config)
+    }
+
+    /// A client of the configuration's gateway, also with problems in settings that it does not need. `url` is the value of `--url`.
+    pub(super) fn connect_despite_problems(&self, url: &Option<String>) -> Result<Client> {
+        let flags = Flags { config: self.file.clone(), url: url.clone(), ..Flags::default() };
+        self.client(&load_for_calling(&flags, self.environment)?, RetryPolicy::NONE)
     }
 
     /// Loads the configuration and makes a client of its gateway. `url` is the value of `--url`.

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde_json::json;
-use weir_client::RetryPolicy;
 
 use super::context::Context;
 use super::failure::{Failure, Result};
@@ -23,7 +22,8 @@ pub struct HealthArguments {
 /// # Errors
 /// When no gateway answers, and when it is not ready.
 pub async fn run(arguments: &HealthArguments, context: Context<'_>) -> Result<()> {
-    let (client, _) = context.connect(&arguments.url, RetryPolicy::NONE)?;
+    // a gateway that runs stays as it is when its file becomes wrong
+    let client = context.connect_despite_problems(&arguments.url)?;
     let reply = client.readiness().await?;
     match (arguments.json, reply.ready) {
         (true, _) => writeln!(context.out, "{}", json!(reply))?,

@@ -96,6 +96,10 @@ pub struct CreateArguments {
     pub model_limits: Option<String>,
 }
 
+/// Told after the first key, if it can't manage keys.
+const NO_ADMIN_KEY: &str = "warning: with the first key, a gateway asks every caller for a key, and this one lacks the scope `admin`: it can't manage \
+    keys. Stop the gateway and make another in its data directory: weir keys create NAME --scopes admin --data-dir DIR";
+
 /// Where the keys are.
 enum Place {
     /// In a data directory that no gateway uses.
@@ -115,7 +119,14 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
             let keys = list(&place).await?;
             (json!({"data": keys}), render(&keys, now()))
         }
-        KeysCommand::Create(create) => shown(&self::create(&place, &request_of(create)?).await?),
+        KeysCommand::Create(create) => {
+            let is_first = matches!(list(&place).await.as_deref(), Ok([]));
+            let created = self::create(&place, &request_of(create)?).await?;
+            if is_first && !created.reply.scopes.contains(&KeyScope::Admin) {
+                eprintln!("{NO_ADMIN_KEY}");
+            }
+            shown(&created)
+        }
         KeysCommand::Revoke { id } => {
             let revoked = revoke(&place, *id).await?;
             (json!(revoked), format!("revoked the key {id} ({}, {})\n", revoked.name, revoked.prefix))

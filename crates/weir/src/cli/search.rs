@@ -8,7 +8,7 @@ use weir_api::{
 };
 use weir_text::Language;
 
-use super::arguments::SearchArguments;
+use super::arguments::{SearchArguments, SearchMode};
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::missing::with_similar_name;
@@ -67,7 +67,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest> {
         top_k: Some(arguments.top_k.into()),
         cursor: arguments.cursor.clone(),
         collection: Some(arguments.collection.clone()),
-        mode: arguments.query.as_ref().map(|_| arguments.mode.to_api()),
+        mode: arguments.query.as_ref().and(arguments.mode).map(SearchMode::to_api),
         rerank: arguments.rerank.as_deref().map(Rerank::from),
         min_relevance: arguments.min_relevance,
         filter,

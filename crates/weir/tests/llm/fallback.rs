@@ -120,6 +120,12 @@ targets = [{ upstream = "a", when = { tier = "gold" } }]
     let ids: Vec<&str> =
         models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["pseudo", "fast", "sticky", "weighted"]);
+    for (name, status) in
+        [("fast", 200), ("tier-7", 200), ("b/any/name", 200), ("unknown", 404), ("c/any", 404)]
+    {
+        let model = proxy.client.get(&format!("/v1/models/{name}"));
+        assert_eq!((model.0, model.1["id"].as_str().unwrap_or(name)), (status, name), "{}", model.1);
+    }
 }
 
 #[test]

@@ -84,6 +84,10 @@ fn an_upstream_that_keeps_failing_is_left_alone_until_a_probe_succeeds() {
     is_well.store(true, Ordering::Relaxed);
     gateway.wait("the breaker to close", || embed(&gateway, json!("c")).status == 200);
     assert_eq!(upstream.asked().len(), 6, "the probe was the first request");
+    for change in ["opened", "closed"] {
+        let told = format!("the circuit breaker of an upstream has {change}");
+        gateway.wait(&told, || gateway.weir.log().contains(&told));
+    }
 }
 
 #[test]
