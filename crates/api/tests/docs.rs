@@ -34,7 +34,7 @@ Routes that implement another API return that API's errors. `/v1/embeddings` and
 `Validation` 422 for every other 400 and with the same status for every other 4xx; `Backend` 424 for everything else.
 
 \"Retry\": whether the same request can succeed when it is repeated later. The reply then has `Retry-After`, in whole seconds, where a time is
-known, and `retry-after-ms`. One invalid document in a batch fails alone: the job's `errors` list it with one of these codes. The remedy
+known, and `retry-after-ms`; a reply with 429 that can't, `x-should-retry: false`, which OpenAI's clients obey. One invalid document in a batch fails alone: the job's `errors` list it with one of these codes. The remedy
 follows the message in `detail`; where the column is empty, the message itself states the accepted values.
 
 | code | status | type | retry | meaning | remedy |

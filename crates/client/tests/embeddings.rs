@@ -193,7 +193,7 @@ async fn errors_of_openais_route_have_their_code() {
     let server = Server::start(|_| {
         Reply::json(
             404,
-            r#"{"error":{"message":"there is no model `m`. `GET /v1/models` lists the names. In the configuration, `[[models]]` adds models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat.","type":"invalid_request_error","param":"model","code":"model_not_found"}}"#,
+            r#"{"error":{"message":"there is no model `m`. `GET /v1/models` lists the names. In the configuration, `[[models]]` adds models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat; `UPSTREAM/NAME` is any model of an upstream.","type":"invalid_request_error","param":"model","code":"model_not_found"}}"#,
         )
     });
     let error = embed(&Client::new(server.url.clone(), PATIENT), &["1"]).await.unwrap_err();

@@ -56,7 +56,8 @@ fn a_model_that_is_not_there_is_answered_in_the_shape_of_openai() {
         let reply = gateway.send("GET", path, None);
         assert_eq!((reply.status, reply.header("content-type")), (404, "application/json"), "{path}");
         let message = "there is no model `owner/third`. `GET /v1/models` lists the names. In the configuration, `[[models]]` adds \
-                       models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat.";
+                       models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat; `UPSTREAM/NAME` is any \
+                       model of an upstream.";
         let error = json!({"error": {
             "message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found",
         }});
