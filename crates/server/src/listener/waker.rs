@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(hold(|| 7), (7, false));
         waker.wake_by_ref();
         assert_eq!(calls(), 1);
-        assert_eq!(hold(|| waker.clone().wake()), ((), true));
+        assert_eq!(hold(|| waker.wake_by_ref()), ((), true));
         assert_eq!(calls(), 1);
         let elsewhere = || thread::scope(|scope| scope.spawn(|| waker.wake_by_ref()).join().unwrap());
         assert_eq!(hold(elsewhere), ((), false));
