@@ -21,8 +21,8 @@ pub(super) async fn list(call: Call) -> Json<ModelsReply> {
     })
 }
 
-/// One model, by its id or an alias; both may hold slashes. Of those for chat also one that the list lacks: a route's or an upstream's name with
-/// `*` stands for many.
+/// One model, by its id or an alias; both may hold slashes. For chat, every name that leads to an upstream: the list has only those of routes
+/// without `*`.
 pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<ModelReply> {
     let found = models::embedder(&call.models, &call.caller, &name).map(|model| embedder(model));
     let found = found.or_else(|_| {

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use bytes::BytesMut;
 use weir_access::{Left, Limited, Unit};
 use weir_api::ErrorCode;
 use weir_retrieval::RequestError;
@@ -88,74 +87,51 @@ pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
         return;
     }
     headers.reserve(3 * left.len() + 2);
-    let mut text = Text::with_capacity(left.len() * 96);
+    // formatted without `write!`: this is done for every request of a key with limits
+    let (mut policies, mut states) = (String::with_capacity(64), String::with_capacity(64));
+    let mut digits = itoa::Buffer::new();
+    let mut push = |text: &mut String, before: &str, number: u64| {
+        text.push_str(before);
+        text.push_str(digits.format(number));
+    };
     for Left { unit, limit, remaining, reset_after } in left {
-        let names = names(*unit);
-        headers.insert(names.limit.clone(), text.number(*limit).value());
-        headers.insert(names.remaining.clone(), text.number(*remaining).value());
-        headers.insert(names.reset.clone(), text.duration(*reset_after).value());
-    }
-    for Left { unit, limit, .. } in left {
-        text.item(names(*unit).name).text(";q=").number(*limit).text(";w=60");
-    }
-    headers.insert(POLICY, text.value());
-    for Left { unit, remaining, reset_after, .. } in left {
-        let seconds = reset_after.as_micros().div_ceil(1_000_000) as u64;
-        text.item(names(*unit).name).text(";r=").number(*remaining).text(";t=").number(seconds);
-    }
-    headers.insert(STATE, text.value());
-}
-
-fn names(unit: Unit) -> &'static Names {
-    match unit {
-        Unit::Tokens => &TOKENS,
-        Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget => &REQUESTS,
-    }
-}
-
-/// The values of headers, in one buffer: they are written for every request of a key with limits.
-struct Text {
-    buffer: BytesMut,
-    digits: itoa::Buffer,
-}
-
-impl Text {
-    fn with_capacity(bytes: usize) -> Text {
-        Text { buffer: BytesMut::with_capacity(bytes), digits: itoa::Buffer::new() }
-    }
-
-    fn text(&mut self, text: &str) -> &mut Text {
-        self.buffer.extend_from_slice(text.as_bytes());
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut Text {
-        self.buffer.extend_from_slice(self.digits.format(number).as_bytes());
-        self
-    }
-
-    /// A quoted item of a list.
-    fn item(&mut self, name: &str) -> &mut Text {
-        let start = if self.buffer.is_empty() { "\"" } else { ", \"" };
-        self.text(start).text(name).text("\"")
-    }
-
-    /// A duration as OpenAI writes it: `12ms`, `1.5s`, `1m0s`.
-    fn duration(&mut self, duration: Duration) -> &mut Text {
-        let ms = duration.as_micros().div_ceil(1000) as u64;
-        if ms < 1_000 {
-            return self.number(ms).text("ms");
+        let names = match unit {
+            Unit::Tokens => &TOKENS,
+            Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget => &REQUESTS,
+        };
+        headers.insert(names.limit.clone(), (*limit).into());
+        headers.insert(names.remaining.clone(), (*remaining).into());
+        if let Ok(reset) = HeaderValue::try_from(duration(*reset_after)) {
+            headers.insert(names.reset.clone(), reset);
         }
-        if ms >= 60_000 {
-            self.number(ms / 60_000).text("m");
+        let seconds = reset_after.as_micros().div_ceil(1_000_000);
+        for (text, first, number) in [(&mut policies, "\";q=", limit), (&mut states, "\";r=", remaining)] {
+            text.push_str(if text.is_empty() { "\"" } else { ", \"" });
+            text.push_str(names.name);
+            push(text, first, *number);
         }
-        let seconds = (ms % 60_000) as f64 / 1e3;
-        self.text(&seconds.to_string()).text("s")
+        policies.push_str(";w=60");
+        push(&mut states, ";t=", seconds as u64);
     }
+    for (name, text) in [(POLICY, policies), (STATE, states)] {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(name, value);
+        }
+    }
+}
 
-    /// What was written since the last value.
-    fn value(&mut self) -> HeaderValue {
-        HeaderValue::from_maybe_shared(self.buffer.split().freeze()).unwrap_or(HeaderValue::from_static(""))
+/// A duration as OpenAI writes it: `12ms`, `1.5s`, `1m0s`.
+fn duration(duration: Duration) -> String {
+    let ms = duration.as_micros().div_ceil(1000);
+    match ms {
+        0..1_000 => {
+            let mut text = String::with_capacity(5);
+            text.push_str(itoa::Buffer::new().format(ms as u16));
+            text.push_str("ms");
+            text
+        }
+        1_000..60_000 => format!("{}s", ms as f64 / 1e3),
+        _ => format!("{}m{}s", ms / 60_000, (ms % 60_000) as f64 / 1e3),
     }
 }
 
@@ -189,8 +165,7 @@ mod tests {
         for (micros, expected) in
             [(0, "0ms"), (11_001, "12ms"), (1_500_000, "1.5s"), (60_000_000, "1m0s"), (90_500_000, "1m30.5s")]
         {
-            let mut text = Text::with_capacity(0);
-            assert_eq!(text.duration(Duration::from_micros(micros)).value(), expected);
+            assert_eq!(duration(Duration::from_micros(micros)), expected);
         }
     }
 }

@@ -121,7 +121,7 @@ impl HttpBody for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let Some(activity) = self.noted.clone() else {
-            // hyper asks once more after it has flushed; what comes meanwhile makes the task run again
+            // hyper polls the body a second time after a flush; a part that arrives in between wakes the task
             let run = Some(self.end.run());
             if self.awaited_in == run {
                 return Poll::Pending;
