@@ -115,7 +115,7 @@ def scripted(*replies: Scripted, by: Script | None = None) -> Iterator[tuple[str
             time.sleep(reply.delay_seconds)
             _send(self, reply)
 
-        do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
         def log_message(self, format: str, *arguments: object) -> None:
             pass

@@ -60,6 +60,25 @@ impl Grants {
     pub(crate) fn to_json(&self) -> String {
         json!(self).to_string()
     }
+
+    /// The caller that the key with this number makes.
+    ///
+    /// # Errors
+    /// [`AccessError::Unreadable`].
+    pub(crate) fn caller(&self, key: KeyId) -> Result<Caller> {
+        let filter = self.filter.as_ref().map(Filter::from_value).transpose();
+        let unreadable = |error: weir_filter::FilterError| AccessError::Unreadable {
+            id: key.0,
+            reason: error.to_string(),
+        };
+        Ok(Caller {
+            key: Some(key),
+            scopes: self.scopes.iter().copied().map(scope_of).collect(),
+            collections: allowlist(self.collections.as_deref()),
+            models: allowlist(self.models.as_deref()),
+            filter: filter.map_err(unreadable)?.map(Arc::new),
+        })
+    }
 }
 
 /// The caller that a stored key makes, and the key as it is listed.
@@ -68,17 +87,9 @@ impl Grants {
 /// [`AccessError::Unreadable`].
 pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
     let KeyId(id) = stored.id;
-    let unreadable = |reason: String| AccessError::Unreadable { id, reason };
-    let grants: Grants =
-        serde_json::from_str(&stored.key.grants).map_err(|error| unreadable(error.to_string()))?;
-    let filter = grants.filter.as_ref().map(Filter::from_value).transpose();
-    let caller = Caller {
-        key: Some(stored.id),
-        scopes: grants.scopes.iter().copied().map(scope_of).collect(),
-        collections: allowlist(grants.collections.as_deref()),
-        models: allowlist(grants.models.as_deref()),
-        filter: filter.map_err(|error| unreadable(error.to_string()))?.map(Arc::new),
-    };
+    let unreadable = |error: serde_json::Error| AccessError::Unreadable { id, reason: error.to_string() };
+    let grants: Grants = serde_json::from_str(&stored.key.grants).map_err(unreadable)?;
+    let caller = grants.caller(stored.id)?;
     let reply = KeyReply {
         id,
         name: stored.key.name.clone(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
-use weir_api::{AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, NewKeyReply};
+use weir_api::{AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyUpdate, NewKeyReply};
 use weir_policy::budget::Spending;
 use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
 use weir_policy::limits::KeyLimits;
@@ -67,9 +67,9 @@ impl Keys {
     ///
     /// # Errors
     /// Those of the store; the limits are unchanged then.
-    pub async fn set_default_limits(&self, limits: KeyLimitsRequest) -> Result<()> {
+    pub async fn set_default_limits(&self, limits: KeyLimitsRequest, now: Timestamp) -> Result<()> {
         let mut defaults = self.0.defaults.lock().await;
-        self.reload(&limits).await?;
+        self.reload(&limits, &self.spent(now).await?).await?;
         *defaults = limits;
         Ok(())
     }
@@ -101,6 +101,12 @@ impl Keys {
         self.0.active.load().usage.get(&key).cloned()
     }
 
+    /// The name of a key.
+    pub fn name(&self, key: KeyId) -> Option<String> {
+        let active = self.0.active.load();
+        active.all.iter().find(|listed| listed.reply.id == key.0).map(|listed| listed.reply.name.clone())
+    }
+
     /// Every key that allows no more than the caller's own, revoked and expired ones included, in the order of their creation.
     pub fn list(&self, by: &Caller) -> Vec<KeyReply> {
         let active = self.0.active.load();
@@ -120,6 +126,7 @@ impl Keys {
         request.check(now)?;
         let text = new_text();
         let grants = Grants::of_request(request, self.filter_of(by))?;
+        check_covers(by, &grants.caller(KeyId(0))?)?;
         let new = NewKey {
             name: request.name.clone(),
             prefix: text.prefix().to_owned(),
@@ -127,12 +134,9 @@ impl Keys {
             grants: grants.to_json(),
             expires_at: request.expires_at,
         };
-        let draft = StoredKey { id: KeyId(0), key: new, created_at: now, revoked_at: None, previous: None };
-        let (caller, _) = grants::read(&draft)?;
-        check_covers(by, &caller)?;
         let defaults = self.0.defaults.lock().await;
-        let stored = self.0.store.add_key(draft.key, entry(by, "key.create", ""), now).await?;
-        self.reload(&defaults).await?;
+        let stored = self.0.store.add_key(new, entry(by, "key.create", ""), now).await?;
+        self.reload(&defaults, &HashMap::new()).await?;
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
     }
 
@@ -141,12 +145,33 @@ impl Keys {
     /// # Errors
     /// `NotFound`; those of the store.
     pub async fn revoke(&self, by: &Caller, id: i64, now: Timestamp) -> Result<KeyReply> {
-        self.check_exists(by, id)?;
+        self.find(by, id)?;
         let defaults = self.0.defaults.lock().await;
         let entry = entry(by, "key.revoke", &id.to_string());
         let stored = self.0.store.revoke_key(KeyId(id), entry, now).await?;
         // also for a key that is revoked already: an earlier call may have failed here
-        self.reload(&defaults).await?;
+        self.reload(&defaults, &HashMap::new()).await?;
+        Ok(grants::read(&stored.ok_or(AccessError::NotFound(id))?)?.1)
+    }
+
+    /// Changes what `update` names: from now on, and with the same text.
+    ///
+    /// # Errors
+    /// `Invalid`; `Exceeds` for more than the caller's own rights; `NotFound`; those of the store.
+    pub async fn update(&self, by: &Caller, id: i64, update: &KeyUpdate, now: Timestamp) -> Result<KeyReply> {
+        let defaults = self.0.defaults.lock().await;
+        let before = self.find(by, id)?;
+        let request = update.apply(&before)?;
+        request.check(now)?;
+        let inherited = self.filter_of(by).filter(|_| request.filter != before.filter);
+        let grants = Grants::of_request(&request, inherited)?;
+        check_covers(by, &grants.caller(KeyId(id))?)?;
+        let changed = (request.name, grants.to_json(), request.expires_at);
+        let entry = entry(by, "key.update", &id.to_string());
+        // for a budget that the key has not had until now
+        let spent = self.spent(now).await?;
+        let stored = self.0.store.update_key(KeyId(id), changed, entry, now).await?;
+        self.reload(&defaults, &spent).await?;
         Ok(grants::read(&stored.ok_or(AccessError::NotFound(id))?)?.1)
     }
 
@@ -155,14 +180,14 @@ impl Keys {
     /// # Errors
     /// `NotFound`; those of the store.
     pub async fn rotate(&self, by: &Caller, id: i64, grace: f64, now: Timestamp) -> Result<NewKeyReply> {
-        self.check_exists(by, id)?;
+        self.find(by, id)?;
         let text = new_text();
         let shown = (text.prefix().to_owned(), text.hash());
         let defaults = self.0.defaults.lock().await;
         let entry = entry(by, "key.rotate", &id.to_string());
         let stored = self.0.store.rotate_key(KeyId(id), shown, now + grace, entry, now).await?;
         let stored = stored.ok_or(AccessError::NotFound(id))?;
-        self.reload(&defaults).await?;
+        self.reload(&defaults, &HashMap::new()).await?;
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
     }
 
@@ -198,27 +223,28 @@ impl Keys {
     }
 
     /// Keys that allow more than the caller's own do not exist for it.
-    fn check_exists(&self, by: &Caller, id: i64) -> Result<()> {
+    fn find(&self, by: &Caller, id: i64) -> Result<KeyReply> {
         let active = self.0.active.load();
-        let is_found = active.all.iter().any(|listed| listed.reply.id == id && by.covers(&listed.caller));
-        if is_found { Ok(()) } else { Err(AccessError::NotFound(id)) }
+        let found = active.all.iter().find(|listed| listed.reply.id == id && by.covers(&listed.caller));
+        Ok(found.ok_or(AccessError::NotFound(id))?.reply.clone())
     }
 
-    async fn reload(&self, defaults: &KeyLimitsRequest) -> Result<()> {
-        let before = self.0.active.load().usage.clone();
-        self.0.active.store(Arc::new(Active::of(
-            &self.0.store.keys().await?,
-            defaults,
-            &before,
-            &HashMap::new(),
-            &self.0.ledger,
-        )?));
+    /// What the ledger has, with all that was spent until now.
+    async fn spent(&self, now: Timestamp) -> Result<HashMap<Account, Spending>> {
+        self.flush_ledger(now).await?;
+        ledger::read(&self.0.store, now).await
+    }
+
+    async fn reload(&self, defaults: &KeyLimitsRequest, spent: &HashMap<Account, Spending>) -> Result<()> {
+        let Inner { store, active, ledger, .. } = &*self.0;
+        let before = active.load().usage.clone();
+        active.store(Arc::new(Active::of(&store.keys().await?, defaults, &before, spent, ledger)?));
         Ok(())
     }
 }
 
 impl Active {
-    /// The counts of `before` go on. `spent` is what the ledger has of keys that are not counted yet.
+    /// The counts of `before` go on. `spent` is what the ledger has of keys that are not counted, or may get their first budget.
     fn of(
         stored: &[StoredKey],
         defaults: &KeyLimitsRequest,
@@ -236,24 +262,31 @@ impl Active {
             let (caller, reply) = grants::read(one)?;
             let (caller, limits) = (Arc::new(caller), grants::limits_of(&reply.limits, defaults));
             let now = Instant::now();
-            let usage = |model: &str, limits: KeyLimits| {
-                let account: Account = (one.id, model.into());
-                let spending = spent.get(&account).copied().unwrap_or_default();
-                Usage::new(account, limits, spending, ledger.clone(), now)
-            };
             if one.revoked_at.is_some() {
                 active.all.push(Listed { caller, reply });
                 continue;
             }
-            if let Some(counted) = before.get(&one.id) {
-                counted.set_limits(limits, now);
-                active.usage.insert(one.id, counted.clone());
-            } else if limits != KeyLimits::default() || !reply.model_limits.is_empty() {
-                let of_model = reply.model_limits.iter().map(|(model, limits)| {
-                    Arc::new(usage(model, grants::limits_of(limits, &KeyLimitsRequest::default())))
+            // the counts of before go on
+            let usage = |before: Option<Arc<Usage>>, model: &str, limits: KeyLimits| {
+                let account: Account = (one.id, model.into());
+                let spending = spent.get(&account).copied().unwrap_or_default();
+                match before {
+                    Some(before) => {
+                        before.set_limits(limits, spending, now);
+                        before
+                    }
+                    None => Arc::new(Usage::new(account, limits, spending, ledger.clone(), now)),
+                }
+            };
+            let before = before.get(&one.id).cloned();
+            if before.is_some() || limits != KeyLimits::default() || !reply.model_limits.is_empty() {
+                let usage_of_key = usage(before, "", limits);
+                let of_models = reply.model_limits.iter().map(|(model, limits)| {
+                    let limits = grants::limits_of(limits, &KeyLimitsRequest::default());
+                    usage(usage_of_key.of_pattern(model), model, limits)
                 });
-                let usage = usage("", limits).with_models(of_model.collect());
-                active.usage.insert(one.id, Arc::new(usage));
+                usage_of_key.set_models(of_models.collect());
+                active.usage.insert(one.id, usage_of_key);
             }
             active.all.push(Listed { caller: caller.clone(), reply });
             let until = one.key.expires_at;
@@ -356,6 +389,82 @@ mod tests {
         assert_eq!(seen, ["tenant 7", "x"]);
         assert!(matches!(keys.revoke(&admin, wide.reply.id, 3.0).await, Err(AccessError::NotFound(_))));
         assert!(keys.revoke(&admin, own.reply.id, 3.0).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_update_is_in_force_at_once_and_goes_on_counting() {
+        let folder = tempfile::tempdir().unwrap();
+        let (system, keys) = (Caller::system(), keys(folder.path()).await);
+        let made = r#"{"name": "app", "filter": {"tenant": 7}, "limits": {"tokens_per_minute": 100, "requests_per_minute": 5},
+            "model_limits": {"a": {"tokens_per_minute": 50}, "b": {"tokens_per_minute": 50}}}"#;
+        let made = keys.create(&system, &request(made), 1.0).await.unwrap();
+        let (id, now) = (KeyId(made.reply.id), Instant::now());
+        let update = |json: &'static str| {
+            let keys = keys.clone();
+            async move { keys.update(&Caller::system(), id.0, &serde_json::from_str(json).unwrap(), 2.0).await }
+        };
+        keys.usage(id).unwrap().take_tokens_for("a", now, 40).unwrap();
+        let changed = r#"{"name": "site", "scopes": ["search"], "limits": {"requests_per_minute": null}, "model_limits": {"b": null, "c": {"tokens_per_minute": 7}}}"#;
+        let changed = update(changed).await.unwrap();
+        assert_eq!((changed.name.as_str(), changed.filter), ("site", Some(serde_json::json!({"tenant": 7}))));
+        let caller = keys.caller(&made.key, 3.0).unwrap();
+        assert!(caller.may(weir_policy::Scope::Search) && !caller.may(weir_policy::Scope::Chat));
+        let usage = keys.usage(id).unwrap();
+        let left = |model: &str| usage.of_model(model).map(|usage| usage.left(now)[0].remaining);
+        assert_eq!((left("a"), left("b"), left("c")), (Some(10), None, Some(7)));
+        assert_eq!(usage.left(now).iter().map(|left| left.remaining).collect::<Vec<_>>(), [60]);
+
+        // a budget counts what was spent since there is one, also when it was taken away between
+        let spend =
+            |nanos| usage.reserve((now, 2.0), 0, nanos).map(|taken| taken.settle((now, 2.0), 0, nanos));
+        spend(4_000_000_000).unwrap();
+        update(r#"{"limits": {"budget_per_day": 5}}"#).await.unwrap();
+        spend(3_000_000_000).unwrap();
+        assert!(spend(3_000_000_000).is_err());
+        update(r#"{"limits": {"budget_per_day": null}}"#).await.unwrap();
+        spend(9_000_000_000).unwrap();
+        update(r#"{"limits": {"budget_per_day": 5}}"#).await.unwrap();
+        assert!(spend(3_000_000_000).is_err());
+        spend(2_000_000_000).unwrap();
+
+        assert!(matches!(
+            update(r#"{"limits": {"budget_per_day": -1}}"#).await,
+            Err(AccessError::Invalid(_))
+        ));
+        assert!(matches!(
+            keys.update(&system, 99, &KeyUpdate::default(), 2.0).await,
+            Err(AccessError::NotFound(99))
+        ));
+        assert_eq!(keys.audit(None, 1).await.unwrap()[0].action, "key.update");
+        keys.revoke(&system, id.0, 3.0).await.unwrap();
+        assert!(matches!(update("{}").await, Err(AccessError::NotFound(_))), "it stays revoked");
+    }
+
+    #[tokio::test]
+    async fn an_update_by_a_restricted_administrator_stays_within_its_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        let (system, keys) = (Caller::system(), keys(folder.path()).await);
+        let admin =
+            r#"{"name": "tenant 7", "scopes": ["admin"], "collections": ["a"], "filter": {"tenant": 7}}"#;
+        let admin = keys.create(&system, &request(admin), 1.0).await.unwrap();
+        let admin = keys.caller(&admin.key, 2.0).unwrap();
+        let wide = keys.create(&system, &request(r#"{"name": "wide"}"#), 1.0).await.unwrap().reply.id;
+        let own =
+            keys.create(&admin, &request(r#"{"name": "own", "collections": ["a"]}"#), 2.0).await.unwrap();
+        let update = |id: i64, json: &'static str| {
+            let (keys, admin) = (keys.clone(), admin.clone());
+            async move { keys.update(&admin, id, &serde_json::from_str(json).unwrap(), 2.0).await }
+        };
+        assert!(matches!(update(wide, "{}").await, Err(AccessError::NotFound(_))));
+        assert!(matches!(
+            update(own.reply.id, r#"{"collections": null}"#).await,
+            Err(AccessError::Exceeds(_))
+        ));
+        let tenant = serde_json::json!({"tenant": 7});
+        assert_eq!(update(own.reply.id, r#"{"name": "b"}"#).await.unwrap().filter, Some(tenant.clone()));
+        assert_eq!(update(own.reply.id, r#"{"filter": null}"#).await.unwrap().filter, Some(tenant.clone()));
+        let narrowed = update(own.reply.id, r#"{"filter": {"year": 1}}"#).await.unwrap().filter;
+        assert_eq!(narrowed, Some(serde_json::json!({"and": [tenant, {"year": 1}]})));
     }
 
     #[tokio::test]

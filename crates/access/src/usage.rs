@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use weir_policy::budget::{Budgets, Overspent, Period, Spending};
 use weir_policy::limits::{Bucket, Exceeded, KeyLimits};
 use weir_policy::matches_pattern;
@@ -17,7 +18,7 @@ pub struct Usage {
     state: Mutex<State>,
     ledger: Arc<Ledger>,
     /// The limits for models: the pattern of their names, the longest first.
-    models: Vec<Arc<Usage>>,
+    models: ArcSwap<Vec<Arc<Usage>>>,
 }
 
 #[derive(Debug)]
@@ -53,6 +54,10 @@ pub struct Limited {
     pub unit: Unit,
     /// Its value.
     pub limit: u64,
+    /// What the request needs of it, in the unit.
+    pub needed: u64,
+    /// What is left of a budget.
+    pub left: Option<u64>,
     /// When a retry can succeed; `None` for a request of more tokens than a minute has, and for budgets.
     pub retry_after: Option<Duration>,
 }
@@ -89,19 +94,27 @@ impl Usage {
             spending,
             running: 0,
         };
-        Usage { account, state: Mutex::new(state), ledger, models: Vec::new() }
+        Usage { account, state: Mutex::new(state), ledger, models: ArcSwap::default() }
     }
 
-    /// With limits for models.
-    pub(crate) fn with_models(mut self, mut models: Vec<Arc<Usage>>) -> Usage {
+    /// Sets the limits for models.
+    pub(crate) fn set_models(&self, mut models: Vec<Arc<Usage>>) {
         models.sort_by_key(|usage| std::cmp::Reverse(usage.account.1.len()));
-        self.models = models;
-        self
+        self.models.store(Arc::new(models));
     }
 
-    /// Changes the limits of the whole key. What was used of limits that stay goes on to count.
-    pub(crate) fn set_limits(&self, limits: KeyLimits, now: Instant) {
+    /// The limits for the models of exactly this pattern.
+    pub(crate) fn of_pattern(&self, pattern: &str) -> Option<Arc<Usage>> {
+        self.models.load().iter().find(|usage| &*usage.account.1 == pattern).cloned()
+    }
+
+    /// Changes the limits of the whole key. What was used of limits that stay goes on to count. `spending` is what the ledger has, for the
+    /// first budget: without one, nothing is in the ledger.
+    pub(crate) fn set_limits(&self, limits: KeyLimits, spending: Spending, now: Instant) {
         let mut state = self.lock();
+        if state.limits.budgets == Budgets::default() {
+            state.spending.set_spent(spending);
+        }
         let bucket = |bucket: &mut Option<Bucket>, limit: Option<u64>| {
             if bucket.as_ref().map(Bucket::limit) != limit {
                 *bucket = limit.map(|limit| Bucket::new(limit, now));
@@ -113,8 +126,8 @@ impl Usage {
     }
 
     /// The limits for a model, by the name that the caller sends.
-    pub fn of_model(&self, model: &str) -> Option<&Arc<Usage>> {
-        self.models.iter().find(|usage| matches_pattern(&usage.account.1, model))
+    pub fn of_model(&self, model: &str) -> Option<Arc<Usage>> {
+        self.models.load().iter().find(|usage| matches_pattern(&usage.account.1, model)).cloned()
     }
 
     /// Counts a request, which runs until the guard is dropped.
@@ -124,7 +137,7 @@ impl Usage {
     pub fn admit(self: &Arc<Usage>, now: Instant) -> Result<Running, Limited> {
         let mut state = self.lock();
         if let Some(limit) = state.limits.concurrent_requests.filter(|limit| state.running >= *limit) {
-            return Err(self.limited(Unit::Concurrency, limit, Some(RETRY_AFTER_CONCURRENCY)));
+            return Err(self.limited((Unit::Concurrency, limit, 1), None, Some(RETRY_AFTER_CONCURRENCY)));
         }
         self.take(&mut state.requests, Unit::Requests, now, 1)?;
         state.running += 1;
@@ -159,11 +172,11 @@ impl Usage {
         let mut state = self.lock();
         let budgets = state.limits.budgets;
         state.spending.reserve(period, budgets, nanos).map_err(|overspent| {
-            let (unit, limit) = match overspent {
-                Overspent::Day => (Unit::DayBudget, budgets.per_day),
-                Overspent::Month => (Unit::MonthBudget, budgets.per_month),
+            let (unit, limit, left) = match overspent {
+                Overspent::Day(left) => (Unit::DayBudget, budgets.per_day, left),
+                Overspent::Month(left) => (Unit::MonthBudget, budgets.per_month, left),
             };
-            self.limited(unit, limit.unwrap_or_default(), None)
+            self.limited((unit, limit.unwrap_or_default(), nanos), Some(left), None)
         })?;
         if let Err(limited) = self.take(&mut state.tokens, Unit::Tokens, now, tokens) {
             state.spending.settle(period, nanos, 0);
@@ -213,11 +226,16 @@ impl Usage {
         let Some(bucket) = bucket else { return Ok(()) };
         let limit = bucket.limit();
         let taken = bucket.take(now, units);
-        taken.map_err(|Exceeded { retry_after }| self.limited(unit, limit, retry_after))
+        taken.map_err(|Exceeded { retry_after }| self.limited((unit, limit, units), None, retry_after))
     }
 
-    fn limited(&self, unit: Unit, limit: u64, retry_after: Option<Duration>) -> Limited {
-        Limited { model: self.account.1.clone(), unit, limit, retry_after }
+    fn limited(
+        &self,
+        (unit, limit, needed): (Unit, u64, u64),
+        left: Option<u64>,
+        retry_after: Option<Duration>,
+    ) -> Limited {
+        Limited { model: self.account.1.clone(), unit, limit, needed, left, retry_after }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -298,7 +316,8 @@ mod tests {
         let one = KeyLimits { concurrent_requests: Some(1), ..tokens(50) };
         let models =
             vec![Arc::new(usage_for("gpt-*", one, now.0)), Arc::new(usage_for("gpt-4o", tokens(70), now.0))];
-        let usage = Arc::new(usage_for("", tokens(100), now.0).with_models(models));
+        let usage = usage_with(tokens(100), now.0);
+        usage.set_models(models);
         let running = usage.reserve_for("gpt-3", now, 50, 0).unwrap();
         let refused = usage.reserve_for("gpt-5", now, 1, 0).unwrap_err();
         assert_eq!((&*refused.model, refused.unit), ("gpt-*", Unit::Concurrency));
@@ -326,7 +345,11 @@ mod tests {
         let usage = usage_with(limits(100, 10), now);
         usage.take_tokens_for("m", now, 60).unwrap();
         let _running = usage.admit(now).unwrap();
-        usage.set_limits(KeyLimits { concurrent_requests: Some(1), ..limits(100, 20) }, now);
+        usage.set_limits(
+            KeyLimits { concurrent_requests: Some(1), ..limits(100, 20) },
+            Spending::default(),
+            now,
+        );
         let left: Vec<u64> = usage.left(now).iter().map(|left| left.remaining).collect();
         assert_eq!(left, [20, 40]);
         assert_eq!(usage.admit(now).unwrap_err().unit, Unit::Concurrency);

@@ -1,10 +1,11 @@
 //! `/v1/keys` and `GET /v1/audit`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::{ErrorCode, Invalid, Result};
 
@@ -74,6 +75,12 @@ pub struct KeyLimitsRequest {
     /// What they may cost in a month (UTC).
     pub budget_per_month: Option<f64>,
 }
+
+/// Changes of a key: fields of [`KeyRequest`]. What is left out stays; null takes a restriction away. `limits` and `model_limits` are merged by
+/// the same rule, each other value is replaced (a JSON merge patch, RFC 7396, but for the filter).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyUpdate(pub Map<String, Value>);
 
 /// A key, without its text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -191,6 +198,64 @@ impl KeyRequest {
     }
 }
 
+impl KeyUpdate {
+    /// The request that would make `key` as it is with these changes.
+    ///
+    /// # Errors
+    /// `unknown_field` and `invalid_parameter` with the field.
+    pub fn apply(&self, key: &KeyReply) -> Result<KeyRequest> {
+        let KeyReply { name, scopes, collections, models, filter, limits, model_limits, expires_at, .. } =
+            key.clone();
+        let request = KeyRequest {
+            name,
+            scopes: Some(scopes),
+            collections,
+            models,
+            filter,
+            expires_at,
+            limits: Some(limits),
+            model_limits: Some(model_limits),
+        };
+        let mut request = json!(request);
+        for (field, value) in &self.0 {
+            let is_merged = matches!(field.as_str(), "limits" | "model_limits");
+            if is_merged { merge(&mut request[field], value) } else { request[field] = value.clone() }
+        }
+        crate::parse_item(&request.to_string(), "body")
+    }
+}
+
+/// A JSON merge patch (RFC 7396).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in patch {
+        match target.as_object_mut() {
+            Some(target) if value.is_null() => drop(target.remove(name)),
+            _ => merge(&mut target[name], value),
+        }
+    }
+}
+
+impl JsonSchema for KeyUpdate {
+    fn schema_name() -> Cow<'static, str> {
+        "KeyUpdate".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = KeyRequest::json_schema(generator);
+        schema.remove("required");
+        let about = "Changes of a key. What is left out stays; null takes a restriction away. `limits` and `model_limits` are merged by the same rule.";
+        schema.insert("description".to_owned(), about.into());
+        schema
+    }
+}
+
 /// Whether it is a name, or the beginning of names with `*` behind it.
 fn is_pattern(name: &str) -> bool {
     let start = name.strip_suffix('*').unwrap_or(name);
@@ -266,6 +331,50 @@ mod tests {
         }
         let unnamed = crate::parse::<KeyRequest>(br#"{"name": " "}"#).unwrap();
         assert_eq!(unnamed.check(0.0).unwrap_err().param.as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn an_update_changes_what_it_names_and_takes_away_what_is_null() {
+        let key: KeyReply = serde_json::from_value(json!({
+            "id": 7, "name": "app", "prefix": "weir_12345678", "scopes": ["chat"], "collections": null, "models": ["a", "b"],
+            "filter": {"tenant": 7}, "limits": {"requests_per_minute": 60, "budget_per_day": 5.0},
+            "model_limits": {"a": {"requests_per_minute": 1, "tokens_per_minute": 2}, "b": {}},
+            "created_at": 1.0, "expires_at": 100.0, "revoked_at": null, "previous_until": null
+        }))
+        .unwrap();
+        let update = |update: Value| KeyUpdate(update.as_object().unwrap().clone()).apply(&key);
+        let same = update(json!({})).unwrap();
+        assert_eq!(
+            (same.name.as_str(), same.scopes(), same.expires_at),
+            ("app", vec![KeyScope::Chat], Some(100.0))
+        );
+        assert_eq!((same.limits, same.model_limits), (Some(key.limits), Some(key.model_limits.clone())));
+        let changed = update(json!({
+            "filter": {"year": 1}, "expires_at": null, "models": ["c"],
+            "limits": {"requests_per_minute": null, "tokens_per_minute": 9},
+            "model_limits": {"a": {"requests_per_minute": 3}, "b": null, "c": {"budget_per_day": 1.0}}
+        }))
+        .unwrap();
+        assert_eq!((changed.filter, changed.expires_at), (Some(json!({"year": 1})), None));
+        assert_eq!(changed.models, Some(vec!["c".to_owned()]));
+        let limits =
+            KeyLimitsRequest { tokens_per_minute: Some(9), budget_per_day: Some(5.0), ..Default::default() };
+        assert_eq!(changed.limits, Some(limits));
+        let models = changed.model_limits.unwrap();
+        assert_eq!(models.keys().collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!((models["a"].requests_per_minute, models["a"].tokens_per_minute), (Some(3), Some(2)));
+        assert_eq!(update(json!({"limits": null})).unwrap().limits, None);
+        for (wrong, place) in [
+            (json!({"limit": {}}), "limit"),
+            (json!({"limits": {"rpm": 1}}), "limits.rpm"),
+            (json!({"name": 7}), "name"),
+            (
+                json!({"model_limits": {"a": {"requests_per_minute": "many"}}}),
+                "model_limits.a.requests_per_minute",
+            ),
+        ] {
+            assert_eq!(update(wrong).unwrap_err().param.as_deref(), Some(place));
+        }
     }
 
     #[test]

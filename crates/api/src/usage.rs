@@ -23,6 +23,8 @@ pub struct UsageSumReply {
     pub day: Option<String>,
     /// The number of the API key, in sums by key; null for requests without one.
     pub key: Option<i64>,
+    /// The name of the key.
+    pub key_name: Option<String>,
     /// The model, in sums by model; null for requests without one.
     pub model: Option<String>,
     /// Requests of any kind.

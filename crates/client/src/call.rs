@@ -121,6 +121,10 @@ impl Call {
         Call::new(Method::PUT, path).with_body(body)
     }
 
+    pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> Call {
+        Call::new(Method::PATCH, path).with_body(body)
+    }
+
     /// Requests consist of texts, numbers and checked JSON, which always have a JSON form.
     fn with_body(self, body: &impl Serialize) -> Call {
         let body = serde_json::to_vec(body).unwrap_or_default().into();

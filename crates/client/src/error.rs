@@ -135,7 +135,7 @@ mod tests {
         for row in weir_api::ERROR_TABLE {
             let hint =
                 ClientError::Refused { code: row.code, message: String::new() }.hint().unwrap_or_default();
-            for call in ["GET ", "PUT ", "POST ", "DELETE "] {
+            for call in ["GET ", "PUT ", "PATCH ", "POST ", "DELETE "] {
                 assert!(!hint.contains(call), "{}: {hint}", row.name);
             }
         }

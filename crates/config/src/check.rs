@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::llm::Places;
 use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind, Reranks};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::table::Config;
 use crate::value::{RequestStore, Role};
 
-/// Invalid settings and models, which checks between settings skip.
+/// What checks between settings know of the file: invalid settings and models, which they skip, and the places of tables.
 #[derive(Debug, Default)]
 pub(super) struct Unknowns {
     /// Settings whose value is unknown.
@@ -17,6 +18,8 @@ pub(super) struct Unknowns {
     pub(super) models: Vec<Vec<String>>,
     /// Whether models may be missing because a part of the file could not be read.
     pub(super) unread_models: bool,
+    /// Where the tables of the LLM gateway are.
+    pub(super) llm_places: Places,
 }
 
 impl Unknowns {
@@ -59,7 +62,7 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
         problems.extend(check_base_url(&config.client.url));
     }
     if !unknowns.unread_models {
-        problems.extend(config.llm.check());
+        problems.extend(config.llm.check(&unknowns.llm_places));
     }
     let mut names = BTreeSet::new();
     let invalid = unknowns.models.iter().flatten().map(String::as_str);

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::llm::{self, LlmConfig};
+use crate::llm::{self, LlmConfig, Places};
 use crate::models::{FIELDS, ModelConfig, Prompts, RawModel};
 use crate::problem::{Location, Problem};
 use crate::table::{SECTIONS, SETTINGS, Setting};
@@ -23,6 +23,8 @@ pub(super) struct FileSettings {
     pub(super) models: Vec<(ModelConfig, usize)>,
     /// The tables of the LLM gateway.
     pub(super) llm: LlmConfig,
+    /// Where they are.
+    pub(super) llm_places: Places,
     /// The names of the other models: id and aliases.
     pub(super) invalid_models: Vec<Vec<String>>,
     /// Whether an unreadable part may contain settings or models.
@@ -169,7 +171,11 @@ impl Reader<'_> {
         let mut read = Vec::new();
         for table in tables.iter() {
             match T::deserialize(ValueDeserializer::from(table.clone())) {
-                Ok(one) => read.push(one),
+                Ok(one) => {
+                    read.push(one);
+                    let place = self.location(&table.span());
+                    self.found.llm_places.add(name, place);
+                }
                 Err(error) => {
                     self.found.is_incomplete = true;
                     let span = error.span().unwrap_or_else(|| table.span());

@@ -9,6 +9,7 @@ use super::file;
 use crate::check::{Unknowns, check_consistency, check_for_serving};
 use crate::environment::Environment;
 use crate::foreign_variables::{is_from_kubernetes, means_the_address};
+use crate::llm::Places;
 use crate::models::{DEFAULT_FOLDER, ModelConfig, Reranks};
 use crate::problem::{Location, Problem, Problems};
 use crate::table::{Config, SETTINGS, Setting};
@@ -140,6 +141,8 @@ struct Layers {
     model_sources: Vec<Source>,
     /// Settings with an invalid value.
     rejected: BTreeSet<&'static str>,
+    /// Where the tables of the LLM gateway are.
+    llm_places: Places,
     /// The names of invalid models.
     invalid_models: Vec<Vec<String>>,
     /// Whether an unreadable part may contain settings that are not set elsewhere.
@@ -192,6 +195,7 @@ impl Layers {
         self.is_incomplete |= found.is_incomplete;
         self.invalid_models.extend(found.invalid_models);
         self.config.llm = found.llm;
+        self.llm_places = found.llm_places;
         for (setting, scalar, line) in found.values {
             self.set(setting, &scalar, Location::File { path: path.to_owned(), line });
         }
@@ -327,6 +331,7 @@ impl Layers {
             settings: self.rejected.iter().copied().chain(unset).collect(),
             models: std::mem::take(&mut self.invalid_models),
             unread_models: self.is_incomplete,
+            llm_places: std::mem::take(&mut self.llm_places),
         }
     }
 }

@@ -25,12 +25,7 @@ pub enum LlmError {
     NoModel(String),
     /// A limit of the caller's key is reached.
     #[error("a limit of the key is reached")]
-    Limited {
-        /// The limit.
-        limited: Limited,
-        /// What the request needs.
-        tokens: u64,
-    },
+    Limited(Limited),
     /// A guardrail blocks the request or its answer.
     #[error("{} was blocked by the guardrail rule `{rule}`", if *.is_output { "the answer" } else { "the request" })]
     Blocked {

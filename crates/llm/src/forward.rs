@@ -112,7 +112,7 @@ impl Llm {
         let steps = Steps {
             guard,
             retrieval: self.retrieval_of(&call, &request, route, &table)?,
-            cache: route.and_then(|route| route.cache.as_ref()),
+            cache: route.and_then(|route| route.cache.as_ref()).filter(|_| call.api.is_charged()),
         };
         let Prepared { request, output, reply } = self.prepare(&call, request, steps, &targets).await?;
         match reply {
@@ -320,16 +320,20 @@ impl Llm {
         targets: &[Target],
         output: Output,
     ) -> Result<LlmReply, LlmError> {
-        let tokens = request.usage_max().total();
-        let most = targets.iter().map(|target| target.price.cost_nanos(request.usage_max())).max();
+        let (usage_max, prompt_tokens) = match call.api.is_charged() {
+            true => (request.usage_max(), request.prompt_tokens()),
+            false => Default::default(),
+        };
+        let tokens = usage_max.total();
+        let most = targets.iter().map(|target| target.price.cost_nanos(usage_max)).max();
         let at = (Instant::now(), unix_now());
         let reservation = call
             .usage
             .as_ref()
             .map(|usage| usage.reserve_for(&request.model, at, tokens, most.unwrap_or_default()))
             .transpose();
-        let reservation = reservation.map_err(|limited| LlmError::Limited { limited, tokens })?;
-        let mut settlement = Settlement::new(call.entry.clone(), reservation, request.prompt_tokens());
+        let reservation = reservation.map_err(LlmError::Limited)?;
+        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens);
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
@@ -379,7 +383,7 @@ async fn replied(
     }
     let body = match body {
         AttemptedBody::Whole(body, usage) => {
-            match status.is_success() {
+            match status.is_success() && output.api.is_charged() {
                 true => settlement.count(usage, body.len() as u64 / 4),
                 false => settlement.uncharged(),
             }

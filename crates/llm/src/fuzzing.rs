@@ -28,7 +28,8 @@ use crate::translate::{
 };
 use crate::usage::TokenUsage;
 
-const APIS: [Api; 4] = [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages];
+const APIS: [Api; 5] =
+    [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::CountTokens];
 
 /// Redacts e-mail addresses and payment cards in both directions.
 static GUARD: LazyLock<Arc<Guard>> = LazyLock::new(|| {

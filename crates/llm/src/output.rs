@@ -311,7 +311,7 @@ fn blocked_events(api: Api, head: Option<&ChunkHead>, rule: &str) -> String {
             chunk.extend(fields.map(|(name, value)| (name.to_owned(), value)));
             format!("data: {}\n\ndata: [DONE]\n\n", Value::Object(chunk))
         }
-        Api::Messages => {
+        Api::Messages | Api::CountTokens => {
             let delta = json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_sequence": null},
                 "usage": {"output_tokens": 0}, "weir": {"guardrail": rule}});
             format!(

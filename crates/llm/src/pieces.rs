@@ -123,7 +123,7 @@ pub(crate) fn pieces(api: Api, data: &str) -> Pieces {
     }
     let read = match api {
         Api::ChatCompletions | Api::Completions => of_chunk(data),
-        Api::Messages => of_message(data),
+        Api::Messages | Api::CountTokens => of_message(data),
         Api::Responses => of_response(data),
     };
     read.unwrap_or_else(|_| Pieces { has_more: true, repeats: true, ..Pieces::default() })

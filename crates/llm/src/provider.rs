@@ -25,6 +25,8 @@ pub enum Api {
     Responses,
     /// Anthropic's `/v1/messages`.
     Messages,
+    /// Anthropic's `/v1/messages/count_tokens`.
+    CountTokens,
 }
 
 /// How the reply of a target becomes that of the request's API.
@@ -47,6 +49,7 @@ impl Api {
             Api::Completions => "/completions",
             Api::Responses => "/responses",
             Api::Messages => "/v1/messages",
+            Api::CountTokens => "/v1/messages/count_tokens",
         }
     }
 
@@ -62,7 +65,9 @@ impl Api {
                 b"\"type\":\"response.failed\"",
                 b"\"type\": \"response.completed\"",
             ]),
-            Api::Messages => has(&[b"\"type\":\"message_stop\"", b"\"type\": \"message_stop\""]),
+            Api::Messages | Api::CountTokens => {
+                has(&[b"\"type\":\"message_stop\"", b"\"type\": \"message_stop\""])
+            }
         }
     }
 
@@ -74,10 +79,15 @@ impl Api {
                 let value = data.strip_prefix(b"{\"error\"").unwrap_or_default();
                 value.trim_ascii_start().starts_with(b":")
             }
-            Api::Responses | Api::Messages => {
+            Api::Responses | Api::Messages | Api::CountTokens => {
                 line.strip_prefix(b"event:").is_some_and(|name| name.trim_ascii() == b"error")
             }
         }
+    }
+
+    /// Whether providers charge for it.
+    pub(crate) fn is_charged(self) -> bool {
+        self != Api::CountTokens
     }
 
     /// Whether a stream of it tells its usage only when it is asked to.
@@ -100,7 +110,7 @@ impl Api {
             }
             (Api::ChatCompletions, Provider::Anthropic) => Ok(Conversion::FromAnthropic),
             (Api::ChatCompletions, Provider::Gemini) => Ok(Conversion::FromGemini),
-            (Api::Messages, Provider::Anthropic) => Ok(Conversion::Same),
+            (Api::Messages | Api::CountTokens, Provider::Anthropic) => Ok(Conversion::Same),
             (Api::Messages, _) if is_openai => Ok(Conversion::ToMessages),
             _ => Err(LlmError::Invalid {
                 field: "model".to_owned(),

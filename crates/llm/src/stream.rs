@@ -180,7 +180,7 @@ impl StreamSource {
     fn error_event(&self, reason: &str) -> Bytes {
         let message = format!("the upstream's stream broke: {reason}");
         match self.api {
-            Api::Messages => {
+            Api::Messages | Api::CountTokens => {
                 let error = json!({"type": "error", "error": {"type": "api_error", "message": message}});
                 format!("event: error\ndata: {error}\n\n")
             }

@@ -350,7 +350,7 @@ impl Upstream {
         let settings = UpstreamSettings {
             id: config.id.clone(),
             name: format!("`{}`", config.id),
-            url: config.base_url().to_owned(),
+            url: config.base_url().into_owned(),
             api_key: key.map(|key| key.reveal().to_owned()),
             api_key_header: provider::key_header(config.provider),
             connect_timeout: Duration::from_millis(config.connect_timeout_ms),

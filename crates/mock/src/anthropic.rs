@@ -43,6 +43,17 @@ fn push_event(name: &str, fields: &str, out: &mut String) {
     out.push_str(&format!("event: {name}\ndata: {{\"type\":\"{name}\"{fields}}}\n\n"));
 }
 
+/// The words of a request, as its tokens.
+fn tokens(body: &Value, messages: &Value) -> u64 {
+    request::words(messages) + request::words(&body["system"])
+}
+
+/// `POST /v1/messages/count_tokens`.
+pub(crate) fn count_tokens(body: &Value) -> Result<String, Refusal> {
+    let messages = request::required(body, "messages")?;
+    Ok(format!(r#"{{"input_tokens":{}}}"#, tokens(body, messages)))
+}
+
 impl Shape for Messages {
     fn provider(&self) -> Provider {
         Provider::Anthropic
@@ -57,7 +68,7 @@ impl Shape for Messages {
             model: request::string(body, "model")?,
             stream: request::flag(body, "stream")?,
             include_usage: false,
-            tokens: request::words(messages) + request::words(&body["system"]),
+            tokens: tokens(body, messages),
             tokens_max: Some(tokens_max),
             tool: request::tool_call(messages, body["tools"][0]["name"].as_str()),
             echo: None,

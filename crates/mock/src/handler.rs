@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use crate::anthropic::Messages;
+use crate::anthropic::{self, Messages};
 use crate::args::Settings;
 use crate::behavior::Behavior;
 use crate::body::{Dropped, ReplyBody, Steps};
@@ -143,6 +143,10 @@ fn answer(mock: &Mock, head: &Parts, body: &Bytes, echo: Echo) -> Result<Answer,
         "/v1/completions" => &Completions,
         "/v1/responses" => &Responses,
         "/v1/messages" => &Messages,
+        "/v1/messages/count_tokens" => {
+            require(head, &Method::POST)?;
+            return anthropic::count_tokens(&parse(body)?).map(Answer::Json);
+        }
         "/v1/embeddings" => {
             require(head, &Method::POST)?;
             return embeddings::reply(&parse(body)?).map(Answer::Json);

@@ -15,7 +15,7 @@ pub(crate) enum Provider {
 impl Provider {
     /// The provider with this path; OpenAI if unknown.
     pub(crate) fn of_path(path: &str) -> Provider {
-        if path == "/v1/messages" {
+        if path.starts_with("/v1/messages") {
             Provider::Anthropic
         } else if path.starts_with("/v1beta/") {
             Provider::Gemini

@@ -21,10 +21,10 @@ pub struct Period {
 /// A budget that has not enough left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overspent {
-    /// That of the day.
-    Day,
-    /// That of the month.
-    Month,
+    /// That of the day, of which so much is left.
+    Day(u64),
+    /// That of the month, of which so much is left.
+    Month(u64),
 }
 
 /// What a key has spent in the current day and month, and what is reserved for requests on their way.
@@ -48,14 +48,18 @@ impl Spending {
     /// The budget that has not enough left; nothing is reserved then.
     pub fn reserve(&mut self, now: Period, budgets: Budgets, most: u64) -> Result<(), Overspent> {
         self.turn(now);
-        let exceeds = |spent: u64, budget: Option<u64>| {
-            budget.is_some_and(|budget| spent.saturating_add(self.reserved).saturating_add(most) > budget)
+        // what is left of a budget that has not enough
+        let short = |spent: u64, budget: Option<u64>| {
+            let taken = spent.saturating_add(self.reserved);
+            budget
+                .filter(|budget| taken.saturating_add(most) > *budget)
+                .map(|budget| budget.saturating_sub(taken))
         };
-        if exceeds(self.day, budgets.per_day) {
-            return Err(Overspent::Day);
+        if let Some(left) = short(self.day, budgets.per_day) {
+            return Err(Overspent::Day(left));
         }
-        if exceeds(self.month, budgets.per_month) {
-            return Err(Overspent::Month);
+        if let Some(left) = short(self.month, budgets.per_month) {
+            return Err(Overspent::Month(left));
         }
         self.reserved = self.reserved.saturating_add(most);
         Ok(())
@@ -67,6 +71,11 @@ impl Spending {
         self.reserved = self.reserved.saturating_sub(reserved);
         self.day = self.day.saturating_add(used);
         self.month = self.month.saturating_add(used);
+    }
+
+    /// Sets what was spent to that of `other`. What is reserved stays so.
+    pub fn set_spent(&mut self, other: Spending) {
+        *self = Spending { reserved: self.reserved, ..other };
     }
 
     /// Begins a new day and month. A clock that goes back changes nothing.
@@ -96,19 +105,19 @@ mod tests {
     #[test]
     fn a_budget_is_never_passed_and_begins_anew() {
         let mut spending = Spending::new(at(0), 4, 4);
-        assert_eq!(spending.reserve(at(0), BUDGETS, 7), Err(Overspent::Day));
+        assert_eq!(spending.reserve(at(0), BUDGETS, 7), Err(Overspent::Day(6)));
         assert_eq!(spending.reserve(at(0), BUDGETS, 6), Ok(()));
-        assert_eq!(spending.reserve(at(0), BUDGETS, 1), Err(Overspent::Day));
+        assert_eq!(spending.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(0)));
         spending.settle(at(0), 6, 2);
         assert_eq!(spending.reserve(at(0), BUDGETS, 4), Ok(()));
         spending.settle(at(1), 4, 4); // it ended on the next day
         assert_eq!(spending, Spending { period: at(1), day: 4, month: 10, reserved: 0 });
         spending.settle(at(2), 0, 10);
-        assert_eq!(spending.reserve(at(3), BUDGETS, 6), Err(Overspent::Month));
+        assert_eq!(spending.reserve(at(3), BUDGETS, 6), Err(Overspent::Month(5)));
         assert_eq!(spending.reserve(at(30), BUDGETS, 6), Ok(()));
         assert_eq!(
             spending.reserve(at(29), BUDGETS, 5),
-            Err(Overspent::Day),
+            Err(Overspent::Day(4)),
             "a clock that goes back gives nothing"
         );
     }

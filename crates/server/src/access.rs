@@ -6,7 +6,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use weir_access::AccessError;
-use weir_api::{AuditReply, ErrorCode, Invalid, KeyReply, KeyRequest, List, NewKeyReply};
+use weir_api::{AuditReply, ErrorCode, Invalid, KeyReply, KeyRequest, KeyUpdate, List, NewKeyReply};
 
 use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
 use super::context::Segments;
@@ -37,6 +37,15 @@ pub(super) async fn create(call: Call, Body(request): Body<KeyRequest>) -> Resul
 /// All keys that the caller may see.
 pub(super) async fn list(call: Call) -> Reply<List<KeyReply>> {
     Ok(Json(List { data: call.keys.list(&call.caller), next_cursor: None }))
+}
+
+/// Changes what a key allows, its limits, its name or when it expires.
+pub(super) async fn update(
+    call: Call,
+    Segments([id]): Segments<1>,
+    Body(update): Body<KeyUpdate>,
+) -> Reply<KeyReply> {
+    Ok(Json(call.keys.update(&call.caller, number(&id)?, &update, now()).await.map_err(refused)?))
 }
 
 /// Revokes a key.

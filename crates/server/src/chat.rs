@@ -37,6 +37,11 @@ pub(super) fn messages(request: Request, gateway: Gateway) -> Answering {
     Box::pin(answer(Api::Messages, request, gateway))
 }
 
+/// Anthropic's `/v1/messages/count_tokens`.
+pub(super) fn count_tokens(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(Api::CountTokens, request, gateway))
+}
+
 /// Answers without the extractors of other handlers: their futures hold the request several times.
 async fn answer(api: Api, request: Request, gateway: Gateway) -> Response {
     forward(api, request, &gateway).await.unwrap_or_else(IntoResponse::into_response)
@@ -81,9 +86,7 @@ fn refused(error: LlmError) -> ApiError {
             Invalid::at(ErrorCode::InvalidParameter, &place, error.to_string()).into()
         }
         LlmError::NoModel(_) => ApiError::new(ErrorCode::ModelNotFound, error.to_string()),
-        LlmError::Limited { limited, tokens } => {
-            rate_limits::refusal(&limited, usize::try_from(tokens).unwrap_or(usize::MAX))
-        }
+        LlmError::Limited(limited) => rate_limits::refusal(&limited),
         LlmError::Blocked { .. } => ApiError::new(ErrorCode::GuardrailBlocked, error.to_string()),
         LlmError::Unchecked { .. } => ApiError::new(ErrorCode::UpstreamError, error.to_string()),
         LlmError::Retrieval(error) => (*error).into(),

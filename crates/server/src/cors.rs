@@ -17,7 +17,7 @@ pub(super) fn layer(config: &Config) -> CorsLayer {
     };
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(is_allowed))
-        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(ExposeHeaders::any())
         .allow_private_network(true)

@@ -156,7 +156,7 @@ impl Known<'_> {
         let mut response = match usage.admit(Instant::now()) {
             Ok(running) => self.admitted(request, route, Some(caller)).await.map(|body| held(body, running)),
             Err(limited) => {
-                let refused = rate_limits::refusal(&limited, 1);
+                let refused = rate_limits::refusal(&limited);
                 drain_body_on_error(request, |_| ready(refused.into_response())).await
             }
         };
@@ -314,6 +314,7 @@ fn method_label(method: &axum::http::Method) -> &'static str {
         "GET" => "GET",
         "POST" => "POST",
         "PUT" => "PUT",
+        "PATCH" => "PATCH",
         "DELETE" => "DELETE",
         "HEAD" => "HEAD",
         "OPTIONS" => "OPTIONS",

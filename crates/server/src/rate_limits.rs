@@ -18,41 +18,42 @@ impl Call {
     /// `rate_limit_exceeded`.
     pub(super) fn take_tokens(&self, model: &str, tokens: usize) -> Result<()> {
         let Some(usage) = self.caller.key.and_then(|key| self.gateway.keys.usage(key)) else { return Ok(()) };
-        usage
-            .take_tokens_for(model, Instant::now(), tokens as u64)
-            .map_err(|limited| refusal(&limited, tokens))
+        usage.take_tokens_for(model, Instant::now(), tokens as u64).map_err(|limited| refusal(&limited))
     }
 }
 
-/// The error of a request beyond a limit; `units` is what it needs.
-pub(super) fn refusal(limited: &Limited, units: usize) -> ApiError {
-    let Limited { ref model, unit, limit, retry_after } = *limited;
+/// The error of a request beyond a limit.
+pub(super) fn refusal(limited: &Limited) -> ApiError {
+    let Limited { ref model, unit, limit, needed, left, retry_after } = *limited;
     let who = match &**model {
         "" => "the key".to_owned(),
         model => format!("for the model `{model}` the key"),
     };
     let message = match (unit, retry_after) {
         (Unit::Requests, _) => format!("{who} is limited to {limit} requests per minute"),
-        (Unit::DayBudget, _) => return over_budget(&who, limit, "day"),
-        (Unit::MonthBudget, _) => return over_budget(&who, limit, "month"),
+        (Unit::DayBudget, _) => return over_budget(&who, [limit, left.unwrap_or_default(), needed], "day"),
+        (Unit::MonthBudget, _) => {
+            return over_budget(&who, [limit, left.unwrap_or_default(), needed], "month");
+        }
         (Unit::Concurrency, _) => format!("{who} is limited to {limit} requests at one time"),
         (Unit::Tokens, Some(_)) => {
-            format!("{who} is limited to {limit} tokens per minute; the request has {units}")
+            format!("{who} is limited to {limit} tokens per minute; the request has {needed}")
         }
         (Unit::Tokens, None) => {
             format!(
-                "{who} is limited to {limit} tokens per minute, and the request alone has {units}; send less in one"
+                "{who} is limited to {limit} tokens per minute, and the request alone has {needed}; send less in one"
             )
         }
     };
     RequestError::limited(message, retry_after).into()
 }
 
-/// The error of a request that might cost more than a budget has left.
-fn over_budget(who: &str, nanos: u64, period: &str) -> ApiError {
-    let budget = nanos as f64 / 1e9;
+/// The error of a request that might cost more than a budget has left; amounts are in billionths.
+fn over_budget(who: &str, [budget, left, cost]: [u64; 3], period: &str) -> ApiError {
+    let amount = |nanos: u64| nanos as f64 / 1e9;
+    let (budget, left, cost) = (amount(budget), amount(left), amount(cost));
     let message = format!(
-        "{who} may spend {budget} in a {period}, and has less left than the request may cost; the next {period} begins at midnight UTC"
+        "{who} may spend {budget} in a {period}: {left} is left, and the request may cost up to {cost}; send less or a smaller `max_tokens`, or wait for the next {period}, which begins at midnight UTC"
     );
     ApiError::new(ErrorCode::BudgetExceeded, message)
 }

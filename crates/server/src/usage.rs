@@ -1,8 +1,9 @@
 //! `GET /v1/usage`.
 
 use axum::extract::RawQuery;
+use weir_access::Keys;
 use weir_api::{ErrorCode, Invalid, UsageReportReply, UsageSumReply};
-use weir_policy::Scope;
+use weir_policy::{KeyId, Scope};
 use weir_telemetry::requests::{UsageError, UsageQuery, UsageRow, day_of};
 
 use super::access::now;
@@ -25,7 +26,11 @@ pub(super) async fn report(call: Call, RawQuery(query): RawQuery) -> Reply<Usage
     }
     let (first_day, last_day) = (query.from.clone(), query.to.clone());
     let rows = call.requests.usage(query).await.map_err(refused)?;
-    Ok(Json(UsageReportReply { first_day, last_day, data: rows.into_iter().map(sum).collect() }))
+    Ok(Json(UsageReportReply {
+        first_day,
+        last_day,
+        data: rows.into_iter().map(|row| sum(row, &call.keys)).collect(),
+    }))
 }
 
 /// The query of a request at the time `now`.
@@ -74,12 +79,13 @@ fn invalid(name: &'static str, value: &str, expected: &str) -> ApiError {
     Invalid::at(ErrorCode::InvalidParameter, &[name], message).into()
 }
 
-fn sum(row: UsageRow) -> UsageSumReply {
+fn sum(row: UsageRow, keys: &Keys) -> UsageSumReply {
     let UsageRow { day, key, model, sums } = row;
     let count = |count: i64| u64::try_from(count).unwrap_or_default();
     UsageSumReply {
         day,
         key,
+        key_name: key.and_then(|key| keys.name(KeyId(key))),
         model,
         requests: count(sums.requests),
         errors: count(sums.errors),

@@ -139,6 +139,22 @@ impl Store {
         sqlite.write(move |c| keys::change(c, id, |stored| stored.revoked_at = Some(now), &entry, now)).await
     }
 
+    /// Changes the name of an API key, what it allows and when it expires; `None` if there is no such key, or it is revoked.
+    pub async fn update_key(
+        &self,
+        id: KeyId,
+        (name, grants, expires_at): (String, String, Option<Timestamp>),
+        entry: NewAuditEntry,
+        now: Timestamp,
+    ) -> Result<Option<StoredKey>> {
+        let update = move |stored: &mut StoredKey| {
+            let NewKey { prefix, hash, .. } = stored.key.clone();
+            stored.key = NewKey { name, prefix, hash, grants, expires_at };
+        };
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| keys::change(c, id, update, &entry, now)).await
+    }
+
     /// Gives an API key another text, by its hash; the one before stays valid until `previous_until`. `None` if there is no such key, or it
     /// is revoked.
     pub async fn rotate_key(

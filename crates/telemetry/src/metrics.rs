@@ -279,6 +279,8 @@ table! {
     request_spill: Gauge = Gauge::default(), "weir_request_log_spill_bytes", Gauge, [];
     /// Spans of requests: sent to the server at `telemetry.traces_url`, or dropped.
     spans: Family<ResultLabel, Counter> = Family::default(), "weir_trace_spans_total", Counter, ["result"];
+    /// Times that the configuration or the certificate was read again: applied, or refused for an error, which the log tells.
+    reloads: Family<ResultLabel, Counter> = Family::default(), "weir_reloads_total", Counter, ["result"];
     /// Requests that upstreams answered or failed, by the model that was asked for.
     model_requests: Family<ModelUpstreamLabels, Counter> = Family::default(), "weir_model_requests_total", Counter, ["model", "upstream", "result"];
     /// Tokens of these requests: prompt, cached (a part of prompt) or completion.
@@ -358,13 +360,14 @@ impl Metrics {
 
     /// Shows the series whose labels are known before the first event, so that alerts see the first increase.
     fn start_series(&self) {
-        let results: [(&Family<ResultLabel, Counter>, &[&str]); 7] = [
+        let results: [(&Family<ResultLabel, Counter>, &[&str]); 8] = [
             (&self.embed_cache, &["hit", "miss"]),
             (&self.ingested, &["accepted", "refused", "indexed", "failed"]),
             (&self.logged, &["written", "failed", "dropped"]),
             (&self.feedback, &["hit", "no_hit"]),
             (&self.request_rows, &["written", "spilled", "dropped"]),
             (&self.spans, &["sent", "dropped"]),
+            (&self.reloads, &["applied", "refused"]),
             (&self.reply_cache, &["hit", "semantic_hit", "miss"]),
         ];
         for (family, results) in results {
@@ -382,6 +385,12 @@ impl Metrics {
         let (route, method) = (LabelValue::Static(route), LabelValue::Static(method));
         self.requests.get_or_create(&RequestLabels { route: route.clone(), method, status }).inc();
         self.durations.get_or_create(&RouteLabel { route }).observe(seconds);
+    }
+
+    /// Counts a reload of the configuration or the certificate.
+    pub fn reload(&self, is_applied: bool) {
+        let result = if is_applied { "applied" } else { "refused" };
+        self.reloads.get_or_create(&ResultLabel { result: result.into() }).inc();
     }
 
     /// Records the stages of a search.

@@ -7,9 +7,12 @@ use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_access::Keys;
 use weir_api::KeyLimitsRequest;
-use weir_config::{Config, Environment, Flags, load_for_serving};
+use weir_config::{Config, Environment, Flags, Problems, load_for_serving};
 use weir_llm::Llm;
 use weir_server::Tls;
+use weir_telemetry::Metrics;
+
+use crate::serve::unix_now;
 
 /// How often the files are looked at.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -30,79 +33,109 @@ impl ConfigSource {
     }
 }
 
-/// Keeps `llm`, the default limits of `keys` and `tls` up to date until the process ends. Files with an error are refused as a whole, and the
-/// gateway goes on with what it has.
-pub async fn watch(source: ConfigSource, mut current: Config, llm: Llm, keys: Keys, tls: Option<Tls>) {
-    let mut hangups = match signal(SignalKind::hangup()) {
-        Ok(hangups) => hangups,
-        Err(error) => return tracing::warn!(%error, "no file is read again: no signals"),
-    };
-    let mut config_file = Watched::new(source.file());
-    let tls_files = tls.iter().flat_map(Tls::files).map(Path::to_owned);
-    let mut certificate = Watched::new(tls_files);
-    // files may have changed between the start and now
-    if let Some(tls) = &tls {
-        reload_certificate(tls);
-    }
-    if !config_file.files.is_empty() {
-        reload_config(&source, &mut current, &llm, &keys, true).await;
-    }
-    loop {
-        let is_asked = tokio::select! {
-            _ = hangups.recv() => true,
-            () = tokio::time::sleep(INTERVAL) => false,
+/// What a gateway reads again. Files with an error are refused as a whole, and the gateway goes on with what it has.
+pub struct Reload {
+    /// Where the configuration comes from.
+    pub source: ConfigSource,
+    /// The configuration in force.
+    pub current: Config,
+    /// The tables of the LLM gateway.
+    pub llm: Llm,
+    /// The keys, for their default limits.
+    pub keys: Keys,
+    /// The certificate.
+    pub tls: Option<Tls>,
+    /// Counts reloads.
+    pub metrics: Metrics,
+}
+
+impl Reload {
+    /// Keeps everything up to date until the process ends.
+    pub async fn watch(mut self) {
+        let mut hangups = match signal(SignalKind::hangup()) {
+            Ok(hangups) => hangups,
+            Err(error) => return tracing::warn!(%error, "no file is read again: no signals"),
         };
-        if config_file.has_changed() || is_asked && !config_file.files.is_empty() {
-            reload_config(&source, &mut current, &llm, &keys, false).await;
+        let mut config_file = Watched::new(self.source.file());
+        let tls_files = self.tls.iter().flat_map(Tls::files).map(Path::to_owned);
+        let mut certificate = Watched::new(tls_files);
+        // files may have changed between the start and now
+        self.reload_certificate();
+        if !config_file.files.is_empty() {
+            self.reload_config(true).await;
         }
-        if let Some(tls) = &tls
-            && (certificate.has_changed() || is_asked)
-        {
-            reload_certificate(tls);
+        loop {
+            let is_asked = tokio::select! {
+                _ = hangups.recv() => true,
+                () = tokio::time::sleep(INTERVAL) => false,
+            };
+            if config_file.has_changed() || is_asked && !config_file.files.is_empty() {
+                self.reload_config(false).await;
+            }
+            if certificate.has_changed() || is_asked {
+                self.reload_certificate();
+            }
         }
     }
-}
 
-/// `only_changes`: nothing is done if the configuration is the one in force.
-async fn reload_config(
-    source: &ConfigSource,
-    current: &mut Config,
-    llm: &Llm,
-    keys: &Keys,
-    only_changes: bool,
-) {
-    let read = source.clone();
-    let loaded = tokio::task::spawn_blocking(move || {
-        load_for_serving(&read.flags, &read.environment, &weir_inference::reranks)
-    });
-    let Ok(loaded) = loaded.await else { return };
-    match loaded.map_err(|problems| problems.to_string()) {
-        Ok(loaded) if only_changes && loaded.config == *current => {}
-        Ok(loaded) => apply(current, loaded.config, llm, keys).await,
-        Err(problems) => {
-            tracing::error!(%problems, "the configuration was not changed: the file has errors")
+    /// `only_changes`: nothing is done if the configuration is the one in force.
+    async fn reload_config(&mut self, only_changes: bool) {
+        let read = self.source.clone();
+        let loaded = tokio::task::spawn_blocking(move || {
+            load_for_serving(&read.flags, &read.environment, &weir_inference::reranks)
+        });
+        let Ok(loaded) = loaded.await else { return };
+        match loaded {
+            Ok(loaded) if only_changes && loaded.config == self.current => {}
+            Ok(loaded) => {
+                let is_applied = self.apply(loaded.config).await;
+                self.metrics.reload(is_applied);
+            }
+            Err(Problems(problems)) => {
+                for problem in problems {
+                    let hint = problem.hint.as_deref();
+                    tracing::error!(%problem, hint, "the configuration was not changed: the file has an error");
+                }
+                self.metrics.reload(false);
+            }
         }
     }
-}
 
-async fn apply(current: &mut Config, read: Config, llm: &Llm, keys: &Keys) {
-    if let Err(error) = llm.reload(&read.llm) {
-        return tracing::error!(%error, "the configuration was not changed: it can't be used");
+    async fn apply(&mut self, read: Config) -> bool {
+        if let Err(error) = self.llm.reload(&read.llm) {
+            tracing::error!(%error, "the configuration was not changed: it can't be used");
+            return false;
+        }
+        let limits = self.keys.set_default_limits(default_limits(&read), unix_now()).await;
+        if let Err(error) = &limits {
+            tracing::error!(%error, "the limits of keys were not changed: the store can't be read");
+        }
+        tracing::info!(
+            upstreams = read.llm.upstreams.len(),
+            routes = read.llm.routes.len(),
+            prices = read.llm.prices.len(),
+            guardrails = read.llm.guardrails.len(),
+            "upstreams, routes, prices, guardrails and the default limits of keys were read again"
+        );
+        self.current.llm = read.llm.clone();
+        self.current.keys = read.keys.clone();
+        if self.current != read {
+            tracing::warn!("other settings have changed too; they are in force after the next start");
+        }
+        limits.is_ok()
     }
-    if let Err(error) = keys.set_default_limits(default_limits(&read)).await {
-        tracing::error!(%error, "the limits of keys were not changed: the store can't be read");
-    }
-    tracing::info!(
-        upstreams = read.llm.upstreams.len(),
-        routes = read.llm.routes.len(),
-        prices = read.llm.prices.len(),
-        guardrails = read.llm.guardrails.len(),
-        "upstreams, routes, prices, guardrails and the default limits of keys were read again"
-    );
-    current.llm = read.llm.clone();
-    current.keys = read.keys.clone();
-    if *current != read {
-        tracing::warn!("other settings have changed too; they are in force after the next start");
+
+    fn reload_certificate(&self) {
+        let Some(tls) = &self.tls else { return };
+        let reloaded = tls.reload();
+        self.metrics.reload(reloaded.is_ok());
+        match reloaded {
+            Ok(()) => tracing::info!("certificate and key were read again"),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::error!(%error, cause, "certificate and key were not changed")
+            }
+        }
     }
 }
 
@@ -118,16 +151,6 @@ pub fn default_limits(config: &Config) -> KeyLimitsRequest {
         concurrent_requests: limit(keys.concurrent_requests),
         budget_per_day: budget(keys.budget_per_day),
         budget_per_month: budget(keys.budget_per_month),
-    }
-}
-
-fn reload_certificate(tls: &Tls) {
-    match tls.reload() {
-        Ok(()) => tracing::info!("certificate and key were read again"),
-        Err(error) => {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(%error, cause, "certificate and key were not changed")
-        }
     }
 }
 

@@ -23,7 +23,7 @@ use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
-use crate::reload::{ConfigSource, default_limits, watch};
+use crate::reload::{ConfigSource, Reload, default_limits};
 use weir_telemetry::requests::RequestLog;
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -140,7 +140,7 @@ async fn serve(
     // before anything slow: a second start shall fail at once
     let store = open_store(&config).await?;
     let keys = Keys::load(store.clone(), unix_now()).await?;
-    keys.set_default_limits(default_limits(&config)).await?;
+    keys.set_default_limits(default_limits(&config), unix_now()).await?;
     if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
     }
@@ -185,7 +185,15 @@ async fn serve(
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     background.spawn(flush_ledger(keys.clone()));
     let ledger = keys.clone();
-    background.spawn(watch(source, Config::clone(&config), llm.clone(), keys.clone(), tls.clone()));
+    let reload = Reload {
+        source,
+        current: Config::clone(&config),
+        llm: llm.clone(),
+        keys: keys.clone(),
+        tls: tls.clone(),
+        metrics: metrics.clone(),
+    };
+    background.spawn(reload.watch());
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
     let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };
@@ -233,7 +241,7 @@ async fn flush_ledger(keys: Keys) {
 }
 
 /// The time in unix seconds.
-fn unix_now() -> f64 {
+pub(crate) fn unix_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 

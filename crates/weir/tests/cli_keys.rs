@@ -49,6 +49,12 @@ fn keys_are_made_before_the_first_start_and_by_the_running_gateway() {
     let searched = run("search dam", &[("WEIR_URL", url), ("WEIR_API_KEY", app["key"].as_str().unwrap())]);
     assert_eq!(searched.code, 0, "{}{}", searched.out, searched.err);
     let id = app["id"].to_string();
+    let updated = out(&format!("keys update {id} --scopes search,embed --json"), &with);
+    let updated: Value = serde_json::from_str(&updated).unwrap();
+    assert_eq!(
+        (&updated["scopes"][1], &updated["filter"]["tenant"]),
+        (&Value::from("embed"), &Value::from(7))
+    );
     assert!(out(&format!("keys revoke {id}"), &with).starts_with(&format!("revoked the key {id}")));
     let refused = run("search dam", &[("WEIR_URL", url), ("WEIR_API_KEY", app["key"].as_str().unwrap())]);
     assert_eq!(refused.code, 1);
@@ -73,6 +79,17 @@ fn a_listed_key_shows_its_models_and_limits_and_how_long_its_text_before_is_vali
     assert!(listed.contains("gpt-4o*,claude"), "{listed}");
     assert!(listed.contains("60 requests/min, 2.5 a day, 1 model has its own"), "{listed}");
     assert!(listed.contains("valid") && !listed.contains("text before"), "{listed}");
+    let changed = out(
+        "keys update 1 --name site --tokens-per-minute 500 --unset budget-per-day,models --days 9 --model-limits {\"gpt-4o*\":null}",
+        &data,
+    );
+    assert!(changed.contains("site") && changed.contains("60 requests/min, 500 tokens/min "), "{changed}");
+    assert!(!changed.contains("gpt-4o") && changed.contains("9 days left"), "{changed}");
+    out("keys update 1 --unset days", &data);
+    let wrong = run("keys update 1 --unset everything", &data);
+    assert!(wrong.code == 2 && wrong.err.contains("budget-per-month"), "{}", wrong.err);
+    let wrong = run("keys update 1 --budget-per-day -1", &data);
+    assert!(wrong.code == 1 && wrong.err.contains("`budget_per_day` is -1"), "{}", wrong.err);
     out("keys rotate 1 --grace 3600", &data);
     let listed = out("keys", &data);
     assert!(listed.contains("valid, the text before for 3"), "{listed}");

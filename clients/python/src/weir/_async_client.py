@@ -335,6 +335,10 @@ class AsyncWeir:
         """All API keys that allow no more than the own one."""
         return await self._call(calls.list_keys())
 
+    async def update_key(self, id: int, changes: Mapping[str, Any]) -> types.ApiKey:
+        """Changes fields of an API key, as `create_key` has them. What is left out stays, None takes a restriction away."""
+        return await self._call(calls.update_key(id, changes))
+
     async def revoke_key(self, id: int) -> types.ApiKey:
         """Revokes an API key at once."""
         return await self._call(calls.revoke_key(id))

@@ -131,6 +131,10 @@ def list_keys() -> Call[list[types.ApiKey]]:
     return Call(_get("/v1/keys"), _list(types.ApiKey))
 
 
+def update_key(id: int, changes: Mapping[str, Any]) -> Call[types.ApiKey]:
+    return Call(Request("PATCH", f"/v1/keys/{id}", encode(changes), _JSON), _object(types.ApiKey))
+
+
 def revoke_key(id: int) -> Call[types.ApiKey]:
     return Call(Request("DELETE", f"/v1/keys/{id}"), _object(types.ApiKey), is_repeatable=False)
 

@@ -318,6 +318,10 @@ class Weir:
         """All API keys that allow no more than the own one."""
         return self._call(calls.list_keys())
 
+    def update_key(self, id: int, changes: Mapping[str, Any]) -> types.ApiKey:
+        """Changes fields of an API key, as `create_key` has them. What is left out stays, None takes a restriction away."""
+        return self._call(calls.update_key(id, changes))
+
     def revoke_key(self, id: int) -> types.ApiKey:
         """Revokes an API key at once."""
         return self._call(calls.revoke_key(id))

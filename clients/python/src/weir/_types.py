@@ -461,6 +461,7 @@ class UsageSum:
     cost: float
     day: Optional[str] = None
     key: Optional[int] = None
+    key_name: Optional[str] = None
     model: Optional[str] = None
 
 

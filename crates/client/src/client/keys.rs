@@ -1,6 +1,6 @@
 //! `/v1/keys`, `/v1/audit` and `/v1/usage`.
 
-use weir_api::{AuditReply, KeyReply, KeyRequest, List, NewKeyReply, UsageReportReply};
+use weir_api::{AuditReply, KeyReply, KeyRequest, KeyUpdate, List, NewKeyReply, UsageReportReply};
 
 use super::pages::{Listing, Pages};
 use crate::call::{Call, with_query};
@@ -15,6 +15,11 @@ impl Client {
     /// All API keys that allow no more than the caller's own.
     pub async fn keys(&self) -> Result<Reply<List<KeyReply>>> {
         self.reply(Call::get("/v1/keys"), |_| {}).await
+    }
+
+    /// Changes an API key: what `update` leaves out stays, null takes a restriction away.
+    pub async fn update_key(&self, id: i64, update: &KeyUpdate) -> Result<Reply<KeyReply>> {
+        self.reply(Call::patch(format!("/v1/keys/{id}"), update), |_| {}).await
     }
 
     /// Revokes an API key.

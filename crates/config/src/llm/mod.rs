@@ -1,19 +1,19 @@
 //! The LLM gateway: `[[upstreams]]`, `[[routes]]`, `[[prices]]` and `[[guardrails]]`, which are read again while the gateway runs.
 
+mod check;
 #[cfg(test)]
 mod fields;
 mod guardrails;
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::environment::Environment;
-use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
-use crate::upstream::check_url;
 
+pub(crate) use check::Places;
 #[cfg(test)]
 pub(crate) use fields::LLM_FIELDS;
 pub use guardrails::{Detector, Direction, Guardrail, GuardrailAction, OnFailure, StreamMode};
@@ -133,17 +133,23 @@ fn total_timeout() -> u64 {
 }
 
 impl LlmUpstream {
-    /// Its base URL, without a slash at the end, and without the version that is part of each path of the provider.
-    pub fn base_url(&self) -> &str {
+    /// Its base URL, without a slash at the end. The version is in it where the paths of the provider lack it, also if no path is configured, and
+    /// not in it where each path has it.
+    pub fn base_url(&self) -> Cow<'_, str> {
         let default = self.provider.default_url().unwrap_or_default();
         let url = if self.url.is_empty() { default } else { &self.url };
         let url = url.trim_end_matches('/');
         let version = match self.provider {
             Provider::Anthropic => "/v1",
             Provider::Gemini => "/v1beta",
-            Provider::OpenAi | Provider::Azure | Provider::Ollama | Provider::Vllm => return url,
+            Provider::Azure => return url.into(),
+            Provider::OpenAi | Provider::Ollama | Provider::Vllm => {
+                let has_path =
+                    url.split_once("://").is_none_or(|(_, rest)| rest.is_empty() || rest.contains('/'));
+                return if has_path { url.into() } else { format!("{url}/v1").into() };
+            }
         };
-        url.strip_suffix(version).unwrap_or(url)
+        url.strip_suffix(version).unwrap_or(url).into()
     }
 }
 
@@ -304,16 +310,6 @@ pub struct LlmConfig {
 /// The names of the tables.
 pub(super) const TABLES: [&str; 4] = ["upstreams", "routes", "prices", "guardrails"];
 
-/// Highest price per million tokens.
-const PRICE_MAX: f64 = 1e6;
-/// Highest weight of a target.
-const WEIGHT_MAX: u32 = 1_000_000;
-/// Upper bounds of time limits and of requests at the same time.
-const TIMEOUT_MS_MAX: u64 = 24 * 3_600_000;
-const CONCURRENCY_MAX: usize = 1_000_000;
-/// Longest time for which a reply is kept.
-const CACHE_SECONDS_MAX: u64 = 30 * 86_400;
-
 impl LlmConfig {
     /// Reads the keys of the upstreams and of the moderation servers.
     pub(super) fn read_keys(&mut self, environment: &Environment) {
@@ -328,211 +324,6 @@ impl LlmConfig {
         let of_moderation = self.guardrails.iter().filter_map(|guardrail| guardrail.moderation_key.as_ref());
         self.upstreams.iter().filter_map(|upstream| upstream.api_key.as_ref()).chain(of_moderation)
     }
-
-    /// Problems inside the tables and between them.
-    pub(super) fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        let mut report = |message: String, hint: &str| {
-            problems.push(Problem::new(Location::General, message).hint(hint));
-        };
-        let mut ids = BTreeSet::new();
-        for upstream in &self.upstreams {
-            let id = &upstream.id;
-            let is_name =
-                !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-            if !is_name {
-                report(format!("`{id}` is no id of an upstream"), "use letters, digits, `-`, `_` and `.`");
-            }
-            if !ids.insert(id.as_str()) {
-                report(format!("two upstreams have the id `{id}`"), "ids must be unique");
-            }
-            if let Err(message) = check_url(upstream.base_url()) {
-                report(format!("`url` of the upstream `{id}` {message}"), "see docs/llm.md");
-            }
-            for (field, message) in upstream.limits_out_of_range() {
-                report(format!("`{field}` of the upstream `{id}` {message}"), "see docs/llm.md");
-            }
-            for header in &upstream.headers {
-                if let Some(reason) = refused_header(header) {
-                    report(format!("the upstream `{id}` can't be passed the header `{header}`"), reason);
-                }
-            }
-        }
-        let mut models = BTreeSet::new();
-        for route in &self.routes {
-            let model = &route.model;
-            if model.is_empty() || !is_pattern(model) {
-                report(format!("`{model}` is no model of a route"), "name it; `*` may stand at the end only");
-            }
-            if !models.insert(model.as_str()) {
-                report(format!("two routes are for the model `{model}`"), "give one route several targets");
-            }
-            if route.targets.is_empty() {
-                report(
-                    format!("the route of `{model}` has no target"),
-                    "add `targets = [{ upstream = \"…\" }]`",
-                );
-            }
-            for message in route.problems() {
-                report(
-                    format!("the route of `{model}` {message}"),
-                    "see `[[routes]]` in docs/configuration.md",
-                );
-            }
-            for target in &route.targets {
-                if !ids.contains(target.upstream.as_str()) {
-                    let known = ids.iter().copied().collect::<Vec<_>>().join(", ");
-                    let message = format!(
-                        "the route of `{model}` leads to `{}`, which is no upstream",
-                        target.upstream
-                    );
-                    report(message, &format!("known upstreams: {known}"));
-                }
-                if target.weight == 0 || target.weight > WEIGHT_MAX {
-                    let message = format!("the route of `{model}` has the weight {}", target.weight);
-                    report(message, &format!("a weight is from 1 to {WEIGHT_MAX}"));
-                }
-            }
-        }
-        for price in &self.prices {
-            let model = &price.model;
-            if model.is_empty() || !is_pattern(model) {
-                report(format!("`{model}` is no model of a price"), "name it; `*` may stand at the end only");
-            }
-            if !price.upstream.is_empty() && !ids.contains(price.upstream.as_str()) {
-                report(
-                    format!("a price names `{}`, which is no upstream", price.upstream),
-                    "name an id of `[[upstreams]]`",
-                );
-            }
-            let all = [Some(price.input), price.cached_input, Some(price.output)];
-            if !all.into_iter().flatten().all(|price| (0.0..=PRICE_MAX).contains(&price)) {
-                report(
-                    format!("the prices of `{model}` are out of range"),
-                    "they are from 0 to 1000000 per million tokens",
-                );
-            }
-        }
-        let mut names = BTreeSet::new();
-        for guardrail in &self.guardrails {
-            let id = &guardrail.id;
-            if !names.insert(id.as_str()) {
-                report(format!("two guardrails have the id `{id}`"), "ids must be unique");
-            }
-            for message in guardrail.problems() {
-                report(format!("the guardrail `{id}` {message}"), "see docs/guardrails.md");
-            }
-        }
-        problems
-    }
-
-    /// Problems that keep a server from starting: keys that can't be read.
-    pub(super) fn check_keys(&self) -> impl Iterator<Item = Problem> {
-        let problem = |what: &str, id: &str, field: &str, key: Option<&ApiKey>| {
-            let reason = key?.secret().err()?;
-            let message = format!("the {what} `{id}` has no `{field}`: {reason}");
-            let hint = format!(
-                "set that variable or write that file, or remove `{field}` if its server requires none"
-            );
-            Some(Problem::new(Location::General, message).hint(hint))
-        };
-        let of_upstreams = self.upstreams.iter().filter_map(move |upstream| {
-            problem("upstream", &upstream.id, "api_key", upstream.api_key.as_ref())
-        });
-        let of_moderation = self.guardrails.iter().filter_map(move |guardrail| {
-            problem("guardrail", &guardrail.id, "moderation_key", guardrail.moderation_key.as_ref())
-        });
-        of_upstreams.chain(of_moderation)
-    }
-}
-
-impl LlmRoute {
-    fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        let ratio = |value: f32| (0.0..=1.0).contains(&value);
-        if let Some(retrieval) = &self.retrieval {
-            if retrieval.collection.is_empty() {
-                problems.push("has `retrieval` without a `collection`".to_owned());
-            }
-            if !retrieval.min_relevance.is_none_or(ratio) {
-                problems.push("has a `min_relevance` that is not from 0 to 1".to_owned());
-            }
-            for (field, number) in [("top_k", retrieval.top_k), ("tokens_max", retrieval.tokens_max)] {
-                if number == Some(0) {
-                    problems.push(format!("has a `{field}` of 0; it is at least 1"));
-                }
-            }
-        }
-        if let Some(cache) = &self.cache {
-            if !(1..=CACHE_SECONDS_MAX).contains(&cache.seconds) {
-                problems.push(format!(
-                    "keeps replies for {} seconds; `seconds` is from 1 to {CACHE_SECONDS_MAX}",
-                    cache.seconds
-                ));
-            }
-            if !ratio(cache.similarity) {
-                problems.push("has a `similarity` that is not from 0 to 1".to_owned());
-            }
-        }
-        problems
-    }
-}
-
-impl LlmUpstream {
-    fn limits_out_of_range(&self) -> Vec<(&'static str, String)> {
-        let mut problems = Vec::new();
-        for (field, value) in [
-            ("connect_timeout_ms", self.connect_timeout_ms),
-            ("header_timeout_ms", self.header_timeout_ms),
-            ("first_token_timeout_ms", self.first_token_timeout_ms),
-            ("idle_timeout_ms", self.idle_timeout_ms),
-            ("total_timeout_ms", self.total_timeout_ms),
-        ] {
-            if !(1..=TIMEOUT_MS_MAX).contains(&value) {
-                problems.push((field, format!("must be from 1 to {TIMEOUT_MS_MAX}, not {value}")));
-            }
-        }
-        let requests = self.concurrent_requests_max;
-        if !(1..=CONCURRENCY_MAX).contains(&requests) {
-            let message = format!("must be from 1 to {CONCURRENCY_MAX}, not {requests}");
-            problems.push(("concurrent_requests_max", message));
-        }
-        if self.retries_max > 20 {
-            problems.push(("retries_max", format!("must be from 0 to 20, not {}", self.retries_max)));
-        }
-        problems
-    }
-}
-
-/// Whether `*` stands at the end only.
-fn is_pattern(model: &str) -> bool {
-    !model.strip_suffix('*').unwrap_or(model).contains('*')
-}
-
-/// Headers that carry credentials or belong to one connection.
-const REFUSED_HEADERS: [&str; 14] = [
-    "authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "cookie",
-    "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "proxy-authorization",
-    "te",
-    "upgrade",
-    "accept-encoding",
-    "expect",
-];
-
-fn refused_header(name: &str) -> Option<&'static str> {
-    if http::HeaderName::try_from(name).is_err() {
-        return Some("it is not a name of a header");
-    }
-    let is_refused = REFUSED_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-    is_refused.then_some("it carries credentials of callers or belongs to the connection")
 }
 
 impl Serialize for ApiKey {

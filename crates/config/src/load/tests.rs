@@ -393,7 +393,7 @@ fn check_llm(text: &str, expected: &[&str]) {
     let shown = found
         .problems
         .iter()
-        .chain(&found.llm.check())
+        .chain(&found.llm.check(&found.llm_places))
         .map(|problem| format!("{problem} | {problem:?}"))
         .collect::<Vec<_>>()
         .join("\n");
@@ -418,15 +418,19 @@ fn problems_of_upstreams_routes_and_prices_name_their_remedy() {
         "[[upstreams]]\nid = \"a\"\nprovider = \"openai\"\napi_key = \"sk-1\"\n",
         &["do not write the key itself"],
     );
-    check_llm("[[upstreams]]\nid = \"a\"\nprovider = \"vllm\"\n", &["`url` of the upstream `a` is missing"]);
+    check_llm(
+        "[[upstreams]]\nid = \"a\"\nprovider = \"vllm\"\n",
+        &["weir.toml:1", "`url` of the upstream `a` is missing"],
+    );
     check_llm(&format!("{upstream}headers = [\"Authorization\"]\n"), &["carries credentials"]);
     check_llm(&format!("{upstream}{upstream}"), &["ids must be unique"]);
     check_llm(
         "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"b\", weight = 0 }]\n",
-        &["no upstream", "a weight is from 1"],
+        &["weir.toml:1: the route", "no upstream", "a weight is from 1"],
     );
     check_llm("[[routes]]\nmodel = \"a*b\"\ntargets = []\n", &["`*` may stand at the end only", "no target"]);
-    check_llm("[[prices]]\nmodel = \"m\"\ninput = -1.0\noutput = 2\n", &["from 0 to"]);
+    let prices = "[[prices]]\nmodel = \"m\"\ninput = 1.0\noutput = 2\n\n[[prices]]\nmodel = \"n\"\ninput = -1.0\noutput = 2\n";
+    check_llm(prices, &["weir.toml:6: the prices of `n`", "from 0 to"]);
     check_llm("upstreams = 1\n", &["write `[[upstreams]]` above each table"]);
 }
 
@@ -438,6 +442,10 @@ fn the_version_of_an_api_may_stand_in_the_url() {
         ("gemini", "http://a/v1beta", "http://a"),
         ("gemini", "http://a/v1", "http://a/v1"),
         ("openai", "http://a/v1", "http://a/v1"),
+        ("openai", "https://api.openai.com", "https://api.openai.com/v1"),
+        ("vllm", "http://a:8000/", "http://a:8000/v1"),
+        ("ollama", "http://a/proxy/", "http://a/proxy"),
+        ("azure", "http://a", "http://a"),
     ] {
         let upstream = format!(r#"{{"id": "u", "provider": "{provider}", "url": "{url}"}}"#);
         let upstream: crate::LlmUpstream = serde_json::from_str(&upstream).unwrap();

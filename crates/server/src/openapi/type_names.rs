@@ -46,6 +46,7 @@ fn types() -> Vec<Type> {
         List<KeyReply>,
         KeyReply,
         KeyRequest,
+        KeyUpdate,
         LlmRequest,
         NewKeyReply,
         UsageReportReply,

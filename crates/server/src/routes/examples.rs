@@ -110,6 +110,10 @@ pub const GROUPS: &[Group] = &[
                 "/v1/messages",
                 r#"{"model": "local/llama", "max_tokens": 64, "messages": [{"role": "user", "content": "What is a weir?"}]}"#,
             ),
+            post(
+                "/v1/messages/count_tokens",
+                r#"{"model": "local/claude", "messages": [{"role": "user", "content": "What is a weir?"}]}"#,
+            ),
         ],
     },
     Group {
@@ -192,6 +196,11 @@ pub const GROUPS: &[Group] = &[
                 r#"{"name": "search page", "scopes": ["search"], "collections": ["notes"], "filter": {"lang": "en"}}"#,
             ),
             get("/v1/keys", &[]),
+            Example {
+                method: "patch",
+                parameters: &[("id", "1")],
+                ..post("/v1/keys/{id}", r#"{"limits": {"requests_per_minute": 600}}"#)
+            },
             Example {
                 parameters: &[("id", "1"), ("grace_seconds", "3600")],
                 ..post("/v1/keys/{id}/rotate", "")

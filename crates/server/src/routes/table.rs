@@ -6,10 +6,10 @@ use weir_api::{
     DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
     FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
-    KeyReply, KeyRequest, List, LlmRequest, ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply,
-    OllamaEmbedRequest, OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest,
-    QueryReply, ReadyReply, RerankRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError,
-    TeiToken, TokenizeRequest, UsageReportReply,
+    KeyReply, KeyRequest, KeyUpdate, List, LlmRequest, ModelReply, ModelsReply, NewKeyReply,
+    OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply,
+    PredictRequest, QueryReply, ReadyReply, RerankRequest, SearchOrBatchReply, SearchRequest,
+    SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -145,6 +145,10 @@ pub const ROUTES: &[Route] = &[
         summary: "Anthropic's messages, from Anthropic or an upstream with OpenAI's API.",
         ..llm("/v1/messages", Dialect::Anthropic, chat::messages)
     },
+    Route {
+        summary: "Anthropic's count of a request's tokens, from Anthropic; free of charge.",
+        ..llm("/v1/messages/count_tokens", Dialect::Anthropic, chat::count_tokens)
+    },
     Route::new("post", "/v1/feedback", SEARCH, handler!(feedback::post))
         .about("Grade how well a document answers a query; the grade is on disk when this answers.")
         .takes::<FeedbackRequest>(BodyLimit::Default)
@@ -262,6 +266,16 @@ pub const ROUTES: &[Route] = &[
     Route::new("get", "/v1/keys", ADMIN, handler!(access::list))
         .about("All API keys that allow no more than the caller's own, without their texts.")
         .replies::<List<KeyReply>>(),
+    Route::new("patch", "/v1/keys/{id}", ADMIN, handler!(access::update))
+        .about("Change an API key: fields that are left out stay, null takes a restriction away.")
+        .takes::<KeyUpdate>(BodyLimit::Default)
+        .replies::<KeyReply>()
+        .fails_with(&[
+            ErrorCode::KeyNotFound,
+            ErrorCode::InvalidFilter,
+            ErrorCode::InsufficientScope,
+            ErrorCode::StoreUnavailable,
+        ]),
     Route::new("delete", "/v1/keys/{id}", ADMIN, handler!(access::revoke))
         .about("Revoke an API key at once.")
         .replies::<KeyReply>()

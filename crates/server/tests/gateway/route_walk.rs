@@ -99,7 +99,7 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"query": "river", "documents": ["dam"], "model": "forbidden"}).to_string(),
             json!({"query": "river", "documents": ["dam"]}).to_string(),
         ],
-        ("post", "/v1/chat/completions" | "/chat/completions" | "/v1/completions" | "/v1/responses" | "/v1/messages") => vec![
+        ("post", "/v1/chat/completions" | "/chat/completions" | "/v1/completions" | "/v1/responses" | "/v1/messages" | "/v1/messages/count_tokens") => vec![
             json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "forbidden"}).to_string(),
             json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "allowed"}).to_string(),
         ],
@@ -118,6 +118,10 @@ fn bodies(route: &Route) -> Vec<String> {
         ("post", "/v1/keys") => vec![
             json!({"name": "new"}).to_string(),
             json!({"name": "new", "scopes": ["search"], "collections": ["open"], "models": ["allowed"]}).to_string(),
+        ],
+        ("patch", "/v1/keys/{id}") => vec![
+            json!({"name": "changed"}).to_string(),
+            json!({"collections": ["secret"], "models": null, "filter": null}).to_string(),
         ],
         ("put", "/v1/collections/{name}") => vec![json!({"model": "forbidden"}).to_string()],
         (method, path) => {

@@ -94,7 +94,8 @@ fn save(connection: &Connection, stored: &StoredKey) -> Result<()> {
         "INSERT INTO api_keys
              (id, name, prefix, hash, grants, expires_at, created_at, revoked_at, previous_hash, previous_until, checksum)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-         ON CONFLICT (id) DO UPDATE SET prefix = ?3, hash = ?4, revoked_at = ?8, previous_hash = ?9, previous_until = ?10, checksum = ?11",
+         ON CONFLICT (id) DO UPDATE SET name = ?2, prefix = ?3, hash = ?4, grants = ?5, expires_at = ?6, revoked_at = ?8, previous_hash = ?9,
+             previous_until = ?10, checksum = ?11",
         params![
             id.0,
             key.name,

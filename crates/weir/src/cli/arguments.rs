@@ -88,7 +88,7 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Export, import and delete the judgments that relevance learns from.
     Feedback(FeedbackArguments),
-    /// Create, list, revoke and rotate the API keys of a gateway.
+    /// Create, list, change, revoke and rotate the API keys of a gateway.
     ///
     /// With --url or WEIR_URL, a running gateway is asked, with the key of WEIR_API_KEY. Otherwise the keys in the data directory are
     /// changed, also before the first start; a gateway that is running over it is asked instead.

@@ -1,11 +1,11 @@
-//! `weir keys`: creates, lists, revokes and rotates API keys, of a data directory or of a running gateway.
+//! `weir keys`: creates, lists, changes, revokes and rotates API keys, of a data directory or of a running gateway.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use weir_access::Keys;
-use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, List, NewKeyReply};
+use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeyUpdate, List, NewKeyReply};
 use weir_client::{Client, RetryPolicy};
 use weir_config::Flags;
 use weir_policy::Caller;
@@ -38,7 +38,13 @@ pub enum KeysCommand {
     /// List the keys.
     List,
     /// Create a key and print it: it is shown only now.
+    ///
+    /// What no option restricts is allowed: all collections and models, without an end and without limits; the scopes are all but admin.
     Create(Box<CreateArguments>),
+    /// Change a key: what no option names stays.
+    ///
+    /// `--model-limits` is merged with what the key has; null in place of limits takes them away.
+    Update(Box<UpdateArguments>),
     /// Revoke a key: it is refused from now on.
     Revoke {
         /// The number of the key.
@@ -61,40 +67,79 @@ pub enum KeysCommand {
 pub struct CreateArguments {
     /// A name for people, such as the application that uses the key.
     pub name: String,
-    /// What the key allows: search, ingest, embed, rerank, chat, admin [default: all but admin].
+    /// The rest.
+    #[command(flatten)]
+    pub grants: GrantArguments,
+}
+
+/// The arguments of `weir keys update`.
+#[derive(Debug, Args)]
+pub struct UpdateArguments {
+    /// The number of the key.
+    #[arg(value_parser = number)]
+    pub id: i64,
+    /// Another name.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Restrictions to take away.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = UNSET)]
+    pub unset: Vec<String>,
+    /// The rest.
+    #[command(flatten)]
+    pub grants: GrantArguments,
+}
+
+/// What a key allows, and its limits.
+#[derive(Debug, Args)]
+pub struct GrantArguments {
+    /// What the key allows: search, ingest, embed, rerank, chat, admin.
     #[arg(long, value_delimiter = ',', value_parser = scope)]
     pub scopes: Option<Vec<KeyScope>>,
-    /// The collections that exist for the key, `*` at the end of a name for anything [default: all].
+    /// The collections that exist for the key, `*` at the end of a name for anything.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub collections: Option<Vec<String>>,
-    /// The models that exist for the key, `*` at the end of a name for anything [default: all].
+    /// The models that exist for the key, `*` at the end of a name for anything.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub models: Option<Vec<String>>,
     /// The mandatory filter: only documents that pass it exist for the key.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
-    /// Days until the key expires [default: never].
-    #[arg(long, value_name = "DAYS")]
+    /// Days until the key expires.
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true)]
     pub days: Option<f64>,
-    /// Requests per minute [default: no limit].
+    /// Requests per minute.
     #[arg(long, value_name = "N")]
     pub requests_per_minute: Option<u64>,
-    /// Tokens per minute: of texts to embed and to rerank, of prompts and completions [default: no limit].
+    /// Tokens per minute: of texts to embed and to rerank, of prompts and completions.
     #[arg(long, value_name = "N")]
     pub tokens_per_minute: Option<u64>,
-    /// Requests at one time [default: no limit].
+    /// Requests at one time.
     #[arg(long, value_name = "N")]
     pub concurrent_requests: Option<u64>,
-    /// What chat requests may cost in a day (UTC), in the currency of the price table [default: no limit].
-    #[arg(long, value_name = "AMOUNT")]
+    /// What chat requests may cost in a day (UTC), in the currency of the price table.
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
     pub budget_per_day: Option<f64>,
-    /// What they may cost in a month (UTC) [default: no limit].
-    #[arg(long, value_name = "AMOUNT")]
+    /// What they may cost in a month (UTC).
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
     pub budget_per_month: Option<f64>,
     /// Limits for single models, `*` at the end of a name for anything: `{"gpt-4o*": {"requests_per_minute": 60, "budget_per_day": 5}}`.
     #[arg(long, value_name = "JSON")]
     pub model_limits: Option<String>,
 }
+
+/// What `--unset` takes: restrictions, and behind them limits.
+const UNSET: [&str; 10] = [
+    "collections",
+    "models",
+    "filter",
+    "days",
+    "model-limits",
+    "requests-per-minute",
+    "tokens-per-minute",
+    "concurrent-requests",
+    "budget-per-day",
+    "budget-per-month",
+];
 
 /// Told after the first key, if it can't manage keys.
 const NO_ADMIN_KEY: &str = "warning: with the first key, a gateway asks every caller for a key, and this one lacks the scope `admin`: it can't manage \
@@ -127,6 +172,11 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
             }
             shown(&created)
         }
+        KeysCommand::Update(update) => {
+            let updated = self::update(&place, update.id, &update_of(update)?).await?;
+            let table = render(std::slice::from_ref(&updated), now());
+            (json!(updated), table)
+        }
         KeysCommand::Revoke { id } => {
             let revoked = revoke(&place, *id).await?;
             (json!(revoked), format!("revoked the key {id} ({}, {})\n", revoked.name, revoked.prefix))
@@ -140,26 +190,73 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
 }
 
 fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
-    let filter =
-        arguments.filter.as_deref().map(serde_json::from_str).transpose().map_err(Failure::Filter)?;
-    let model_limits = arguments.model_limits.as_deref().map(serde_json::from_str).transpose();
-    let limits = KeyLimitsRequest {
-        requests_per_minute: arguments.requests_per_minute,
-        tokens_per_minute: arguments.tokens_per_minute,
-        concurrent_requests: arguments.concurrent_requests,
-        budget_per_day: arguments.budget_per_day,
-        budget_per_month: arguments.budget_per_month,
-    };
+    let CreateArguments { name, grants } = arguments;
+    let model_limits = grants.model_limits.as_deref().map(serde_json::from_str).transpose();
     Ok(KeyRequest {
-        name: arguments.name.clone(),
-        scopes: arguments.scopes.clone(),
-        collections: arguments.collections.clone(),
-        models: arguments.models.clone(),
-        filter,
-        expires_at: arguments.days.map(|days| now() + days * 86_400.0),
-        limits: Some(limits),
+        name: name.clone(),
+        scopes: grants.scopes.clone(),
+        collections: grants.collections.clone(),
+        models: grants.models.clone(),
+        filter: grants.filter()?,
+        expires_at: grants.expires_at(),
+        limits: Some(grants.limits()),
         model_limits: model_limits.map_err(Failure::ModelLimits)?,
     })
+}
+
+fn update_of(arguments: &UpdateArguments) -> Result<KeyUpdate> {
+    let UpdateArguments { name, unset, grants, .. } = arguments;
+    let model_limits: Option<Value> =
+        grants.model_limits.as_deref().map(serde_json::from_str).transpose().map_err(Failure::ModelLimits)?;
+    let mut fields = given(json!({
+        "name": name,
+        "scopes": grants.scopes,
+        "collections": grants.collections,
+        "models": grants.models,
+        "filter": grants.filter()?,
+        "expires_at": grants.expires_at(),
+        "model_limits": model_limits,
+    }));
+    let mut limits = given(json!(grants.limits()));
+    for name in unset {
+        let field = name.replace('-', "_");
+        match field.as_str() {
+            "days" => fields.insert("expires_at".to_owned(), Value::Null),
+            "collections" | "models" | "filter" | "model_limits" => fields.insert(field, Value::Null),
+            _ => limits.insert(field, Value::Null),
+        };
+    }
+    if !limits.is_empty() {
+        fields.insert("limits".to_owned(), limits.into());
+    }
+    Ok(KeyUpdate(fields))
+}
+
+/// The fields of an object that are not null.
+fn given(object: Value) -> Map<String, Value> {
+    let Value::Object(mut fields) = object else { return Map::new() };
+    fields.retain(|_, value| !value.is_null());
+    fields
+}
+
+impl GrantArguments {
+    fn filter(&self) -> Result<Option<Value>> {
+        self.filter.as_deref().map(serde_json::from_str).transpose().map_err(Failure::Filter)
+    }
+
+    fn expires_at(&self) -> Option<f64> {
+        self.days.map(|days| now() + days * 86_400.0)
+    }
+
+    fn limits(&self) -> KeyLimitsRequest {
+        KeyLimitsRequest {
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_minute: self.tokens_per_minute,
+            concurrent_requests: self.concurrent_requests,
+            budget_per_day: self.budget_per_day,
+            budget_per_month: self.budget_per_month,
+        }
+    }
 }
 
 /// The gateway of a configured URL, unless a data directory is named; else the data directory, and the gateway that uses it if there is one.
@@ -197,6 +294,13 @@ async fn create(place: &Place, request: &KeyRequest) -> Result<NewKeyReply> {
     match place {
         Place::Folder(keys) => Ok(keys.create(&Caller::system(), request, now()).await?),
         Place::Gateway(client) => Ok(client.create_key(request).await?.parse()?),
+    }
+}
+
+async fn update(place: &Place, id: i64, update: &KeyUpdate) -> Result<KeyReply> {
+    match place {
+        Place::Folder(keys) => Ok(keys.update(&Caller::system(), id, update, now()).await?),
+        Place::Gateway(client) => Ok(client.update_key(id, update).await?.parse()?),
     }
 }
 

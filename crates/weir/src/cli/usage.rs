@@ -48,7 +48,7 @@ fn render(report: &UsageReportReply) -> String {
     }
     let header = [
         ("DAY", Align::Left),
-        ("KEY", Align::Right),
+        ("KEY", Align::Left),
         ("MODEL", Align::Left),
         ("REQUESTS", Align::Right),
         ("ERRORS", Align::Right),
@@ -60,7 +60,7 @@ fn render(report: &UsageReportReply) -> String {
     let row = |sum: &UsageSumReply| {
         [
             sum.day.clone().unwrap_or_default(),
-            sum.key.map(|key| key.to_string()).unwrap_or_default(),
+            key(sum),
             sum.model.clone().unwrap_or_default(),
             sum.requests.to_string(),
             sum.errors.to_string(),
@@ -71,4 +71,13 @@ fn render(report: &UsageReportReply) -> String {
         ]
     };
     render_table(header, &report.data.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The number of the key, and its name.
+fn key(sum: &UsageSumReply) -> String {
+    match (sum.key, &sum.key_name) {
+        (Some(key), Some(name)) => format!("{key} {name}"),
+        (Some(key), None) => key.to_string(),
+        (None, _) => String::new(),
+    }
 }

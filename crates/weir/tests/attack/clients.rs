@@ -410,7 +410,7 @@ fn media_types_and_methods_are_those_of_the_description() {
         if expected.contains(&"GET".to_owned()) {
             expected.push("HEAD".to_owned());
         }
-        let refused = gateway.send("PATCH", &path, None);
+        let refused = gateway.send("PROPFIND", &path, None);
         assert_eq!(refused.status, 405, "{path}");
         let mut allowed: Vec<&str> = refused.header("allow").split(',').map(str::trim).collect();
         allowed.sort_unstable();

@@ -197,6 +197,24 @@ fn a_key_uses_no_more_than_its_limits_and_is_told_what_is_left() {
         send(&gateway, &admin, "POST", &format!("/v1/keys/{id}/rotate?grace_seconds=60"), &Value::Null);
     assert_eq!(reply.json()["limits"]["requests_per_minute"], 3);
     assert_eq!(embed("a").status, 429);
+    // another limit holds at once, and for the same text
+    let change = json!({"limits": {"requests_per_minute": 100}});
+    let reply = send(&gateway, &admin, "PATCH", &format!("/v1/keys/{id}"), &change);
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    assert_eq!(reply.json()["limits"]["tokens_per_minute"], 10, "what is left out stays");
+    let after = embed("a");
+    assert_eq!(after.status, 200, "{}", after.text);
+    assert_eq!(told(&after, "x-ratelimit-remaining-requests"), "99");
+    for (change, status) in [
+        (json!({"limit": 1}), 400),
+        (json!({"limits": {"requests_per_minute": 0}}), 400),
+        (json!({"filter": {"a": {"near": 1}}}), 400),
+        (json!([]), 400),
+    ] {
+        let reply = send(&gateway, &admin, "PATCH", &format!("/v1/keys/{id}"), &change);
+        assert_eq!(reply.status, status, "{change}: {}", reply.text);
+    }
+    assert_eq!(send(&gateway, &admin, "PATCH", "/v1/keys/99", &json!({})).status, 404);
     for limits in [json!({"requests_per_minute": 0}), json!({"tokens": 1})] {
         let body = json!({"name": "wrong", "limits": limits});
         assert_eq!(send(&gateway, &admin, "POST", "/v1/keys", &body).status, 400, "{body}");

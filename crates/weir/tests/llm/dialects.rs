@@ -6,13 +6,17 @@ use crate::setup::{Mock, Proxy, ask, ask_stream, upstream};
 
 /// A gateway before a mock of each provider. The address of Anthropic's is with the version, which is part of the paths too.
 fn before_all(mock: &Mock) -> Proxy {
+    Proxy::start(&tables(mock))
+}
+
+fn tables(mock: &Mock) -> String {
     let one = |id: &str, path: &str| {
         format!(
             "[[upstreams]]\nid = \"{id}\"\nprovider = \"{id}\"\nurl = \"{}\"\napi_key = \"env:PROVIDER_KEY\"\n",
             mock.url(path)
         )
     };
-    Proxy::start(&format!("{}{}{}", upstream("openai", mock, ""), one("anthropic", "/v1"), one("gemini", "")))
+    format!("{}{}{}", upstream("openai", mock, ""), one("anthropic", "/v1"), one("gemini", ""))
 }
 
 #[test]
@@ -87,6 +91,43 @@ fn messages_come_from_anthropic_and_from_providers_with_openais_api() {
         assert!(stream.contains("\"type\":\"message_stop\""), "{provider}: {stream}");
     }
     let refused = proxy.post("/v1/messages", &json!({"model": "gemini/m", "messages": []}), &[]).unwrap();
+    assert_eq!((refused.status, refused.json()["type"].as_str()), (400, Some("error")), "{}", refused.text);
+}
+
+#[test]
+fn tokens_of_messages_are_counted_by_anthropic_and_cost_nothing() {
+    let mock = Mock::start(&[]);
+    let prices = "[[prices]]\nmodel = \"*\"\ninput = 1000000\noutput = 1000000\n";
+    let proxy = Proxy::start(&format!("{}{prices}", tables(&mock)));
+    let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
+    let limits = json!({"tokens_per_minute": 1, "budget_per_day": 0.1});
+    let key = proxy.key(&admin, &json!({"name": "app", "scopes": ["chat"], "limits": limits}));
+    let count = |model: &str| {
+        let body = json!({"model": model, "system": "be brief", "messages": [{"role": "user", "content": "one two three"}]});
+        proxy.post("/v1/messages/count_tokens", &body, &[("x-api-key", &key)]).unwrap()
+    };
+    for _ in 0..2 {
+        let counted = count("anthropic/m");
+        assert_eq!((counted.status, counted.text.as_str()), (200, r#"{"input_tokens":5}"#));
+        assert_eq!(counted.header("x-ratelimit-remaining-tokens"), "1");
+    }
+    assert_eq!(mock.last()["path"], "/v1/messages/count_tokens");
+    let usage = || {
+        let bearer = format!("Bearer {admin}");
+        let headers = [("authorization", bearer.as_str())];
+        let sums =
+            proxy.client.try_send("GET", "/v1/usage?group_by=key,model", &headers, None).unwrap().json();
+        let found =
+            sums["data"].as_array().unwrap().iter().find(|sum| sum["model"] == "anthropic/m").cloned();
+        found.unwrap_or_default()
+    };
+    proxy.client.wait("the rows", || usage()["requests"] == 2);
+    let sum = usage();
+    assert_eq!(
+        (&sum["prompt_tokens"], &sum["cost"], &sum["key_name"]),
+        (&json!(0), &json!(0.0), &json!("app"))
+    );
+    let refused = count("openai/m");
     assert_eq!((refused.status, refused.json()["type"].as_str()), (400, Some("error")), "{}", refused.text);
 }
 

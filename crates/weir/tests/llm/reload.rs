@@ -20,7 +20,14 @@ fn a_changed_file_is_in_force_and_a_bad_one_is_refused_whole() {
         format!("{}[[routes]]\nmodel = \"x\"\ntargets = [{{ upstream = \"nowhere\" }}]\n", route("later")),
     )
     .unwrap();
-    proxy.client.wait("the refusal", || proxy.weir.log().contains("the file has errors"));
+    proxy.client.wait("the refusal", || proxy.weir.log().contains("the file has an error"));
     assert!(proxy.weir.log().contains("leads to `nowhere`, which is no upstream"), "{}", proxy.weir.log());
+    assert!(proxy.weir.log().contains("weir.toml:"), "the line: {}", proxy.weir.log());
+    assert!(proxy.weir.log().contains("known upstreams: mock"), "the remedy: {}", proxy.weir.log());
     assert_eq!((status("after"), status("later")), (200, 404));
+    let metrics = proxy.client.try_send("GET", "/metrics", &[], None).unwrap().text;
+    for (result, count) in [("applied", 1), ("refused", 1)] {
+        let series = format!("weir_reloads_total{{result=\"{result}\"}} {count}\n");
+        assert!(metrics.contains(&series), "{series} is not in {metrics}");
+    }
 }
