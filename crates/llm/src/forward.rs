@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
-use weir_access::Usage;
+use weir_access::{Reservation, Usage};
 use weir_api::ChatRetrieval;
 use weir_config::{CacheMode, Direction, RouteCache};
 use weir_guardrails::Placeholders;
@@ -320,19 +320,10 @@ impl Llm {
         targets: &[Target],
         output: Output,
     ) -> Result<LlmReply, LlmError> {
-        let (usage_max, prompt_tokens) = match call.api.is_charged() {
-            true => (request.usage_max(), request.prompt_tokens()),
-            false => Default::default(),
+        let (reservation, prompt_tokens) = match call.api.is_charged() {
+            true => (reserve(call, request, targets)?, request.prompt_tokens()),
+            false => (None, 0),
         };
-        let tokens = usage_max.total();
-        let most = targets.iter().map(|target| target.price.cost_nanos(usage_max)).max();
-        let at = (Instant::now(), unix_now());
-        let reservation = call
-            .usage
-            .as_ref()
-            .map(|usage| usage.reserve_for(&request.model, at, tokens, most.unwrap_or_default()))
-            .transpose();
-        let reservation = reservation.map_err(LlmError::Limited)?;
         let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens);
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
@@ -357,6 +348,15 @@ impl Llm {
             }
         }
     }
+}
+
+/// Takes what the request may use at most of the limits of the caller's key.
+fn reserve(call: &LlmCall, request: &Request, targets: &[Target]) -> Result<Option<Reservation>, LlmError> {
+    let Some(usage) = &call.usage else { return Ok(None) };
+    let most = request.usage_max();
+    let cost = targets.iter().map(|target| target.price.cost_nanos(most)).max().unwrap_or_default();
+    let at = (Instant::now(), unix_now());
+    usage.reserve_for(&request.model, at, most.total(), cost).map(Some).map_err(LlmError::Limited)
 }
 
 const X_WEIR_UPSTREAM: HeaderName = HeaderName::from_static("x-weir-upstream");

@@ -21,9 +21,9 @@ pub struct Period {
 /// A budget that has not enough left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overspent {
-    /// That of the day, of which so much is left.
+    /// The budget of the day; the value is what is left of it.
     Day(u64),
-    /// That of the month, of which so much is left.
+    /// The budget of the month; the value is what is left of it.
     Month(u64),
 }
 
@@ -42,12 +42,15 @@ impl Spending {
         Spending { period, day, month, reserved: 0 }
     }
 
-    /// Reserves what a request costs at most.
+    /// Reserves what a request costs at most. One that costs nothing is within every budget.
     ///
     /// # Errors
     /// The budget that has not enough left; nothing is reserved then.
     pub fn reserve(&mut self, now: Period, budgets: Budgets, most: u64) -> Result<(), Overspent> {
         self.turn(now);
+        if most == 0 {
+            return Ok(());
+        }
         // what is left of a budget that has not enough
         let short = |spent: u64, budget: Option<u64>| {
             let taken = spent.saturating_add(self.reserved);
@@ -120,6 +123,13 @@ mod tests {
             Err(Overspent::Day(4)),
             "a clock that goes back gives nothing"
         );
+    }
+
+    #[test]
+    fn what_costs_nothing_is_within_an_overspent_budget() {
+        let mut overspent = Spending::new(at(0), 12, 12);
+        assert_eq!(overspent.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(0)));
+        assert_eq!(overspent.reserve(at(0), BUDGETS, 0), Ok(()));
     }
 
     proptest! {

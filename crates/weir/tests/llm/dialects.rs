@@ -100,8 +100,16 @@ fn tokens_of_messages_are_counted_by_anthropic_and_cost_nothing() {
     let prices = "[[prices]]\nmodel = \"*\"\ninput = 1000000\noutput = 1000000\n";
     let proxy = Proxy::start(&format!("{}{prices}", tables(&mock)));
     let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
-    let limits = json!({"tokens_per_minute": 1, "budget_per_day": 0.1});
+    let limits = json!({"budget_per_day": 1_000_000});
     let key = proxy.key(&admin, &json!({"name": "app", "scopes": ["chat"], "limits": limits}));
+    // its budget is overspent, which does not concern what costs nothing
+    let bearer = |key: &str| format!("Bearer {key}");
+    assert_eq!(proxy.chat(&ask("openai/m"), &[("authorization", &bearer(&key))]).unwrap().status, 200);
+    let limits = json!({"limits": {"tokens_per_minute": 1, "budget_per_day": 0.1}}).to_string();
+    let headers = [("authorization", bearer(&admin)), ("content-type", "application/json".to_owned())];
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let lowered = proxy.client.try_send("PATCH", "/v1/keys/2", &headers, Some(limits.as_bytes())).unwrap();
+    assert_eq!(lowered.status, 200, "{}", lowered.text);
     let count = |model: &str| {
         let body = json!({"model": model, "system": "be brief", "messages": [{"role": "user", "content": "one two three"}]});
         proxy.post("/v1/messages/count_tokens", &body, &[("x-api-key", &key)]).unwrap()
@@ -113,8 +121,6 @@ fn tokens_of_messages_are_counted_by_anthropic_and_cost_nothing() {
     }
     assert_eq!(mock.last()["path"], "/v1/messages/count_tokens");
     let usage = || {
-        let bearer = format!("Bearer {admin}");
-        let headers = [("authorization", bearer.as_str())];
         let sums =
             proxy.client.try_send("GET", "/v1/usage?group_by=key,model", &headers, None).unwrap().json();
         let found =
