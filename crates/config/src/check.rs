@@ -9,7 +9,7 @@ use crate::secret::ApiKey;
 use crate::table::Config;
 use crate::value::{RequestStore, Role};
 
-/// What checks between settings know of the file: invalid settings and models, which they skip, and the places of tables.
+/// Invalid settings and models, which checks between settings skip.
 #[derive(Debug, Default)]
 pub(super) struct Unknowns {
     /// Settings whose value is unknown.
@@ -18,8 +18,6 @@ pub(super) struct Unknowns {
     pub(super) models: Vec<Vec<String>>,
     /// Whether models may be missing because a part of the file could not be read.
     pub(super) unread_models: bool,
-    /// Where the tables of the LLM gateway are.
-    pub(super) llm_places: Places,
 }
 
 impl Unknowns {
@@ -34,7 +32,7 @@ impl Unknowns {
 }
 
 /// Problems between settings that are each valid.
-pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Problem> {
+pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places: &Places) -> Vec<Problem> {
     let mut problems = Vec::new();
     let chunking = &config.chunking;
     if chunking.overlap_tokens >= chunking.max_tokens
@@ -62,7 +60,7 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns) -> Vec<Pro
         problems.extend(check_base_url(&config.client.url));
     }
     if !unknowns.unread_models {
-        problems.extend(config.llm.check(&unknowns.llm_places));
+        problems.extend(config.llm.check(llm_places));
     }
     let mut names = BTreeSet::new();
     let invalid = unknowns.models.iter().flatten().map(String::as_str);

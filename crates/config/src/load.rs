@@ -308,7 +308,7 @@ impl Layers {
     /// The configuration, or all problems, including those of `check`.
     fn finish(mut self, check: impl FnOnce(&Config, &Unknowns) -> Vec<Problem>) -> Result<Loaded, Problems> {
         let unknowns = self.unknowns();
-        self.problems.extend(check_consistency(&self.config, &unknowns));
+        self.problems.extend(check_consistency(&self.config, &unknowns, &self.llm_places));
         if self.config.models.iter().all(ModelConfig::is_reranking)
             && self.config.server.role != Role::Gateway
             && Path::new(DEFAULT_FOLDER).is_dir()
@@ -331,7 +331,6 @@ impl Layers {
             settings: self.rejected.iter().copied().chain(unset).collect(),
             models: std::mem::take(&mut self.invalid_models),
             unread_models: self.is_incomplete,
-            llm_places: std::mem::take(&mut self.llm_places),
         }
     }
 }
