@@ -90,6 +90,21 @@ fn a_listed_key_shows_its_models_and_limits_and_how_long_its_text_before_is_vali
     assert!(wrong.code == 2 && wrong.err.contains("budget-per-month"), "{}", wrong.err);
     let wrong = run("keys update 1 --budget-per-day -1", &data);
     assert!(wrong.code == 1 && wrong.err.contains("`budget_per_day` is -1"), "{}", wrong.err);
+    for (wrong, code, told) in [
+        ("keys update 1", 1, "`weir keys update --help`"),
+        ("keys update 1 --days 3 --unset days", 1, "leave one of them out"),
+        ("keys update 1 --model-limits null", 1, "expected a map"),
+        ("keys update 1 --budget-per-day nan", 2, "must be a number"),
+        ("keys create x --budget-per-month inf", 2, "must be a number"),
+    ] {
+        let refused = run(wrong, &data);
+        assert!(
+            refused.code == code && refused.err.contains(told),
+            "{wrong}: {} {}",
+            refused.code,
+            refused.err
+        );
+    }
     out("keys rotate 1 --grace 3600", &data);
     let listed = out("keys", &data);
     assert!(listed.contains("valid, the text before for 3"), "{listed}");

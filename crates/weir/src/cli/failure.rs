@@ -93,6 +93,12 @@ pub enum Failure {
     /// `--model-limits` is not JSON, or names other fields.
     #[error("the limits of models can't be read: {0}")]
     ModelLimits(serde_json::Error),
+    /// An option of `weir keys update` that is given and taken away.
+    #[error("--{0} is given a value, and --unset takes it away: leave one of them out")]
+    GivenAndUnset(String),
+    /// `weir keys update` without an option.
+    #[error("no option says what to change")]
+    NoChange,
     /// Ctrl-C before the command had done its work.
     #[error("interrupted")]
     Interrupted,
@@ -218,6 +224,7 @@ impl Failure {
             Failure::Filter(_) => {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
+            Failure::NoChange => Some("`weir keys update --help` lists the options".to_owned()),
             Failure::ModelLimits(_) => Some(
                 "write an object, as in --model-limits '{\"gpt-4o*\": {\"requests_per_minute\": 60}}'"
                     .to_owned(),
@@ -230,6 +237,7 @@ impl Failure {
             | Failure::NotReady(_)
             | Failure::Store(_)
             | Failure::Missing(_)
+            | Failure::GivenAndUnset(_)
             | Failure::Job(_)
             | Failure::Quality(_)
             | Failure::Serve(_)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_api::{JobReply, JobStatus};
 
@@ -11,6 +11,7 @@ use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::terminal::{Align, one_line, render_table};
+use crate::serve::unix_now;
 use weir_client::{Client, RetryPolicy};
 
 /// The interval of `--watch`.
@@ -32,9 +33,9 @@ pub async fn run(arguments: &JobsArguments, context: Context<'_>) -> Result<()> 
     loop {
         let (jobs, text) = fetch(&client, arguments.id.as_deref()).await?;
         if is_redrawn {
-            write!(out, "\x1b[H\x1b[2J{}", render(&jobs, now()))?;
+            write!(out, "\x1b[H\x1b[2J{}", render(&jobs, unix_now()))?;
         } else if !arguments.json {
-            out.write_all(seen.render_news(&jobs, now()).as_bytes())?;
+            out.write_all(seen.render_news(&jobs, unix_now()).as_bytes())?;
         } else if text != text_before {
             writeln!(out, "{}", text.trim_end())?;
         }
@@ -71,10 +72,6 @@ fn check_success(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// The jobs that were shown, with their states then.

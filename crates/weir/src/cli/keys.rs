@@ -1,7 +1,5 @@
 //! `weir keys`: creates, lists, changes, revokes and rotates API keys, of a data directory or of a running gateway.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use weir_access::Keys;
@@ -14,6 +12,7 @@ use weir_store::Store;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::terminal::{Align, render_table};
+use crate::serve::unix_now;
 
 /// The arguments of `weir keys`.
 #[derive(Debug, Args)]
@@ -105,7 +104,7 @@ pub struct GrantArguments {
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
     /// Days until the key expires.
-    #[arg(long, value_name = "DAYS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true, value_parser = finite)]
     pub days: Option<f64>,
     /// Requests per minute.
     #[arg(long, value_name = "N")]
@@ -117,10 +116,10 @@ pub struct GrantArguments {
     #[arg(long, value_name = "N")]
     pub concurrent_requests: Option<u64>,
     /// What chat requests may cost in a day (UTC), in the currency of the price table.
-    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = finite)]
     pub budget_per_day: Option<f64>,
     /// What they may cost in a month (UTC).
-    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = finite)]
     pub budget_per_month: Option<f64>,
     /// Limits for single models, `*` at the end of a name for anything: `{"gpt-4o*": {"requests_per_minute": 60, "budget_per_day": 5}}`.
     #[arg(long, value_name = "JSON")]
@@ -162,7 +161,7 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
     let (reply, words) = match arguments.command.as_ref().unwrap_or(&KeysCommand::List) {
         KeysCommand::List => {
             let keys = list(&place).await?;
-            (json!({"data": keys}), render(&keys, now()))
+            (json!({"data": keys}), render(&keys, unix_now()))
         }
         KeysCommand::Create(create) => {
             let is_first = matches!(list(&place).await.as_deref(), Ok([]));
@@ -174,7 +173,7 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
         }
         KeysCommand::Update(update) => {
             let updated = self::update(&place, update.id, &update_of(update)?).await?;
-            let table = render(std::slice::from_ref(&updated), now());
+            let table = render(std::slice::from_ref(&updated), unix_now());
             (json!(updated), table)
         }
         KeysCommand::Revoke { id } => {
@@ -206,7 +205,7 @@ fn request_of(arguments: &CreateArguments) -> Result<KeyRequest> {
 
 fn update_of(arguments: &UpdateArguments) -> Result<KeyUpdate> {
     let UpdateArguments { name, unset, grants, .. } = arguments;
-    let model_limits: Option<Value> =
+    let model_limits: Option<Map<String, Value>> =
         grants.model_limits.as_deref().map(serde_json::from_str).transpose().map_err(Failure::ModelLimits)?;
     let mut fields = given(json!({
         "name": name,
@@ -220,16 +219,19 @@ fn update_of(arguments: &UpdateArguments) -> Result<KeyUpdate> {
     let mut limits = given(json!(grants.limits()));
     for name in unset {
         let field = name.replace('-', "_");
-        match field.as_str() {
+        let given = match field.as_str() {
             "days" => fields.insert("expires_at".to_owned(), Value::Null),
             "collections" | "models" | "filter" | "model_limits" => fields.insert(field, Value::Null),
             _ => limits.insert(field, Value::Null),
         };
+        if given.is_some_and(|value| !value.is_null()) {
+            return Err(Failure::GivenAndUnset(name.clone()));
+        }
     }
     if !limits.is_empty() {
         fields.insert("limits".to_owned(), limits.into());
     }
-    Ok(KeyUpdate(fields))
+    if fields.is_empty() { Err(Failure::NoChange) } else { Ok(KeyUpdate(fields)) }
 }
 
 /// The fields of an object that are not null.
@@ -245,7 +247,7 @@ impl GrantArguments {
     }
 
     fn expires_at(&self) -> Option<f64> {
-        self.days.map(|days| now() + days * 86_400.0)
+        self.days.map(|days| unix_now() + days * 86_400.0)
     }
 
     fn limits(&self) -> KeyLimitsRequest {
@@ -272,7 +274,7 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
         // as `weir serve` makes them
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         match Store::open_sqlite(folder) {
-            Ok(store) => return Ok(Place::Folder(Keys::load(store, now()).await?)),
+            Ok(store) => return Ok(Place::Folder(Keys::load(store, unix_now()).await?)),
             Err(weir_store::Error::Locked(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -292,28 +294,28 @@ async fn list(place: &Place) -> Result<Vec<KeyReply>> {
 
 async fn create(place: &Place, request: &KeyRequest) -> Result<NewKeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.create(&Caller::system(), request, now()).await?),
+        Place::Folder(keys) => Ok(keys.create(&Caller::system(), request, unix_now()).await?),
         Place::Gateway(client) => Ok(client.create_key(request).await?.parse()?),
     }
 }
 
 async fn update(place: &Place, id: i64, update: &KeyUpdate) -> Result<KeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.update(&Caller::system(), id, update, now()).await?),
+        Place::Folder(keys) => Ok(keys.update(&Caller::system(), id, update, unix_now()).await?),
         Place::Gateway(client) => Ok(client.update_key(id, update).await?.parse()?),
     }
 }
 
 async fn revoke(place: &Place, id: i64) -> Result<KeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.revoke(&Caller::system(), id, now()).await?),
+        Place::Folder(keys) => Ok(keys.revoke(&Caller::system(), id, unix_now()).await?),
         Place::Gateway(client) => Ok(client.revoke_key(id).await?.parse()?),
     }
 }
 
 async fn rotate(place: &Place, id: i64, grace: f64) -> Result<NewKeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.rotate(&Caller::system(), id, grace, now()).await?),
+        Place::Folder(keys) => Ok(keys.rotate(&Caller::system(), id, grace, unix_now()).await?),
         Place::Gateway(client) => Ok(client.rotate_key(id, grace).await?.parse()?),
     }
 }
@@ -405,11 +407,13 @@ fn number(text: &str) -> std::result::Result<i64, String> {
     text.parse().map_err(|_| "must be the number of a key, which `weir keys list` shows".to_owned())
 }
 
+/// JSON has no other numbers.
+fn finite(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "must be a number".to_owned())
+}
+
 fn scope(name: &str) -> std::result::Result<KeyScope, String> {
     serde_json::from_value(json!(name))
         .map_err(|_| "must be search, ingest, embed, rerank, chat or admin".to_owned())
-}
-
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
