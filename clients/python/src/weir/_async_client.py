@@ -336,7 +336,7 @@ class AsyncWeir:
         return await self._call(calls.list_keys())
 
     async def update_key(self, id: int, changes: Mapping[str, Any]) -> types.ApiKey:
-        """Changes fields of an API key, as `create_key` has them. What is left out stays, None takes a restriction away."""
+        """Changes fields of an API key, as of `create_key`. What is left out stays, None takes a restriction away."""
         return await self._call(calls.update_key(id, changes))
 
     async def revoke_key(self, id: int) -> types.ApiKey:

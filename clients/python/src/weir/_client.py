@@ -319,7 +319,7 @@ class Weir:
         return self._call(calls.list_keys())
 
     def update_key(self, id: int, changes: Mapping[str, Any]) -> types.ApiKey:
-        """Changes fields of an API key, as `create_key` has them. What is left out stays, None takes a restriction away."""
+        """Changes fields of an API key, as of `create_key`. What is left out stays, None takes a restriction away."""
         return self._call(calls.update_key(id, changes))
 
     def revoke_key(self, id: int) -> types.ApiKey:
