@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::{Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages};
 use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
 use crate::decode::{Broken, DecodedBody};
@@ -15,8 +16,7 @@ use crate::request::Request;
 use crate::settlement::{Settlement, unix_now};
 use crate::stream::StreamSource;
 use crate::table::Target;
-use crate::translate::{Dialect, ReplyContext, TranslateError, anthropic, error, gemini, messages};
-use crate::{Api, LlmError, TokenUsage};
+use crate::{Api, LlmError};
 
 /// Upper bound of the bytes of a reply that is not streamed.
 const REPLY_BYTES_MAX: usize = 64 << 20;

@@ -13,9 +13,10 @@ use lru::LruCache;
 use serde_json::{Map, Value};
 use weir_config::RouteCache;
 use weir_policy::Caller;
+use weir_translate::TokenUsage;
 
+use crate::Api;
 use crate::similarity::{Question, same_meaning};
-use crate::{Api, TokenUsage};
 
 /// Most bytes of all replies.
 const BYTES_MAX: usize = 256 << 20;

@@ -2,9 +2,8 @@
 
 use weir_access::Limited;
 use weir_retrieval::RequestError;
+use weir_translate::TranslateError;
 use weir_upstream::UpstreamError;
-
-use crate::translate::TranslateError;
 
 /// A request that was refused or failed before its reply began.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

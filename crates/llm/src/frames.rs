@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memmem, memrchr_iter};
+use weir_translate::TokenUsage;
 
-use crate::{Api, TokenUsage};
+use crate::Api;
 
 /// Upper bound of the bytes of one event.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;

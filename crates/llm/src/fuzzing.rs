@@ -1,5 +1,5 @@
 //! What must hold for any request of a caller and any reply of a provider: the entry of the fuzz targets and of the tests that change samples.
-//! Compiled for both only, because readers and translators are private to the crate.
+//! Compiled for both only, because the readers are private to the crate.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +14,10 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use weir_guardrails::Placeholders;
+use weir_translate::{
+    Dialect, MessagesStream, ReplyContext, StreamTranslator, TokenUsage, TranslateError, anthropic, error,
+    gemini, messages,
+};
 use weir_upstream::{SseEvent, SseParser};
 
 use crate::Api;
@@ -22,11 +26,6 @@ use crate::frames::{EVENT_BYTES_MAX, Frames, Seen, data_of, end_of_first_event, 
 use crate::guard::{Guard, Guards, Report};
 use crate::request::Request;
 use crate::texts::{replaced, texts};
-use crate::translate::{
-    Dialect, MessagesStream, ReplyContext, StreamTranslator, TranslateError, anthropic, error, gemini,
-    messages,
-};
-use crate::usage::TokenUsage;
 
 const APIS: [Api; 5] =
     [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::CountTokens];
@@ -159,13 +158,13 @@ fn check_translation(chunks: &[&[u8]], stream: &[u8], translate: impl Fn(&[&[u8]
 
 fn translate<T>(
     mut translator: T,
-    push: impl Fn(&mut T, &SseEvent, &mut Vec<u8>) -> Result<(), TranslateError>,
+    push: impl Fn(&mut T, &str, &mut Vec<u8>) -> Result<(), TranslateError>,
     finish: impl Fn(&mut T, &mut Vec<u8>) -> Result<(), TranslateError>,
     usage: impl Fn(&T) -> TokenUsage,
     chunks: &[&[u8]],
 ) -> Translation {
     let mut out = Vec::new();
-    let pushed = parse(chunks).iter().try_for_each(|event| push(&mut translator, event, &mut out));
+    let pushed = parse(chunks).iter().try_for_each(|event| push(&mut translator, &event.data, &mut out));
     let result = pushed.and_then(|()| finish(&mut translator, &mut out));
     (out, result, usage(&translator))
 }
@@ -223,3 +222,6 @@ fn datas(events: &[u8]) -> Vec<&[u8]> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The LLM gateway: requests of several APIs are routed to providers, translated where the APIs differ, streamed, and counted.
+//! The LLM gateway: requests of several APIs are routed to providers, translated where the APIs differ ([`weir_translate`]), streamed, and counted.
 //!
 //! A request passes these steps:
 //! 1. [`request`]: the fields that decide something are read; the rest of the body is not parsed.
@@ -34,8 +34,6 @@ mod similarity;
 mod stream;
 mod table;
 mod texts;
-mod translate;
-mod usage;
 
 pub use error::LlmError;
 pub use forward::{LlmBody, LlmCall, LlmReply};
@@ -43,4 +41,3 @@ pub use provider::Api;
 pub use similarity::Embedding;
 pub use stream::{ReplyStream, StreamBroken};
 pub use table::{Llm, TableError};
-pub use usage::TokenUsage;

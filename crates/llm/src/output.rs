@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use weir_config::Direction;
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::TokenUsage;
 
 use crate::augment::Sources;
 use crate::cache::{Kept, Key, REPLY_BYTES_MAX, ReplyCache};
@@ -19,7 +20,7 @@ use crate::guard::{Guard, Report, blocked, direction_name};
 use crate::pieces::{Kind, pieces};
 use crate::similarity::Question;
 use crate::texts::decoded;
-use crate::{Api, LlmError, TokenUsage};
+use crate::{Api, LlmError};
 use weir_guardrails::Placeholders;
 
 /// What is done with one reply.

@@ -8,11 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_config::{LlmUpstream, Provider};
+use weir_translate::{anthropic, gemini, messages};
 
 use crate::LlmError;
 use crate::request::Request;
 use crate::table::Target;
-use crate::translate::{anthropic, gemini, messages};
 
 /// The API of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use weir_api::ChatRetrieval;
+use weir_translate::TokenUsage;
 
+use crate::LlmError;
 use crate::shortened::Shortened;
-use crate::{LlmError, TokenUsage};
 
 /// The fields; those that are not named here are skipped. A field that is given twice is an error: servers differ in which one counts.
 #[derive(Deserialize)]

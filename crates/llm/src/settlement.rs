@@ -5,8 +5,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_access::Reservation;
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::TokenUsage;
 
-use crate::TokenUsage;
 use crate::table::TokenPrice;
 
 /// The account of one request. Dropping it settles: a client that leaves or a stream that breaks changes nothing about that.

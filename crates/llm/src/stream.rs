@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use serde_json::json;
+use weir_translate::{MessagesStream, ReplyContext, StreamTranslator, TranslateError};
 use weir_upstream::SseParser;
 
 use crate::Api;
@@ -16,7 +17,6 @@ use crate::output::StreamOutput;
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
 use crate::table::InFlight;
-use crate::translate::{MessagesStream, ReplyContext, StreamTranslator, TranslateError};
 
 /// The events of an upstream, in the caller's API.
 pub(crate) struct StreamSource {
@@ -117,7 +117,7 @@ impl StreamSource {
                 let mut out = Vec::new();
                 while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
                     self.seen.events += 1;
-                    if let Err(error) = translator.push(&event, &mut out) {
+                    if let Err(error) = translator.push(&event.data, &mut out) {
                         self.broken = Some(reason(error));
                         break;
                     }
@@ -128,7 +128,7 @@ impl StreamSource {
                 let mut out = Vec::new();
                 while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
                     self.seen.events += 1;
-                    if let Err(error) = translator.push(&event, &mut out) {
+                    if let Err(error) = translator.push(&event.data, &mut out) {
                         self.broken = Some(reason(error));
                         break;
                     }

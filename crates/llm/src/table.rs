@@ -16,9 +16,9 @@ use weir_policy::matches_pattern;
 use weir_policy::routing::{Choice, PeakEwma, TargetState, order};
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
+use weir_translate::TokenUsage;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
 
-use crate::TokenUsage;
 use crate::cache::ReplyCache;
 use crate::guard::Guards;
 use crate::provider;

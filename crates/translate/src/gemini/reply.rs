@@ -2,14 +2,14 @@
 
 use super::{Candidate, Response, finish_reason, made_id};
 use crate::TokenUsage;
-use crate::translate::completion::{self, AssistantMessage, Choice};
-use crate::translate::{ReplyContext, TranslateError, read_reply};
+use crate::completion::{self, AssistantMessage, Choice};
+use crate::{ReplyContext, TranslateError, read_reply};
 
 /// Translates a reply of `:generateContent` to a `chat.completion` object.
 ///
 /// # Errors
 /// [`TranslateError::Reply`] when the body is not such a reply, [`TranslateError::Provider`] when the model failed.
-pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
+pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
     let response: Response<'_> = read_reply(body)?;
     response.check()?;
     let usage = response.usage_metadata.unwrap_or_default().tokens();

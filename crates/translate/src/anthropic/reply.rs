@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use super::{Usage, finish_reason};
 use crate::TokenUsage;
-use crate::translate::completion::{self, AssistantMessage, Choice, Function, ToolCall};
-use crate::translate::{ReplyContext, TranslateError, read_reply};
+use crate::completion::{self, AssistantMessage, Choice, Function, ToolCall};
+use crate::{ReplyContext, TranslateError, read_reply};
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -38,7 +38,7 @@ struct Block<'a> {
 ///
 /// # Errors
 /// [`TranslateError::Reply`] when the body is not a message.
-pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
+pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
     let message: Message<'_> = read_reply(body)?;
     let Some(stop_reason) = message.stop_reason else {
         return Err(TranslateError::Reply("it has no `stop_reason`".to_owned()));

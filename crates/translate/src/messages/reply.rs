@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Usage, stop_reason, usage_json};
 use crate::TokenUsage;
-use crate::translate::{ReplyContext, TranslateError, read_reply, write_json};
+use crate::{ReplyContext, TranslateError, read_reply, write_json};
 
 #[derive(Deserialize)]
 struct Completion {
@@ -43,7 +43,7 @@ struct Function {
 ///
 /// # Errors
 /// [`TranslateError::Reply`] when the body is not such an object, or a call's arguments are not JSON.
-pub(crate) fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
+pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
     let completion: Completion = read_reply(body)?;
     let usage = completion.usage.unwrap_or_default().tokens();
     let Some(choice) = completion.choices.into_iter().next() else {

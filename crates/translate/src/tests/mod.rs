@@ -2,11 +2,9 @@
 
 mod anthropic;
 mod gemini;
-mod malformed;
 mod messages;
 
 use serde_json::Value;
-use weir_upstream::SseEvent;
 
 use super::{ReplyContext, StreamTranslator, TranslateError};
 use crate::TokenUsage;
@@ -25,15 +23,11 @@ fn check_refusal(result: Result<Vec<u8>, TranslateError>, expected: &str) {
     assert!(message.starts_with(expected), "{message} does not begin with {expected}");
 }
 
-fn event(data: &str) -> SseEvent {
-    SseEvent { data: data.to_owned(), ..SseEvent::default() }
-}
-
 /// Pushes events. Each chunk is written as `index delta finish_reason`, and the usage as `usage`.
 fn run(mut stream: StreamTranslator, events: &[&str]) -> Result<(Vec<String>, TokenUsage), TranslateError> {
     let mut out = Vec::new();
     for data in events {
-        stream.push(&event(data), &mut out)?;
+        stream.push(data, &mut out)?;
     }
     stream.finish(&mut out)?;
     let text = String::from_utf8(out).unwrap();

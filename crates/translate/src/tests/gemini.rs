@@ -1,5 +1,5 @@
 use super::*;
-use crate::translate::{Dialect, error, gemini};
+use crate::{Dialect, error, gemini};
 
 /// A request to Gemini must be this.
 fn check(request: &str, expected: &str) {

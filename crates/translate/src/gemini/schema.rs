@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::translate::{TranslateError, refuse};
+use crate::{TranslateError, refuse};
 
 /// Schemas inside of one schema after its references are replaced.
 const NODES_MAX: usize = 10_000;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::translate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use crate::translate::{TranslateError, refuse, write_json};
+use crate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
+use crate::{TranslateError, refuse, write_json};
 
 /// `max_tokens`, which Anthropic requires, of requests without a limit.
 const TOKENS_MAX: u64 = 4096;
@@ -21,7 +21,7 @@ const OWN_FIELDS: [&str; 5] = ["thinking", "top_k", "cache_control", "output_con
 ///
 /// # Errors
 /// [`TranslateError::Request`] for what Anthropic can't be asked for.
-pub(crate) fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
+pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     let mut chat = ChatRequest::parse(body)?;
     if chat.choices > 1 {
         return Err(refuse("n", "Anthropic gives one reply per request; send n = 1, or several requests"));

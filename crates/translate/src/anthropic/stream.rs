@@ -4,13 +4,12 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use weir_upstream::SseEvent;
 
 use super::{Usage, finish_reason};
 use crate::TokenUsage;
-use crate::translate::chunk::ChunkWriter;
-use crate::translate::completion::{Function, ToolCall};
-use crate::translate::{ReplyContext, TranslateError, read_reply};
+use crate::chunk::ChunkWriter;
+use crate::completion::{Function, ToolCall};
+use crate::{ReplyContext, TranslateError, read_reply};
 
 /// Calls of one reply that are translated.
 const CALLS_MAX: usize = 1024;
@@ -112,11 +111,11 @@ impl AnthropicStream {
         self.usage.tokens()
     }
 
-    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        if event.data.is_empty() {
+    pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if data.is_empty() {
             return Ok(());
         }
-        let event: Event<'_> = read_reply(event.data.as_bytes())?;
+        let event: Event<'_> = read_reply(data.as_bytes())?;
         match &*event.kind {
             "message_start" => {
                 self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::translate::{MessagesStream, messages};
+use crate::{MessagesStream, messages};
 
 /// A request of Anthropic's API to the model `m` must become this.
 fn check(request: &str, expected: &str) {
@@ -104,7 +104,7 @@ fn run_messages(chunks: &[&str]) -> Result<Vec<String>, TranslateError> {
     let mut stream = MessagesStream::new(context(false));
     let mut out = Vec::new();
     for data in chunks {
-        stream.push(&event(data), &mut out)?;
+        stream.push(data, &mut out)?;
     }
     stream.finish(&mut out)?;
     let text = String::from_utf8(out).unwrap();

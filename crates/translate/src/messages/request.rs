@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::translate::chat::{take_bool, take_number};
-use crate::translate::{TranslateError, refuse, write_json};
+use crate::chat::{take_bool, take_number};
+use crate::{TranslateError, refuse, write_json};
 
 /// The longest `user` that OpenAI accepts.
 const USER_CHARS_MAX: usize = 64;
@@ -14,7 +14,7 @@ const EFFORT_TOKENS: (u64, u64) = (4096, 16_384);
 ///
 /// # Errors
 /// [`TranslateError::Request`] for what a provider with OpenAI's API can't be asked for.
-pub(crate) fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
+pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     let mut fields: Map<String, Value> = serde_json::from_slice(body)
         .map_err(|error| refuse("body", format!("is not a JSON object ({error}); send one")))?;
     let mut out = Map::new();

@@ -14,8 +14,8 @@ use super::TranslateError;
 use super::completion::{ExtraContent, Function, ToolCall};
 use crate::TokenUsage;
 
-pub(crate) use reply::reply;
-pub(crate) use request::request;
+pub use reply::reply;
+pub use request::request;
 pub(super) use stream::GeminiStream;
 
 /// A `GenerateContentResponse`: a whole reply, or one event of a stream.

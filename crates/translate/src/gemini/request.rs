@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::schema;
-use crate::translate::chat::{
-    Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice,
-};
-use crate::translate::{TranslateError, refuse, write_json};
+use crate::chat::{Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
+use crate::{TranslateError, refuse, write_json};
 
 /// Replies that Gemini gives to one request.
 const CANDIDATES_MAX: u64 = 8;
@@ -29,7 +27,7 @@ const NUMBERS: [(&str, &str); 6] = [
 ///
 /// # Errors
 /// [`TranslateError::Request`] for what Gemini can't be asked for.
-pub(crate) fn request(body: &[u8]) -> Result<Vec<u8>, TranslateError> {
+pub fn request(body: &[u8]) -> Result<Vec<u8>, TranslateError> {
     let mut chat = ChatRequest::parse(body)?;
     let mut out = Map::new();
     let config = generation_config(&mut chat)?;

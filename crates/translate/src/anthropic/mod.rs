@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use crate::TokenUsage;
 
-pub(crate) use reply::reply;
-pub(crate) use request::request;
+pub use reply::reply;
+pub use request::request;
 pub(super) use stream::AnthropicStream;
 
 /// Anthropic's counts. Those of a stream are repeated, and replace the earlier ones.

@@ -1,44 +1,44 @@
-//! Translation between OpenAI's chat completions and the APIs of other providers. Pure functions: no IO, no clock.
+//! Translation between OpenAI's chat completions and the APIs of other providers, and the tokens that they count. Pure functions: no IO, no
+//! clock.
 //!
 //! `anthropic` and `gemini` serve callers of OpenAI's API from these providers; `messages` serves callers of Anthropic's API from
 //! providers with OpenAI's. Fields without a counterpart are left out when the reply's meaning stays the same (`seed`, `store`,
 //! penalties) and refused otherwise.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
 
-pub(crate) mod anthropic;
+pub mod anthropic;
 mod chat;
 mod chunk;
 mod completion;
 mod error;
-pub(crate) mod gemini;
-pub(crate) mod messages;
+pub mod gemini;
+pub mod messages;
 #[cfg(test)]
 mod tests;
+mod usage;
 
-use weir_upstream::SseEvent;
-
-use crate::TokenUsage;
-
-pub(crate) use error::{Dialect, error};
-pub(crate) use messages::MessagesStream;
+pub use error::{Dialect, error};
+pub use messages::MessagesStream;
+pub use usage::TokenUsage;
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]
-pub(crate) struct ReplyContext {
+pub struct ReplyContext {
     /// The id of the reply, `chatcmpl-…`.
-    pub(crate) id: String,
+    pub id: String,
     /// Unix seconds.
-    pub(crate) created: u64,
+    pub created: u64,
     /// The name of the model that the caller asked for.
-    pub(crate) model: String,
+    pub model: String,
     /// Whether the caller asked for a chunk with the usage.
-    pub(crate) include_usage: bool,
+    pub include_usage: bool,
 }
 
 /// A request or a reply that has no counterpart in the other API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TranslateError {
+pub enum TranslateError {
     /// The request has a value that the provider can't be sent.
     #[error("`{field}`: {reason}")]
     Request {
@@ -76,7 +76,7 @@ fn write_json(value: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// Translates the events of another provider's stream into chunks of a chat completion.
-pub(crate) struct StreamTranslator(Stream);
+pub struct StreamTranslator(Stream);
 
 enum Stream {
     Anthropic(anthropic::AnthropicStream),
@@ -85,23 +85,23 @@ enum Stream {
 
 impl StreamTranslator {
     /// A translator of a stream of Anthropic's messages API.
-    pub(crate) fn anthropic(context: ReplyContext) -> StreamTranslator {
+    pub fn anthropic(context: ReplyContext) -> StreamTranslator {
         StreamTranslator(Stream::Anthropic(anthropic::AnthropicStream::new(context)))
     }
 
     /// A translator of a stream of Gemini's `streamGenerateContent`.
-    pub(crate) fn gemini(context: ReplyContext) -> StreamTranslator {
+    pub fn gemini(context: ReplyContext) -> StreamTranslator {
         StreamTranslator(Stream::Gemini(gemini::GeminiStream::new(context)))
     }
 
-    /// Appends the chunks, as server-sent events, that follow from one event.
+    /// Appends the chunks, as server-sent events, that follow from the data of one event.
     ///
     /// # Errors
     /// [`TranslateError`]; the stream is to be ended then.
-    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         match &mut self.0 {
-            Stream::Anthropic(stream) => stream.push(event, out),
-            Stream::Gemini(stream) => stream.push(event, out),
+            Stream::Anthropic(stream) => stream.push(data, out),
+            Stream::Gemini(stream) => stream.push(data, out),
         }
     }
 
@@ -109,7 +109,7 @@ impl StreamTranslator {
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its last event.
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         match &mut self.0 {
             Stream::Anthropic(stream) => stream.finish(out),
             Stream::Gemini(stream) => stream.finish(out),
@@ -117,7 +117,7 @@ impl StreamTranslator {
     }
 
     /// The tokens counted so far.
-    pub(crate) fn usage(&self) -> TokenUsage {
+    pub fn usage(&self) -> TokenUsage {
         match &self.0 {
             Stream::Anthropic(stream) => stream.usage(),
             Stream::Gemini(stream) => stream.usage(),

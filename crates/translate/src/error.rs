@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::write_json;
+use crate::write_json;
 
 /// The API that a body comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub enum Dialect {
+    /// Anthropic's Messages API.
     Anthropic,
+    /// Gemini's `generateContent`.
     Gemini,
 }
 
@@ -15,7 +17,7 @@ pub(crate) enum Dialect {
 const TEXT_BYTES_MAX: usize = 1000;
 
 /// Translates the body of a reply with an error status to OpenAI's `{"error":{…}}`. The message is kept.
-pub(crate) fn error(dialect: Dialect, status: u16, body: &[u8]) -> Vec<u8> {
+pub fn error(dialect: Dialect, status: u16, body: &[u8]) -> Vec<u8> {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
     // Gemini answers a stream's request with a list.
     let error = match &json {

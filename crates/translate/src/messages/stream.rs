@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use weir_upstream::SseEvent;
 
 use super::{Usage, stop_reason, usage_json};
 use crate::TokenUsage;
-use crate::translate::{ReplyContext, TranslateError, read_reply};
+use crate::{ReplyContext, TranslateError, read_reply};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -90,7 +89,7 @@ enum Block {
 }
 
 /// Translates the chunks of a chat completion into the events of Anthropic's stream.
-pub(crate) struct MessagesStream {
+pub struct MessagesStream {
     context: ReplyContext,
     usage: TokenUsage,
     open: Option<Block>,
@@ -102,7 +101,8 @@ pub(crate) struct MessagesStream {
 }
 
 impl MessagesStream {
-    pub(crate) fn new(context: ReplyContext) -> MessagesStream {
+    /// A translator of a stream of chat completions.
+    pub fn new(context: ReplyContext) -> MessagesStream {
         MessagesStream {
             context,
             usage: TokenUsage::default(),
@@ -115,7 +115,7 @@ impl MessagesStream {
     }
 
     /// The tokens counted so far.
-    pub(crate) fn usage(&self) -> TokenUsage {
+    pub fn usage(&self) -> TokenUsage {
         self.usage
     }
 
@@ -123,11 +123,11 @@ impl MessagesStream {
     ///
     /// # Errors
     /// [`TranslateError`]; the stream is to be ended then.
-    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        if event.data.is_empty() || event.data.trim() == "[DONE]" {
+    pub fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if data.is_empty() || data.trim() == "[DONE]" {
             return Ok(());
         }
-        let chunk: Chunk<'_> = read_reply(event.data.as_bytes())?;
+        let chunk: Chunk<'_> = read_reply(data.as_bytes())?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             let message =
                 error["message"].as_str().or(error.as_str()).unwrap_or("the provider ended the stream");
@@ -155,7 +155,7 @@ impl MessagesStream {
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its `finish_reason`.
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         let Some(reason) = &self.finish_reason else {
             return Err(TranslateError::Reply("the stream ended before its `finish_reason`".to_owned()));
         };
@@ -252,5 +252,5 @@ fn push_event(name: &str, value: &impl Serialize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(name.as_bytes());
     out.push(b'\n');
-    crate::translate::chunk::push_data(value, out);
+    crate::chunk::push_data(value, out);
 }

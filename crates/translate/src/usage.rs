@@ -54,13 +54,13 @@ static KEY_FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::
 
 impl TokenUsage {
     /// Whether a reply or events may have a count.
-    pub(crate) fn is_named(json: &[u8]) -> bool {
+    pub fn is_named(json: &[u8]) -> bool {
         KEY_FINDER.find(json).is_some()
     }
 
     /// The counts of the last `"usage": {…}` of a reply or an event. Inside of a JSON text the quotes would be escaped, so that a caller's or a
     /// model's words are never taken for it.
-    pub(crate) fn find(json: &[u8]) -> Option<TokenUsage> {
+    pub fn find(json: &[u8]) -> Option<TokenUsage> {
         let values = KEY_FINDER.find_iter(json).filter_map(|at| {
             let rest = json[at + KEY.len()..].trim_ascii_start();
             let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
@@ -71,7 +71,7 @@ impl TokenUsage {
     }
 
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.
-    pub(crate) fn merged(self, other: TokenUsage) -> TokenUsage {
+    pub fn merged(self, other: TokenUsage) -> TokenUsage {
         TokenUsage {
             prompt: self.prompt.max(other.prompt),
             cached: self.cached.max(other.cached),

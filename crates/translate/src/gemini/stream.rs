@@ -1,11 +1,9 @@
 //! Gemini's stream as OpenAI's.
 
-use weir_upstream::SseEvent;
-
 use super::{Candidate, Part, PromptFeedback, Response, UsageMetadata, finish_reason, made_id};
 use crate::TokenUsage;
-use crate::translate::chunk::{ChunkWriter, Delta};
-use crate::translate::{ReplyContext, TranslateError, read_reply};
+use crate::chunk::{ChunkWriter, Delta};
+use crate::{ReplyContext, TranslateError, read_reply};
 
 /// Candidates of one reply. Gemini gives at most 8.
 const CANDIDATES_MAX: u64 = 128;
@@ -42,11 +40,11 @@ impl GeminiStream {
         self.usage.tokens()
     }
 
-    pub(crate) fn push(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        if event.data.is_empty() {
+    pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if data.is_empty() {
             return Ok(());
         }
-        let response: Response<'_> = read_reply(event.data.as_bytes())?;
+        let response: Response<'_> = read_reply(data.as_bytes())?;
         response.check()?;
         if let Some(usage) = response.usage_metadata {
             self.usage = usage;

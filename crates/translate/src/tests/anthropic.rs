@@ -1,5 +1,5 @@
 use super::*;
-use crate::translate::{Dialect, anthropic, error};
+use crate::{Dialect, anthropic, error};
 
 /// A request to Anthropic must be this, apart from `model` and `max_tokens` of 4096.
 fn check(request: &str, expected: &str) {
@@ -250,7 +250,7 @@ fn stream_of_thinking_and_calls() {
 #[test]
 fn exact_bytes_of_a_chunk() {
     let mut out = Vec::new();
-    StreamTranslator::anthropic(context(true)).push(&event(START), &mut out).unwrap();
+    StreamTranslator::anthropic(context(true)).push(START, &mut out).unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "data: {\"id\":\"chatcmpl-7\",\"object\":\"chat.completion.chunk\",\"created\":5,\"model\":\"alias\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n"

@@ -7,12 +7,12 @@ mod stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::write_json;
 use crate::TokenUsage;
+use crate::write_json;
 
-pub(crate) use reply::reply;
-pub(crate) use request::request;
-pub(crate) use stream::MessagesStream;
+pub use reply::reply;
+pub use request::request;
+pub use stream::MessagesStream;
 
 /// OpenAI's counts.
 #[derive(Deserialize, Default)]
@@ -74,7 +74,7 @@ fn stop_reason(finish_reason: &str, has_calls: bool) -> &'static str {
 }
 
 /// Translates the body of a reply with an error status to Anthropic's `{"type":"error",…}`. The message is kept.
-pub(crate) fn error(status: u16, body: &[u8]) -> Vec<u8> {
+pub fn error(status: u16, body: &[u8]) -> Vec<u8> {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = super::error::message(&json["error"], status, body);
     let kind = match status {
