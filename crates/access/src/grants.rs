@@ -100,6 +100,7 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
         filter: grants.filter,
         limits: grants.limits,
         model_limits: grants.model_limits,
+        spent: None,
         created_at: stored.created_at,
         expires_at: stored.key.expires_at,
         revoked_at: stored.revoked_at,

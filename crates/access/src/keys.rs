@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use weir_api::{AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyUpdate, NewKeyReply};
+use weir_api::{
+    AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeySpending, KeyUpdate, NewKeyReply,
+    check_grace_seconds,
+};
 use weir_policy::budget::Spending;
 use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
 use weir_policy::limits::KeyLimits;
@@ -108,13 +112,13 @@ impl Keys {
     }
 
     /// Every key that allows no more than the caller's own, revoked and expired ones included, in the order of their creation.
-    pub fn list(&self, by: &Caller) -> Vec<KeyReply> {
+    pub fn list(&self, by: &Caller, now: Timestamp) -> Vec<KeyReply> {
         let active = self.0.active.load();
         active
             .all
             .iter()
             .filter(|listed| by.covers(&listed.caller))
-            .map(|listed| listed.reply.clone())
+            .map(|listed| active.reply(listed, now))
             .collect()
     }
 
@@ -135,9 +139,11 @@ impl Keys {
             expires_at: request.expires_at,
         };
         let defaults = self.0.defaults.lock().await;
-        let stored = self.0.store.add_key(new, entry(by, "key.create", ""), now).await?;
+        let entry =
+            NewAuditEntry { changes: Some(json!(request).to_string()), ..entry(by, "key.create", "") };
+        let stored = self.0.store.add_key(new, entry, now).await?;
         self.reload(&defaults, &HashMap::new()).await?;
-        Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
+        Ok(NewKeyReply { key: text.reveal().to_owned(), reply: self.reply(stored.id, now)? })
     }
 
     /// Revokes a key: it is refused from now on.
@@ -151,7 +157,7 @@ impl Keys {
         let stored = self.0.store.revoke_key(KeyId(id), entry, now).await?;
         // also for a key that is revoked already: an earlier call may have failed here
         self.reload(&defaults, &HashMap::new()).await?;
-        Ok(grants::read(&stored.ok_or(AccessError::NotFound(id))?)?.1)
+        self.reply(stored.ok_or(AccessError::NotFound(id))?.id, now)
     }
 
     /// Changes what `update` names: from now on, and with the same text.
@@ -167,19 +173,21 @@ impl Keys {
         let grants = Grants::of_request(&request, inherited)?;
         check_covers(by, &grants.caller(KeyId(id))?)?;
         let changed = (request.name, grants.to_json(), request.expires_at);
-        let entry = entry(by, "key.update", &id.to_string());
+        let changes = Some(json!(update).to_string());
+        let entry = NewAuditEntry { changes, ..entry(by, "key.update", &id.to_string()) };
         // for a budget that the key has not had until now
         let spent = self.spent(now).await?;
         let stored = self.0.store.update_key(KeyId(id), changed, entry, now).await?;
         self.reload(&defaults, &spent).await?;
-        Ok(grants::read(&stored.ok_or(AccessError::NotFound(id))?)?.1)
+        self.reply(stored.ok_or(AccessError::NotFound(id))?.id, now)
     }
 
     /// Gives a key another text. The one before is valid for `grace` seconds.
     ///
     /// # Errors
-    /// `NotFound`; those of the store.
+    /// `Invalid`; `NotFound`; those of the store.
     pub async fn rotate(&self, by: &Caller, id: i64, grace: f64, now: Timestamp) -> Result<NewKeyReply> {
+        check_grace_seconds(grace)?;
         self.find(by, id)?;
         let text = new_text();
         let shown = (text.prefix().to_owned(), text.hash());
@@ -188,7 +196,7 @@ impl Keys {
         let stored = self.0.store.rotate_key(KeyId(id), shown, now + grace, entry, now).await?;
         let stored = stored.ok_or(AccessError::NotFound(id))?;
         self.reload(&defaults, &HashMap::new()).await?;
-        Ok(NewKeyReply { key: text.reveal().to_owned(), reply: grants::read(&stored)?.1 })
+        Ok(NewKeyReply { key: text.reveal().to_owned(), reply: self.reply(stored.id, now)? })
     }
 
     /// Adds an entry to the audit log.
@@ -205,18 +213,19 @@ impl Keys {
     /// Those of the store.
     pub async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditReply>> {
         let entries = self.0.store.audit_entries(before, limit).await?;
-        let reply = |AuditEntry { number, at, entry: NewAuditEntry { by, action, subject } }| AuditReply {
+        let reply = |AuditEntry { number, at, entry }: AuditEntry| AuditReply {
             number,
             at,
-            key: by.map(|key| key.0),
-            action,
-            subject,
+            key: entry.by.map(|key| key.0),
+            action: entry.action,
+            subject: entry.subject,
+            changes: entry.changes.and_then(|changes| serde_json::from_str(&changes).ok()),
         };
         Ok(entries.into_iter().map(reply).collect())
     }
 
     /// The mandatory filter of a caller with a key, as it was given.
-    fn filter_of(&self, by: &Caller) -> Option<serde_json::Value> {
+    fn filter_of(&self, by: &Caller) -> Option<Value> {
         let active = self.0.active.load();
         let own = active.all.iter().find(|listed| Some(KeyId(listed.reply.id)) == by.key)?;
         own.reply.filter.clone()
@@ -227,6 +236,13 @@ impl Keys {
         let active = self.0.active.load();
         let found = active.all.iter().find(|listed| listed.reply.id == id && by.covers(&listed.caller));
         Ok(found.ok_or(AccessError::NotFound(id))?.reply.clone())
+    }
+
+    /// A key as it is listed.
+    fn reply(&self, id: KeyId, now: Timestamp) -> Result<KeyReply> {
+        let active = self.0.active.load();
+        let found = active.all.iter().find(|listed| listed.reply.id == id.0);
+        Ok(active.reply(found.ok_or(AccessError::NotFound(id.0))?, now))
     }
 
     /// What the ledger has, with all that was spent until now.
@@ -298,6 +314,14 @@ impl Active {
         }
         Ok(active)
     }
+
+    /// A key with what it has spent.
+    fn reply(&self, listed: &Listed, now: Timestamp) -> KeyReply {
+        let amount = |nanos: u64| nanos as f64 / 1e9;
+        let spent = self.usage.get(&KeyId(listed.reply.id)).and_then(|usage| usage.spent(now));
+        let spent = spent.map(|(day, month)| KeySpending { day: amount(day), month: amount(month) });
+        KeyReply { spent, ..listed.reply.clone() }
+    }
 }
 
 fn check_covers(by: &Caller, caller: &Caller) -> Result<()> {
@@ -321,7 +345,7 @@ fn new_text() -> KeyText {
 }
 
 fn entry(by: &Caller, action: &str, subject: &str) -> NewAuditEntry {
-    NewAuditEntry { by: by.key, action: action.to_owned(), subject: subject.to_owned() }
+    NewAuditEntry { by: by.key, action: action.to_owned(), subject: subject.to_owned(), changes: None }
 }
 
 #[cfg(test)]
@@ -352,6 +376,10 @@ mod tests {
         assert!(keys.caller(&made.key, 200.0).is_none(), "expired");
         assert!(keys.caller(&made.key.replace("weir_", "wier_"), 150.0).is_none());
 
+        for grace in [-1.0, f64::NAN, 1e9] {
+            let refused = keys.rotate(&system, made.reply.id, grace, 150.0).await;
+            assert!(matches!(refused, Err(AccessError::Invalid(_))), "{grace}");
+        }
         let rotated = keys.rotate(&system, made.reply.id, 10.0, 150.0).await.unwrap();
         assert_eq!(rotated.reply.id, made.reply.id);
         assert!(keys.caller(&made.key, 159.0).is_some() && keys.caller(&made.key, 160.0).is_none());
@@ -360,11 +388,13 @@ mod tests {
         assert!(keys.caller(&rotated.key, 171.0).is_none());
         assert!(matches!(keys.revoke(&system, made.reply.id, 172.0).await, Err(AccessError::NotFound(_))));
         assert!(keys.are_required(), "also without any that is in force");
-        let actions: Vec<String> =
-            keys.audit(None, 9).await.unwrap().into_iter().map(|one| one.action).collect();
+        let audit = keys.audit(None, 9).await.unwrap();
+        let actions: Vec<&str> = audit.iter().map(|one| one.action.as_str()).collect();
         assert_eq!(actions, ["key.revoke", "key.rotate", "key.create"]);
-        assert_eq!(keys.list(&system).len(), 1);
-        let shown = serde_json::to_string(&keys.list(&system)).unwrap();
+        let created = audit[2].changes.clone().map(|changes| serde_json::from_value(changes).unwrap());
+        assert_eq!(created, Some(request(limited)));
+        assert_eq!(keys.list(&system, 172.0).len(), 1);
+        let shown = serde_json::to_string(&keys.list(&system, 172.0)).unwrap();
         assert!(!shown.contains(&made.key[14..20]), "{shown}");
     }
 
@@ -385,7 +415,7 @@ mod tests {
         let own = r#"{"name": "x", "scopes": ["search"], "collections": ["a"], "filter": {"year": 1}}"#;
         let own = keys.create(&admin, &request(own), 2.0).await.unwrap();
         assert_eq!(own.reply.filter, Some(serde_json::json!({"and": [{"tenant": 7}, {"year": 1}]})));
-        let seen: Vec<String> = keys.list(&admin).into_iter().map(|key| key.name).collect();
+        let seen: Vec<String> = keys.list(&admin, 2.0).into_iter().map(|key| key.name).collect();
         assert_eq!(seen, ["tenant 7", "x"]);
         assert!(matches!(keys.revoke(&admin, wide.reply.id, 3.0).await, Err(AccessError::NotFound(_))));
         assert!(keys.revoke(&admin, own.reply.id, 3.0).await.is_ok());
@@ -421,6 +451,9 @@ mod tests {
         update(r#"{"limits": {"budget_per_day": 5}}"#).await.unwrap();
         spend(3_000_000_000).unwrap();
         assert!(spend(3_000_000_000).is_err());
+        let listed = |now| keys.list(&system, now)[0].spent;
+        assert_eq!(listed(2.0), Some(KeySpending { day: 3.0, month: 3.0 }));
+        assert_eq!(listed(86_402.0), Some(KeySpending { day: 0.0, month: 3.0 }));
         update(r#"{"limits": {"budget_per_day": null}}"#).await.unwrap();
         spend(9_000_000_000).unwrap();
         update(r#"{"limits": {"budget_per_day": 5}}"#).await.unwrap();
@@ -435,7 +468,9 @@ mod tests {
             keys.update(&system, 99, &KeyUpdate::default(), 2.0).await,
             Err(AccessError::NotFound(99))
         ));
-        assert_eq!(keys.audit(None, 1).await.unwrap()[0].action, "key.update");
+        let newest = &keys.audit(None, 1).await.unwrap()[0];
+        let changes = json!({"limits": {"budget_per_day": 5}});
+        assert_eq!((newest.action.as_str(), &newest.changes), ("key.update", &Some(changes)));
         keys.revoke(&system, id.0, 3.0).await.unwrap();
         assert!(matches!(update("{}").await, Err(AccessError::NotFound(_))), "it stays revoked");
     }

@@ -207,6 +207,12 @@ impl Usage {
         Ok(reservation)
     }
 
+    /// What was spent, in billionths of the currency in the day and in the month, if there is a budget.
+    pub(crate) fn spent(&self, now: Timestamp) -> Option<(u64, u64)> {
+        let mut state = self.lock();
+        (state.limits.budgets != Budgets::default()).then(|| state.spending.spent(period_of(now)))
+    }
+
     /// What is left of the limits per minute.
     pub fn left(&self, now: Instant) -> Vec<Left> {
         let mut state = self.lock();

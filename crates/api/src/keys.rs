@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{ErrorCode, Invalid, Result};
+use crate::{ErrorCode, Invalid, Result, check_collection_name};
 
 /// Most characters of a key's name.
 const NAME_CHARS_MAX: usize = 256;
@@ -17,6 +17,8 @@ const NAMES_MAX: usize = 1_000;
 const LIMIT_MAX: u64 = 1_000_000_000_000;
 /// Highest budget, in units of the currency.
 const BUDGET_MAX: f64 = 1e9;
+/// Longest time for which the text before a rotation stays valid: thirty days.
+const GRACE_SECONDS_MAX: f64 = 30.0 * 86_400.0;
 
 /// What a key lets its holder do. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -104,6 +106,8 @@ pub struct KeyReply {
     pub limits: KeyLimitsRequest,
     /// How much of it may go to one model, by name.
     pub model_limits: BTreeMap<String, KeyLimitsRequest>,
+    /// What was spent of the budgets in `limits`, or in the configuration's defaults; null without a budget.
+    pub spent: Option<KeySpending>,
     /// Time of creation, in unix seconds.
     pub created_at: f64,
     /// When the key expires, in unix seconds; null: never.
@@ -112,6 +116,15 @@ pub struct KeyReply {
     pub revoked_at: Option<f64>,
     /// Until when the text before the last rotation is valid, in unix seconds.
     pub previous_until: Option<f64>,
+}
+
+/// What chat requests with a key cost since the key has a budget, in the currency of the price table.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeySpending {
+    /// On this day (UTC).
+    pub day: f64,
+    /// In this month (UTC).
+    pub month: f64,
 }
 
 /// A new key, or a rotated one, with its text, which is shown only here.
@@ -139,6 +152,8 @@ pub struct AuditReply {
     pub action: String,
     /// To what: the id of a key, the name of a collection.
     pub subject: String,
+    /// What was asked for by `key.create` and `key.update`: the fields of the request.
+    pub changes: Option<Value>,
 }
 
 impl KeyRequest {
@@ -178,6 +193,11 @@ impl KeyRequest {
                 return Err(wrong(field, format!("`{name}` is no name; `*` may stand at the end only")));
             }
         }
+        for name in self.collections.iter().flatten().map(|name| name.trim_end_matches('*')) {
+            if let Some(invalid) = check_collection_name(name).err().filter(|_| !name.is_empty()) {
+                return Err(wrong("collections", invalid.message));
+            }
+        }
         if let Some(at) = self.expires_at.filter(|at| !at.is_finite() || *at <= now) {
             let message = format!("`expires_at` is {at}, which is over; send a later time in unix seconds");
             return Err(wrong("expires_at", message));
@@ -196,6 +216,18 @@ impl KeyRequest {
         }
         Ok(())
     }
+}
+
+/// Checks for how many seconds the text before a rotation is to stay valid.
+///
+/// # Errors
+/// `invalid_parameter` at `grace_seconds`.
+pub fn check_grace_seconds(seconds: f64) -> Result<()> {
+    if (0.0..=GRACE_SECONDS_MAX).contains(&seconds) {
+        return Ok(());
+    }
+    let message = format!("`grace_seconds` is {seconds}; send 0 to {GRACE_SECONDS_MAX}");
+    Err(Invalid::at(ErrorCode::InvalidParameter, &["grace_seconds"], message))
 }
 
 impl KeyUpdate {
@@ -328,6 +360,11 @@ mod tests {
         for name in ["", "*a", "a*b", "a**"] {
             check(&format!(", \"models\": [\"m*\", \"{name}\"]"), "models");
             check(&format!(", \"collections\": [\"{name}\"]"), "collections");
+        }
+        for (name, expected) in
+            [("*", "fine"), ("a-1*", "fine"), ("a b", "collections"), ("ä*", "collections")]
+        {
+            check(&format!(", \"collections\": [\"{name}\"]"), expected);
         }
         let unnamed = crate::parse::<KeyRequest>(br#"{"name": " "}"#).unwrap();
         assert_eq!(unnamed.check(0.0).unwrap_err().param.as_deref(), Some("name"));

@@ -55,7 +55,10 @@ pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, Result, parse, parse_item, require};
 pub use jobs::{JobDocumentError, JobReply, JobStatus};
-pub use keys::{AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeyUpdate, NewKeyReply};
+pub use keys::{
+    AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeySpending, KeyUpdate, NewKeyReply,
+    check_grace_seconds,
+};
 pub use limits::Limits;
 pub use list::List;
 pub use llm::{AnthropicError, AnthropicErrorBody, LlmRequest};

@@ -76,6 +76,12 @@ impl Spending {
         self.month = self.month.saturating_add(used);
     }
 
+    /// What was spent in the day and in the month.
+    pub fn spent(&mut self, now: Period) -> (u64, u64) {
+        self.turn(now);
+        (self.day, self.month)
+    }
+
     /// Sets what was spent to that of `other`. What is reserved stays so.
     pub fn set_spent(&mut self, other: Spending) {
         *self = Spending { reserved: self.reserved, ..other };
@@ -84,11 +90,10 @@ impl Spending {
     /// Begins a new day and month. A clock that goes back changes nothing.
     fn turn(&mut self, now: Period) {
         if now.month > self.period.month {
-            self.month = 0;
+            (self.month, self.period.month) = (0, now.month);
         }
         if now.day > self.period.day {
-            self.day = 0;
-            self.period = now;
+            (self.day, self.period.day) = (0, now.day);
         }
     }
 }
@@ -113,6 +118,11 @@ mod tests {
         assert_eq!(spending.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(0)));
         spending.settle(at(0), 6, 2);
         assert_eq!(spending.reserve(at(0), BUDGETS, 4), Ok(()));
+        assert_eq!(
+            (spending.spent(at(0)), spending.spent(at(1))),
+            ((6, 6), (0, 6)),
+            "without what is reserved"
+        );
         spending.settle(at(1), 4, 4); // it ended on the next day
         assert_eq!(spending, Spending { period: at(1), day: 4, month: 10, reserved: 0 });
         spending.settle(at(2), 0, 10);

@@ -31,9 +31,13 @@ pub(super) fn refusal(limited: &Limited) -> ApiError {
     };
     let message = match (unit, retry_after) {
         (Unit::Requests, _) => format!("{who} is limited to {limit} requests per minute"),
-        (Unit::DayBudget, _) => return over_budget(&who, [limit, left.unwrap_or_default(), needed], "day"),
+        (Unit::DayBudget, _) => {
+            let period = ("day", "midnight UTC");
+            return over_budget(&who, [limit, left.unwrap_or_default(), needed], period);
+        }
         (Unit::MonthBudget, _) => {
-            return over_budget(&who, [limit, left.unwrap_or_default(), needed], "month");
+            let period = ("month", "the month ends (UTC)");
+            return over_budget(&who, [limit, left.unwrap_or_default(), needed], period);
         }
         (Unit::Concurrency, _) => format!("{who} is limited to {limit} requests at one time"),
         (Unit::Tokens, Some(_)) => {
@@ -49,11 +53,11 @@ pub(super) fn refusal(limited: &Limited) -> ApiError {
 }
 
 /// The error of a request that might cost more than a budget has left; amounts are in billionths.
-fn over_budget(who: &str, [budget, left, cost]: [u64; 3], period: &str) -> ApiError {
+fn over_budget(who: &str, [budget, left, cost]: [u64; 3], (period, end): (&str, &str)) -> ApiError {
     let amount = |nanos: u64| nanos as f64 / 1e9;
     let (budget, left, cost) = (amount(budget), amount(left), amount(cost));
     let message = format!(
-        "{who} may spend {budget} in a {period}: {left} is left, and the request may cost up to {cost}; send less or a smaller `max_tokens`, or wait for the next {period}, which begins at midnight UTC"
+        "{who} may spend {budget} in a {period}: {left} is left until {end}, and the request may cost up to {cost}"
     );
     ApiError::new(ErrorCode::BudgetExceeded, message)
 }

@@ -60,6 +60,10 @@ fn parse(query: Option<&str>, now: f64) -> Result<UsageQuery> {
             _ => return Err(unknown_parameter(&key, "`from`, `to` or `group_by`")),
         }
     }
+    if read.from > read.to {
+        let expected = format!("a day that is not after `to`, which is {}", read.to);
+        return Err(invalid("from", &read.from, &expected));
+    }
     Ok(read)
 }
 
@@ -126,8 +130,16 @@ mod tests {
         check("", ("2026-08-22", "2026-09-21", [false; 3]));
         check("from=2026-01-31&to=1770000000.5", ("2026-01-31", "2026-02-02", [false; 3]));
         check("group_by=key,day&group_by=model", ("2026-08-22", "2026-09-21", [true; 3]));
-        for refused in ["from=yesterday", "to=-1", "to=inf", "from=", "group_by=hour", "group_by=", "by=day"]
-        {
+        for refused in [
+            "from=yesterday",
+            "to=-1",
+            "to=inf",
+            "from=",
+            "from=2026-02-01&to=2026-01-31",
+            "group_by=hour",
+            "group_by=",
+            "by=day",
+        ] {
             assert!(parse(Some(refused), 0.0).is_err(), "{refused}");
         }
     }

@@ -57,6 +57,8 @@ pub struct NewAuditEntry {
     pub action: String,
     /// To what: a key's number, a collection's name.
     pub subject: String,
+    /// What was asked for, as JSON, where the action does not tell it.
+    pub changes: Option<String>,
 }
 
 /// An entry of the audit log.

@@ -96,6 +96,9 @@ fn a_listed_key_shows_its_models_and_limits_and_how_long_its_text_before_is_vali
         ("keys update 1 --model-limits null", 1, "expected a map"),
         ("keys update 1 --budget-per-day nan", 2, "must be a number"),
         ("keys create x --budget-per-month inf", 2, "must be a number"),
+        ("keys create x --days 0", 2, "must be a number above 0"),
+        ("keys rotate 1 --grace nan", 2, "must be a number"),
+        ("keys rotate 1 --grace -1", 1, "`grace_seconds` is -1; send 0 to 2592000"),
     ] {
         let refused = run(wrong, &data);
         assert!(

@@ -426,6 +426,7 @@ class ApiKey:
     filter: Optional[dict[str, Any]] = None
     limits: Optional[dict[str, Optional[float]]] = None
     model_limits: Optional[dict[str, dict[str, Optional[float]]]] = None
+    spent: Optional[dict[str, float]] = None
     expires_at: Optional[float] = None
     revoked_at: Optional[float] = None
     previous_until: Optional[float] = None
@@ -447,6 +448,7 @@ class AuditEntry:
     action: str
     subject: str
     key: Optional[int] = None
+    changes: Optional[dict[str, Any]] = None
 
 
 @dataclass(frozen=True)

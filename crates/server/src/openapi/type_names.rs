@@ -46,6 +46,7 @@ fn types() -> Vec<Type> {
         List<KeyReply>,
         KeyReply,
         KeyRequest,
+        KeySpending,
         KeyUpdate,
         LlmRequest,
         NewKeyReply,

@@ -54,11 +54,11 @@ pub(crate) fn change(
 
 /// Adds an entry to the audit log, and deletes the oldest ones beyond the maximum.
 pub(crate) fn audit(connection: &Connection, entry: &NewAuditEntry, now: Timestamp) -> Result<()> {
-    let NewAuditEntry { by, action, subject } = entry;
+    let NewAuditEntry { by, action, subject, changes } = entry;
     connection.run(
-        "INSERT INTO audit (number, at, by_key, action, subject)
-         VALUES ((SELECT coalesce(max(number), 0) + 1 FROM audit), ?1, ?2, ?3, ?4)",
-        params![now, by.map(|key| key.0), action, subject],
+        "INSERT INTO audit (number, at, by_key, action, subject, changes)
+         VALUES ((SELECT coalesce(max(number), 0) + 1 FROM audit), ?1, ?2, ?3, ?4, ?5)",
+        params![now, by.map(|key| key.0), action, subject, changes],
     )?;
     connection.run(
         "DELETE FROM audit WHERE number <= (SELECT max(number) FROM audit) - ?1",
@@ -76,7 +76,7 @@ pub(crate) fn audit_entries(
     let before = before.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     connection.all(
-        "SELECT number, at, by_key, action, subject FROM audit WHERE number < ?1 ORDER BY number DESC LIMIT ?2",
+        "SELECT number, at, by_key, action, subject, changes FROM audit WHERE number < ?1 ORDER BY number DESC LIMIT ?2",
         [before, limit],
         |row| decode_entry(row).or_damaged("audit entry", || "of the audit log".to_owned()),
     )
@@ -84,7 +84,8 @@ pub(crate) fn audit_entries(
 
 fn decode_entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
     let by: Option<i64> = row.get(2)?;
-    let entry = NewAuditEntry { by: by.map(KeyId), action: row.get(3)?, subject: row.get(4)? };
+    let entry =
+        NewAuditEntry { by: by.map(KeyId), action: row.get(3)?, subject: row.get(4)?, changes: row.get(5)? };
     Ok(AuditEntry { number: row.get(0)?, at: row.get(1)?, entry })
 }
 

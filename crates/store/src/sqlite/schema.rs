@@ -5,8 +5,10 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 10] =
-    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10];
+const MIGRATIONS: [&str; 11] = [
+    FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
+    FORMAT_11,
+];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
 const FORMAT_1: &str = "
@@ -212,6 +214,11 @@ DROP TABLE spending_of_keys;
 const FORMAT_10: &str = "
 ALTER TABLE feedback ADD COLUMN caller INTEGER;
 ALTER TABLE feedback ADD COLUMN is_operator INTEGER NOT NULL DEFAULT 0;
+";
+
+/// What was asked for, as JSON; NULL in entries of earlier formats and where the action tells it.
+const FORMAT_11: &str = "
+ALTER TABLE audit ADD COLUMN changes TEXT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -17,7 +17,12 @@ fn key(name: &str, seed: u8) -> NewKey {
 }
 
 fn entry(action: &str, subject: &str) -> NewAuditEntry {
-    NewAuditEntry { by: Some(KeyId(7)), action: action.to_owned(), subject: subject.to_owned() }
+    NewAuditEntry {
+        by: Some(KeyId(7)),
+        action: action.to_owned(),
+        subject: subject.to_owned(),
+        changes: None,
+    }
 }
 
 pub async fn keys_and_what_was_done_with_them_are_stored(open: Open<'_>) {
@@ -58,9 +63,11 @@ pub async fn keys_and_what_was_done_with_them_are_stored(open: Open<'_>) {
         ("key.create", "1", 10.0),
     ];
     assert_eq!(seen, expected, "what failed left no entry");
-    store.add_audit_entry(NewAuditEntry { by: None, ..entry("collection.delete", "c") }, 18.0).await.unwrap();
+    let changes = Some(r#"{"name":"b"}"#.to_owned());
+    let added = NewAuditEntry { by: None, changes, ..entry("key.update", "1") };
+    store.add_audit_entry(added.clone(), 18.0).await.unwrap();
     let newest = store.audit_entries(None, 1).await.unwrap();
-    assert_eq!((newest[0].entry.by, newest[0].entry.subject.as_str()), (None, "c"));
+    assert_eq!(newest[0].entry, added);
     let older = store.audit_entries(Some(newest[0].number), 1).await.unwrap();
     assert_eq!(older[0].entry, entry("key.revoke", "2"));
 }

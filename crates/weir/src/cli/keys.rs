@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use weir_access::Keys;
-use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeyUpdate, List, NewKeyReply};
+use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeySpending, KeyUpdate, List, NewKeyReply};
 use weir_client::{Client, RetryPolicy};
 use weir_config::Flags;
 use weir_policy::Caller;
@@ -56,7 +56,7 @@ pub enum KeysCommand {
         #[arg(value_parser = number)]
         id: i64,
         /// For how many seconds the text before stays valid.
-        #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+        #[arg(long, value_name = "SECONDS", default_value_t = 0.0, allow_negative_numbers = true, value_parser = finite)]
         grace: f64,
     },
 }
@@ -104,7 +104,7 @@ pub struct GrantArguments {
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
     /// Days until the key expires.
-    #[arg(long, value_name = "DAYS", allow_negative_numbers = true, value_parser = finite)]
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true, value_parser = days)]
     pub days: Option<f64>,
     /// Requests per minute.
     #[arg(long, value_name = "N")]
@@ -284,7 +284,7 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
 
 async fn list(place: &Place) -> Result<Vec<KeyReply>> {
     match place {
-        Place::Folder(keys) => Ok(keys.list(&Caller::system())),
+        Place::Folder(keys) => Ok(keys.list(&Caller::system(), unix_now())),
         Place::Gateway(client) => {
             let List { data, .. } = client.keys().await?.parse()?;
             Ok(data)
@@ -320,11 +320,10 @@ async fn rotate(place: &Place, id: i64, grace: f64) -> Result<NewKeyReply> {
     }
 }
 
-/// A new text: alone on the first line, so that a script can take it.
-fn shown(made: &NewKeyReply) -> (serde_json::Value, String) {
-    let NewKeyReply { key, reply } = made;
-    let words = format!("{key}\n\nkey {} ({}): keep it, it is not shown again\n", reply.id, reply.name);
-    (json!(made), words)
+/// A new text: alone on standard output, so that a script can take it.
+fn shown(made: &NewKeyReply) -> (Value, String) {
+    eprintln!("key {} ({}): keep it, it is not shown again", made.reply.id, made.reply.name);
+    (json!(made), made.key.clone())
 }
 
 fn render(keys: &[KeyReply], now: f64) -> String {
@@ -376,12 +375,16 @@ fn limits(key: &KeyReply) -> String {
         budget_per_month,
     } = &key.limits;
     let models = Some(key.model_limits.len()).filter(|count| *count > 0);
+    let spent = |of: fn(KeySpending) -> f64| {
+        let amount = key.spent.map(of).filter(|amount| *amount > 0.0);
+        amount.map(|amount| format!(" ({amount} spent)")).unwrap_or_default()
+    };
     let each = [
         requests_per_minute.map(|count| format!("{count} requests/min")),
         tokens_per_minute.map(|count| format!("{count} tokens/min")),
         concurrent_requests.map(|count| format!("{count} at one time")),
-        budget_per_day.map(|amount| format!("{amount} a day")),
-        budget_per_month.map(|amount| format!("{amount} a month")),
+        budget_per_day.map(|amount| format!("{amount} a day{}", spent(|spent| spent.day))),
+        budget_per_month.map(|amount| format!("{amount} a month{}", spent(|spent| spent.month))),
         models.map(|count| match count {
             1 => "1 model has its own".to_owned(),
             _ => format!("{count} models have their own"),
@@ -405,6 +408,10 @@ fn status(key: &KeyReply, now: f64) -> String {
 
 fn number(text: &str) -> std::result::Result<i64, String> {
     text.parse().map_err(|_| "must be the number of a key, which `weir keys list` shows".to_owned())
+}
+
+fn days(text: &str) -> std::result::Result<f64, String> {
+    finite(text).ok().filter(|days| *days > 0.0).ok_or_else(|| "must be a number above 0".to_owned())
 }
 
 /// JSON has no other numbers.

@@ -113,7 +113,7 @@ fn a_budget_is_kept_across_kills_and_never_passed_together() {
         "{}",
         refused.text
     );
-    let told = "may spend 3.5 in a day: 0.5 is left, and the request may cost up to 1;";
+    let told = "may spend 3.5 in a day: 0.5 is left until midnight UTC, and the request may cost up to 1.";
     assert!(refused.text.contains(told), "{}", refused.text);
     assert_eq!(refused.header("x-should-retry"), "false");
     body["max_tokens"] = 5.into();
