@@ -178,6 +178,12 @@ impl KeyRequest {
             let message = format!("`name` has {length} characters; name the key in 1 to {NAME_CHARS_MAX}");
             return Err(wrong("name", message));
         }
+        if self.name.chars().any(char::is_control) {
+            return Err(wrong(
+                "name",
+                "`name` has control characters, such as the end of a line; leave them out".to_owned(),
+            ));
+        }
         if self.scopes().is_empty() {
             return Err(wrong("scopes", "`scopes` is empty; a key needs at least one".to_owned()));
         }
@@ -366,8 +372,10 @@ mod tests {
         {
             check(&format!(", \"collections\": [\"{name}\"]"), expected);
         }
-        let unnamed = crate::parse::<KeyRequest>(br#"{"name": " "}"#).unwrap();
-        assert_eq!(unnamed.check(0.0).unwrap_err().param.as_deref(), Some("name"));
+        for name in [" ", "a\\nb", "\\u001b[31m"] {
+            let named = crate::parse::<KeyRequest>(format!("{{\"name\": \"{name}\"}}").as_bytes()).unwrap();
+            assert_eq!(named.check(0.0).unwrap_err().param.as_deref(), Some("name"), "{name}");
+        }
     }
 
     #[test]

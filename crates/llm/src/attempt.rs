@@ -116,6 +116,10 @@ pub(crate) async fn attempt(
             }
             Err(_) => return Err(Failed::upstream(upstream.client.timed_out(first_token))),
         }
+        if let Some(message) = source.error_at_start() {
+            let reason = format!("its stream began with an error: {message}");
+            return Err(Failed::upstream(upstream.client.invalid_reply(&reason)));
+        }
         return Ok(Attempted {
             upstream: id,
             status,

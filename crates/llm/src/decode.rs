@@ -27,6 +27,17 @@ pub(crate) enum Broken {
     Events(String),
 }
 
+impl Broken {
+    /// The reason for the log, where no text of a provider may stand: it can repeat the prompt.
+    pub(crate) fn without_text(&self) -> String {
+        match self {
+            Broken::Upstream(error) => error.without_text(),
+            Broken::Told => self.to_string(),
+            Broken::Events(_) => "its events can't be read, or ended early".to_owned(),
+        }
+    }
+}
+
 /// The chunks of a body. Dropping it cancels the rest of the reply.
 pub(crate) enum DecodedBody {
     Plain(Box<ReplyBody>),

@@ -13,6 +13,7 @@ use weir_config::{CacheMode, Direction, RouteCache};
 use weir_guardrails::Placeholders;
 use weir_policy::{Allowlist, Caller};
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::anthropic;
 use weir_upstream::UpstreamError;
 
 use crate::attempt::{Attempted, AttemptedBody, attempt};
@@ -20,7 +21,8 @@ use crate::augment::{self, Augmented, NOTHING_FOUND, SourceChecks, augment};
 use crate::cache::{Kept, Keys};
 use crate::guard::{Guard, Report};
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
-use crate::request::Request;
+use crate::provider::Conversion;
+use crate::request::{COMPLETION_TOKENS_DEFAULT, Request};
 use crate::settlement::{Settlement, unix_now};
 use crate::similarity::Question;
 use crate::stream::ReplyStream;
@@ -334,7 +336,10 @@ impl Llm {
                     Ok(attempted) => return replied(attempted, settlement, output).await,
                     Err(failed) => failed,
                 };
-            settlement.uncharged();
+            // a reply that breaks has cost at least its prompt
+            if failed.may_go_on {
+                settlement.uncharged();
+            }
             if failed.may_go_on && index < last {
                 index += 1;
                 continue;
@@ -353,10 +358,21 @@ impl Llm {
 /// Takes what the request may use at most of the limits of the caller's key.
 fn reserve(call: &LlmCall, request: &Request, targets: &[Target]) -> Result<Option<Reservation>, LlmError> {
     let Some(usage) = &call.usage else { return Ok(None) };
-    let most = request.usage_max();
-    let cost = targets.iter().map(|target| target.price.cost_nanos(most)).max().unwrap_or_default();
+    let most = |target: &Target| request.usage_max(call.api, completion_open(call.api, target));
+    let tokens = targets.iter().map(|target| most(target).total()).max().unwrap_or_default();
+    let cost = targets.iter().map(|target| target.price.cost_nanos(most(target))).max().unwrap_or_default();
     let at = (Instant::now(), unix_now());
-    usage.reserve_for(&request.model, at, most.total(), cost).map(Some).map_err(LlmError::Limited)
+    usage.reserve_for(&request.model, at, tokens, cost).map(Some).map_err(LlmError::Limited)
+}
+
+/// Tokens that are reserved for a completion without a limit.
+fn completion_open(api: Api, target: &Target) -> u64 {
+    match api.conversion(&target.upstream.config) {
+        Ok(Conversion::FromAnthropic) => anthropic::TOKENS_MAX, // the limit that is sent then
+        Ok(Conversion::Same | Conversion::FromGemini | Conversion::ToMessages) | Err(_) => {
+            COMPLETION_TOKENS_DEFAULT
+        }
+    }
 }
 
 const X_WEIR_UPSTREAM: HeaderName = HeaderName::from_static("x-weir-upstream");

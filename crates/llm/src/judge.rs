@@ -114,7 +114,11 @@ impl Judge {
             Ok(false) => Ok(()),
             Ok(true) => self.found("moderation", direction, report),
             Err(error) => {
-                tracing::warn!(guardrail = self.guardrail.id, %error, "the moderation server failed");
+                tracing::warn!(
+                    guardrail = self.guardrail.id,
+                    error = error.without_text(),
+                    "the moderation server failed"
+                );
                 match self.guardrail.moderation_on_failure {
                     OnFailure::Allow => Ok(()),
                     OnFailure::Block => {

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use weir_api::ChatRetrieval;
 use weir_translate::TokenUsage;
 
-use crate::LlmError;
 use crate::shortened::Shortened;
+use crate::{Api, LlmError};
 
 /// The fields; those that are not named here are skipped. A field that is given twice is an error: servers differ in which one counts.
 #[derive(Deserialize)]
@@ -26,6 +26,9 @@ struct Fields<'a> {
     max_completion_tokens: Option<u64>,
     max_output_tokens: Option<u64>,
     n: Option<u64>,
+    best_of: Option<u64>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -42,8 +45,12 @@ pub(crate) struct Request {
     pub(crate) is_stream: bool,
     stream_options: Option<(Range<usize>, Map<String, Value>)>,
     pub(crate) metadata: Map<String, Value>,
-    /// Upper bound of the tokens of the completion, if the caller set one.
-    completion_max: Option<u64>,
+    /// Upper bounds of the tokens of a completion, if the caller set them.
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
+    /// How many completions are asked for.
+    choices: u64,
     /// The field `weir`, which is for the gateway.
     weir: Option<Range<usize>>,
 }
@@ -51,7 +58,7 @@ pub(crate) struct Request {
 /// Bytes of a prompt per token, for the estimate before the provider has counted: common for English text in JSON.
 const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens that are reserved for a completion without a limit.
-const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
+pub(crate) const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
 /// Most completions that a request may ask for, for the reservation.
 const CHOICES_MAX: u64 = 128;
 
@@ -110,8 +117,6 @@ impl Request {
             let reason = "is only for streams: send `\"stream\": true`, or leave it out".to_owned();
             return Err(LlmError::Invalid { field: "stream_options".to_owned(), reason });
         }
-        let limit = fields.max_completion_tokens.or(fields.max_tokens).or(fields.max_output_tokens);
-        let choices = fields.n.unwrap_or(1).clamp(1, CHOICES_MAX);
         let metadata = fields.metadata.map(|raw| read_field("metadata", &body[place(raw)])).transpose()?;
         let metadata = match metadata {
             Some(Value::Object(metadata)) => metadata,
@@ -124,7 +129,15 @@ impl Request {
             stream_options: stream_options.map(|(range, options)| (range, options.unwrap_or_default())),
             metadata,
             weir: fields.weir.map(&place),
-            completion_max: limit.map(|limit| limit.saturating_mul(choices)),
+            max_tokens: fields.max_tokens,
+            max_completion_tokens: fields.max_completion_tokens,
+            max_output_tokens: fields.max_output_tokens,
+            choices: fields
+                .n
+                .max(fields.best_of)
+                .unwrap_or(1)
+                .clamp(1, CHOICES_MAX)
+                .saturating_mul(prompts(fields.prompt)),
             body: body.clone(),
         })
     }
@@ -161,9 +174,15 @@ impl Request {
         self.body.len() as u64 / BYTES_PER_TOKEN + 1
     }
 
-    /// Tokens to reserve: those of the prompt, and the maximum of the completion.
-    pub(crate) fn usage_max(&self) -> TokenUsage {
-        let completion = self.completion_max.unwrap_or(COMPLETION_TOKENS_DEFAULT);
+    /// Tokens to reserve: those of the prompt, and the maximum of the completion, which is `open` where the field of the API that limits it is
+    /// not given. Fields of other APIs do not limit it: providers ignore them.
+    pub(crate) fn usage_max(&self, api: Api, open: u64) -> TokenUsage {
+        let limit = match api {
+            Api::ChatCompletions => self.max_completion_tokens.or(self.max_tokens),
+            Api::Completions | Api::Messages | Api::CountTokens => self.max_tokens,
+            Api::Responses => self.max_output_tokens,
+        };
+        let completion = limit.unwrap_or(open).saturating_mul(self.choices);
         TokenUsage { prompt: self.prompt_tokens(), completion, ..TokenUsage::default() }
     }
 
@@ -217,7 +236,7 @@ fn wrong_type(body: &[u8]) -> Option<LlmError> {
     if value("stream").is_some_and(|value| serde_json::from_str::<Option<bool>>(value).is_err()) {
         return invalid("stream", "must be true or false");
     }
-    let numbers = ["max_tokens", "max_completion_tokens", "max_output_tokens", "n"];
+    let numbers = ["max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of"];
     let is_wrong = |value: &str| serde_json::from_str::<Option<u64>>(value).is_err();
     let wrong = numbers.into_iter().find(|name| value(name).is_some_and(is_wrong))?;
     invalid(wrong, "must be a whole number, 0 or more")
@@ -234,6 +253,13 @@ fn read_field<T: DeserializeOwned>(field: &str, value: &[u8]) -> Result<T, LlmEr
         let reason = text.split(" at line ").next().unwrap_or_default();
         LlmError::Invalid { field: field.to_owned(), reason: format!("can't be read: {reason}") }
     })
+}
+
+/// How many prompts a completion has: a list of texts, or of lists of tokens, has several.
+fn prompts(prompt: Option<&RawValue>) -> u64 {
+    let list = prompt.and_then(|prompt| serde_json::from_str::<Vec<&RawValue>>(prompt.get()).ok());
+    let parts = list.unwrap_or_default().into_iter().filter(|part| part.get().starts_with(['"', '[']));
+    (parts.count() as u64).max(1)
 }
 
 /// Where a value that was read without a copy stands in the text.
@@ -342,17 +368,25 @@ mod tests {
 
     #[test]
     fn the_reservation_is_the_prompt_and_the_allowed_output() {
-        let check = |fields: &str, completion: u64| {
+        let check = |api: Api, fields: &str, completion: u64| {
             let body = format!(r#"{{"model":"a"{fields}}}"#);
             assert_eq!(
-                read(&body).unwrap().usage_max().total(),
+                read(&body).unwrap().usage_max(api, 1_000).total(),
                 body.len() as u64 / 4 + 1 + completion,
                 "{fields}"
             );
         };
-        check("", COMPLETION_TOKENS_DEFAULT);
-        check(r#","max_tokens":7"#, 7);
-        check(r#","max_tokens":7,"max_completion_tokens":5,"n":3"#, 15);
-        check(r#","max_output_tokens":9"#, 9);
+        check(Api::ChatCompletions, "", 1_000);
+        check(Api::ChatCompletions, r#","n":2"#, 2_000);
+        check(Api::ChatCompletions, r#","max_tokens":7"#, 7);
+        check(Api::ChatCompletions, r#","max_tokens":7,"max_completion_tokens":5,"n":3"#, 15);
+        check(Api::ChatCompletions, r#","max_output_tokens":9"#, 1_000);
+        check(Api::Responses, r#","max_output_tokens":9,"max_tokens":1"#, 9);
+        check(Api::Messages, r#","max_completion_tokens":5"#, 1_000);
+        check(Api::Completions, r#","max_tokens":7,"max_completion_tokens":5"#, 7);
+        check(Api::Completions, r#","max_tokens":7,"n":2,"best_of":3,"prompt":["a","b"]"#, 42);
+        check(Api::Completions, r#","max_tokens":7,"prompt":[[1,2],[3]]"#, 14);
+        check(Api::Completions, r#","max_tokens":7,"prompt":[1,2,3]"#, 7);
+        check(Api::Completions, r#","max_tokens":7,"prompt":"[]""#, 7);
     }
 }

@@ -5,14 +5,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use serde_json::json;
-use weir_translate::{MessagesStream, ReplyContext, StreamTranslator, TranslateError};
+use serde_json::{Value, json};
+use weir_translate::{MessagesStream, ReplyContext, StreamTranslator, TokenUsage, TranslateError};
 use weir_upstream::SseParser;
 
 use crate::Api;
 use crate::decode::{Broken, DecodedBody};
 use crate::filter::BlockedBy;
-use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, without_usage};
+use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, data_of, without_usage};
 use crate::output::StreamOutput;
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
@@ -83,30 +83,55 @@ impl StreamSource {
 
     /// Ready when there is something for the caller, or nothing follows.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        while self.ready.is_empty() {
+        // comments are no events: they wait for the first one
+        while self.ready.is_empty() || self.seen.events == 0 {
             if let Some(broken) = self.broken.take() {
                 self.body = None;
                 return Poll::Ready(Err(broken));
             }
             let Some(body) = &mut self.body else { break };
             match ready!(body.poll_next_unpin(context)) {
-                Some(Ok(chunk)) => self.ready = self.take(chunk)?,
+                Some(Ok(chunk)) => {
+                    let events = self.take(chunk)?;
+                    self.hold(events)?;
+                }
                 Some(Err(reason)) => {
                     self.body = None;
                     return Poll::Ready(Err(reason));
                 }
                 None => {
                     self.body = None;
-                    self.ready = self.end()?;
+                    let events = self.end()?;
+                    self.hold(events)?;
                 }
             }
         }
         Poll::Ready(Ok(()))
     }
 
+    /// Adds events to what is ready.
+    fn hold(&mut self, events: Bytes) -> Result<(), Broken> {
+        if self.ready.len() + events.len() > EVENT_BYTES_MAX && !self.ready.is_empty() {
+            return Err(too_large());
+        }
+        self.ready = if self.ready.is_empty() { events } else { [&self.ready[..], &events].concat().into() };
+        Ok(())
+    }
+
+    /// The message of the error by which the provider began its stream; nothing of it has gone to the caller. Errors of translated streams
+    /// break these.
+    pub(crate) fn error_at_start(&self) -> Option<String> {
+        if !self.seen.is_error || self.seen.events != 1 {
+            return None;
+        }
+        let data = data_of(&self.ready).map(|data| &self.ready[data]).unwrap_or_default();
+        let event: Value = serde_json::from_slice(data).unwrap_or_default();
+        let message = event["error"]["message"].as_str().or(event["message"].as_str());
+        Some(message.unwrap_or("without a message").to_owned())
+    }
+
     /// What a chunk brings for the caller.
     fn take(&mut self, mut chunk: Bytes) -> Result<Bytes, Broken> {
-        let too_large = || Broken::Events(format!("an event has more than {EVENT_BYTES_MAX} bytes"));
         match &mut self.events {
             Events::Same { frames, strips_usage } => {
                 let whole = frames.push(chunk).map_err(|EventTooLarge| too_large())?;
@@ -144,9 +169,10 @@ impl StreamSource {
             Events::Same { frames, strips_usage } => {
                 let rest = frames.rest();
                 self.seen.look(&rest, self.api);
+                // some servers send `[DONE]` behind an error
                 self.broken = match (self.seen.is_complete, self.seen.is_error) {
-                    (true, _) => None,
-                    (false, true) => Some(Broken::Told),
+                    (_, true) => Some(Broken::Told),
+                    (true, false) => None,
                     (false, false) => {
                         Some(Broken::Events("the stream ended before its last event".to_owned()))
                     }
@@ -156,11 +182,13 @@ impl StreamSource {
             Events::Translated { translator, .. } => {
                 let mut out = Vec::new();
                 translator.finish(&mut out).map_err(reason)?;
+                self.seen.is_complete = true;
                 Ok(out.into())
             }
             Events::Messages { translator, .. } => {
                 let mut out = Vec::new();
                 translator.finish(&mut out).map_err(reason)?;
+                self.seen.is_complete = true;
                 Ok(out.into())
             }
         }
@@ -173,7 +201,12 @@ impl StreamSource {
             Events::Translated { translator, .. } => Some(translator.usage()),
             Events::Messages { translator, .. } => Some(translator.usage()),
         };
-        settlement.count(counted.filter(|usage| usage.total() > 0), self.seen.events);
+        let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
+            true => usage,
+            // what a provider counts when its stream begins is not what it sent
+            false => TokenUsage { completion: usage.completion.max(self.seen.events), ..usage },
+        });
+        settlement.count(counted, self.seen.events);
     }
 
     /// The event that tells the caller that the stream broke.
@@ -195,6 +228,10 @@ impl StreamSource {
         }
         .into()
     }
+}
+
+fn too_large() -> Broken {
+    Broken::Events(format!("an event has more than {EVENT_BYTES_MAX} bytes"))
 }
 
 fn reason(error: TranslateError) -> Broken {
@@ -294,7 +331,7 @@ impl Stream for ReplyStream {
                 }
                 Err(broken) => {
                     let reason = broken.to_string();
-                    tracing::warn!(reason, "the stream of an upstream broke");
+                    tracing::warn!(reason = broken.without_text(), "the stream of an upstream broke");
                     this.settlement.broken("upstream_error");
                     let held = this.passed(None);
                     this.state = State::Flushing;

@@ -124,6 +124,13 @@ impl Known<'_> {
 
     /// The reply to a request that matches no route.
     async fn unmatched(self, request: Request) -> Response {
+        let routes = self.found.as_ref().map_or(&[][..], |found| found.routes);
+        let is_public = !routes.is_empty() && routes.iter().all(|route| route.access == Access::Public);
+        // a browser asks for the methods of a route without its key
+        let may_know = is_public || request.method() == Method::OPTIONS;
+        if !may_know && (self.gateway.authenticate)(request.headers()).is_none() {
+            return refused(request, no_valid_key()).await;
+        }
         let path = request.uri().path();
         let response = match &self.found {
             Some(found) => unmatched::no_method(found.routes, request.method(), path),
@@ -139,8 +146,7 @@ impl Known<'_> {
             return self.admitted(request, route, None).await;
         }
         let Some(caller) = (gateway.authenticate)(request.headers()) else {
-            let message = "the request has no valid API key";
-            return refused(request, ApiError::new(ErrorCode::InvalidApiKey, message)).await;
+            return refused(request, no_valid_key()).await;
         };
         if let Some(entry) = self.entry {
             entry.update(|record| record.key = caller.key.map(|key| key.0));
@@ -201,6 +207,10 @@ impl Known<'_> {
         };
         if is_head { without_body(response) } else { response }
     }
+}
+
+fn no_valid_key() -> ApiError {
+    ApiError::new(ErrorCode::InvalidApiKey, "the request has no valid API key")
 }
 
 /// The reply to `HEAD`: the headers of the reply to `GET`.

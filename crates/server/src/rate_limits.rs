@@ -45,7 +45,7 @@ pub(super) fn refusal(limited: &Limited) -> ApiError {
         }
         (Unit::Tokens, None) => {
             format!(
-                "{who} is limited to {limit} tokens per minute, and the request alone has {needed}; send less in one"
+                "{who} is limited to {limit} tokens per minute, and the request alone needs {needed}: those of its texts and, of a model that answers, of `max_tokens` (1,024 where there is none); send less in one"
             )
         }
     };

@@ -85,6 +85,25 @@ fn rows_are_stored_and_summed() {
 }
 
 #[test]
+fn names_of_models_that_callers_invent_do_not_grow_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Metrics::new("scalar");
+    let log = RequestLog::start(&config(folder.path()), metrics.clone()).unwrap();
+    for number in 0..600 {
+        let model = Some(format!("m{}", number % 550).into());
+        let (at, status, upstream) = (*AT, 200, Some("u".into()));
+        drop(log.begin(RequestRecord { at, status, model, upstream, ..RequestRecord::default() }));
+    }
+    log.close();
+    let text = metrics.render(0, 0, &[]);
+    let count = |model: &str| {
+        let labels = format!("weir_model_requests_total{{model=\"{model}\",upstream=\"u\",result=\"ok\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&labels)?.parse::<u64>().ok())
+    };
+    assert_eq!(["m0", "m499", "m500", "other"].map(count), [Some(2), Some(1), None, Some(50)]);
+}
+
+#[test]
 fn rows_wait_on_disk_for_a_database_that_can_not_be_written_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let obstacle = folder.path().join("telemetry.sqlite");

@@ -88,7 +88,12 @@ impl Endpoint {
     /// Counts and logs a failed attempt.
     pub(crate) fn failed(&self, error: UpstreamError) -> UpstreamError {
         self.metrics.upstream_failed(&self.id, &error.label());
-        tracing::warn!(upstream = self.id, url = self.url, %error, "a request to an upstream failed");
+        tracing::warn!(
+            upstream = self.id,
+            url = self.url,
+            error = error.without_text(),
+            "a request to an upstream failed"
+        );
         error
     }
 

@@ -98,6 +98,25 @@ impl UpstreamError {
         }
     }
 
+    /// The error for the log, where no text of a reply may stand: it can repeat that of the request.
+    pub fn without_text(&self) -> String {
+        match self {
+            UpstreamError::Status { upstream, status, .. } => {
+                format!("the upstream {upstream} answered {status}{}", remedy(*status))
+            }
+            UpstreamError::Limited { upstream, .. } => {
+                format!("the upstream {upstream} accepts no more requests at present")
+            }
+            UpstreamError::Reply { upstream, .. } => {
+                format!("the upstream {upstream} answered with something else than was asked for")
+            }
+            UpstreamError::Connect { .. }
+            | UpstreamError::Broken { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Open { .. } => self.to_string(),
+        }
+    }
+
     /// Whether the content of the request can be the cause. The upstream may fail for every other content, too.
     pub fn may_be_the_text(&self) -> bool {
         match self {

@@ -77,7 +77,7 @@ fn a_listed_key_shows_its_models_and_limits_and_how_long_its_text_before_is_vali
     );
     let listed = out("keys", &data);
     assert!(listed.contains("gpt-4o*,claude"), "{listed}");
-    assert!(listed.contains("60 requests/min, 2.5 a day, 1 model has its own"), "{listed}");
+    assert!(listed.contains("60 requests/min, 2.5 a day, others for gpt-4o*"), "{listed}");
     assert!(listed.contains("valid") && !listed.contains("text before"), "{listed}");
     let changed = out(
         "keys update 1 --name site --tokens-per-minute 500 --unset budget-per-day,models --days 9 --model-limits {\"gpt-4o*\":null}",
@@ -121,6 +121,9 @@ fn listing_keys_makes_no_data_directory() {
     let missing = folder.path().join("data");
     let run = run("keys", &[("WEIR_DATA_DIR", missing.to_str().unwrap()), ("WEIR_LISTEN", "127.0.0.1:9")]);
     assert_eq!(run.code, 1, "no gateway runs at the address of server.listen: {}{}", run.out, run.err);
+    assert!(!missing.exists());
+    let named = self::run(&format!("keys list --data-dir {}", missing.display()), &[]);
+    assert!(named.code == 1 && named.err.contains("there is no data directory"), "{}", named.err);
     assert!(!missing.exists());
 }
 

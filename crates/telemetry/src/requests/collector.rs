@@ -1,6 +1,6 @@
 //! The thread between requests and the database: it makes batches of records and puts those on disk that the sink can't take.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -140,10 +140,15 @@ pub(super) struct Collector {
     /// The number of this process in batches.
     pub(super) writer: i64,
     pub(super) metrics: Metrics,
+    /// Models that have series of their own.
+    pub(super) models: HashSet<Arc<str>>,
     /// The series of models and upstreams that were counted before.
     pub(super) series: HashMap<(Arc<str>, Arc<str>), ModelSeries>,
 }
 
+/// Most models with series of their own. The others share those of [`OTHER_MODELS`].
+const MODELS_MAX: usize = 500;
+const OTHER_MODELS: &str = "other";
 /// Most entries of [`Collector::series`]; names of models can be any text of a client.
 const SERIES_MAX: usize = 4_096;
 
@@ -179,8 +184,11 @@ impl Collector {
         if self.series.len() >= SERIES_MAX {
             self.series.clear();
         }
+        let is_named = self.models.contains(model)
+            || self.models.len() < MODELS_MAX && self.models.insert(model.clone());
+        let label = if is_named { model } else { OTHER_MODELS };
         let series = self.series.entry((model.clone(), upstream.clone()));
-        series.or_insert_with(|| self.metrics.model_series(model, upstream)).count(record);
+        series.or_insert_with(|| self.metrics.model_series(label, upstream)).count(record);
     }
 
     /// Empties the channel.

@@ -15,7 +15,7 @@ mod sqlite;
 mod trace;
 mod usage;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -187,9 +187,16 @@ impl RequestLog {
         let slow = (slow > 0).then(|| Duration::from_millis(slow));
         let (sender, records) = mpsc::channel(CHANNEL_RECORDS_MAX);
         let is_closing = Arc::new(AtomicBool::new(false));
-        let series = HashMap::new();
-        let collector =
-            Collector { records, store, spans, slow, writer: writer(), metrics: metrics.clone(), series };
+        let collector = Collector {
+            records,
+            store,
+            spans,
+            slow,
+            writer: writer(),
+            metrics: metrics.clone(),
+            models: HashSet::new(),
+            series: HashMap::new(),
+        };
         let closing = is_closing.clone();
         let thread = std::thread::Builder::new()
             .name("request-log".to_owned())

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::TokenUsage;
 
 pub use reply::reply;
-pub use request::request;
+pub use request::{TOKENS_MAX, request};
 pub(super) use stream::AnthropicStream;
 
 /// Anthropic's counts. Those of a stream are repeated, and replace the earlier ones.

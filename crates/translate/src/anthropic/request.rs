@@ -8,7 +8,7 @@ use crate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Too
 use crate::{TranslateError, refuse, write_json};
 
 /// `max_tokens`, which Anthropic requires, of requests without a limit.
-const TOKENS_MAX: u64 = 4096;
+pub const TOKENS_MAX: u64 = 4096;
 /// The least budget that Anthropic accepts for thinking.
 const THINKING_TOKENS_MIN: u64 = 1024;
 /// The instruction that stands for `json_object`, which Anthropic's API doesn't have.

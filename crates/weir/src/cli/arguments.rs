@@ -389,7 +389,7 @@ pub struct SearchArguments {
     pub json: bool,
 }
 
-fn relevance(text: &str) -> Result<f32, String> {
+pub(super) fn relevance(text: &str) -> Result<f32, String> {
     let relevance = text.parse().ok().filter(|relevance| (0.0..=1.0).contains(relevance));
     relevance.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use weir_api::{Capability, ChatCitation, ChatRetrieval, ChatSource, Count, ErrorCode, RawJson};
 use weir_client::{ChatEvent, ChatMessage, ChatRequest, ChatRole, Client, ClientError, RetryPolicy};
 
+use super::arguments::relevance;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::{Interrupts, interrupts};
@@ -37,7 +38,7 @@ pub struct ChatArguments {
     #[arg(long, value_name = "JSON", requires = "collection")]
     pub filter: Option<String>,
     /// Use only sources with at least this relevance, 0 to 1.
-    #[arg(long, value_name = "X", requires = "collection")]
+    #[arg(long, value_name = "X", requires = "collection", value_parser = relevance)]
     pub min_relevance: Option<f32>,
     /// Instructions to the model, before the first question.
     #[arg(long, value_name = "TEXT")]

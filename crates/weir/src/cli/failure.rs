@@ -49,6 +49,9 @@ pub enum Failure {
         /// The files of other kinds, if any: `12 .png`.
         left_out: String,
     },
+    /// The data directory whose keys are asked for is not there.
+    #[error("there is no data directory {0}")]
+    NoDataDir(String),
     /// The path of `weir sync` is not a folder.
     #[error("{0} is not a folder")]
     NotAFolder(String),
@@ -200,6 +203,9 @@ impl Failure {
             }
             Failure::Ingest(IngestError::Cancelled { .. }) => Some(CONTINUE_HINT.to_owned()),
             Failure::NothingFound { .. } => Some(format!("accepted are {}", accepted())),
+            Failure::NoDataDir(_) => {
+                Some("name that of the gateway; `weir keys create` makes a new one".to_owned())
+            }
             Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
             Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
             Failure::NoCollection { similar, .. } => {

@@ -11,7 +11,7 @@ use weir_store::Store;
 
 use super::context::Context;
 use super::failure::{Failure, Result};
-use super::terminal::{Align, render_table};
+use super::terminal::{Align, one_line, render_table};
 use crate::serve::unix_now;
 
 /// The arguments of `weir keys`.
@@ -270,6 +270,9 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
     let creates = matches!(arguments.command, Some(KeysCommand::Create(_)));
     let is_local = arguments.url.is_none()
         && (arguments.data_dir.is_some() || config.client.url.is_empty() && (creates || folder.is_dir()));
+    if is_local && !creates && !folder.is_dir() {
+        return Err(Failure::NoDataDir(folder.display().to_string()));
+    }
     if is_local {
         // as `weir serve` makes them
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
@@ -322,7 +325,7 @@ async fn rotate(place: &Place, id: i64, grace: f64) -> Result<NewKeyReply> {
 
 /// A new text: alone on standard output, so that a script can take it.
 fn shown(made: &NewKeyReply) -> (Value, String) {
-    eprintln!("key {} ({}): keep it, it is not shown again", made.reply.id, made.reply.name);
+    eprintln!("key {} ({}): keep it, it is not shown again", made.reply.id, one_line(&made.reply.name));
     (json!(made), made.key.clone())
 }
 
@@ -365,7 +368,7 @@ fn names(list: Option<&[String]>) -> String {
     list.map_or_else(|| "all".to_owned(), |names| names.join(","))
 }
 
-/// The limits of a key, and how many models have limits of their own.
+/// The limits of a key, and the models that have limits of their own.
 fn limits(key: &KeyReply) -> String {
     let KeyLimitsRequest {
         requests_per_minute,
@@ -374,7 +377,7 @@ fn limits(key: &KeyReply) -> String {
         budget_per_day,
         budget_per_month,
     } = &key.limits;
-    let models = Some(key.model_limits.len()).filter(|count| *count > 0);
+    let models: Vec<&str> = key.model_limits.keys().map(String::as_str).collect();
     let spent = |of: fn(KeySpending) -> f64| {
         let amount = key.spent.map(of).filter(|amount| *amount > 0.0);
         amount.map(|amount| format!(" ({amount} spent)")).unwrap_or_default()
@@ -385,10 +388,7 @@ fn limits(key: &KeyReply) -> String {
         concurrent_requests.map(|count| format!("{count} at one time")),
         budget_per_day.map(|amount| format!("{amount} a day{}", spent(|spent| spent.day))),
         budget_per_month.map(|amount| format!("{amount} a month{}", spent(|spent| spent.month))),
-        models.map(|count| match count {
-            1 => "1 model has its own".to_owned(),
-            _ => format!("{count} models have their own"),
-        }),
+        (!models.is_empty()).then(|| format!("others for {}", models.join(" "))),
     ];
     each.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -62,8 +62,9 @@ pub(super) enum Align {
     Right,
 }
 
-/// A table with a header. Columns are as wide as their widest cell and two spaces apart.
+/// A table with a header; a cell is one line. Columns are as wide as their widest cell and two spaces apart.
 pub(super) fn render_table<const N: usize>(header: [(&str, Align); N], rows: &[[String; N]]) -> String {
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| one_line(cell))).collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([header[column].0.chars().count()]).max().unwrap_or_default()
@@ -107,7 +108,7 @@ mod tests {
         let header = [("X", Align::Left), ("N", Align::Right)];
         assert_eq!(render_table(header, &rows), "X        N\na     1000\nläng     2\n");
         let left = [("N", Align::Right), ("X", Align::Left)];
-        assert_eq!(render_table(left, &[["1".to_owned(), "a".to_owned()]]), "N  X\n1  a\n");
+        assert_eq!(render_table(left, &[["1".to_owned(), "a\n\x1b[31mb".to_owned()]]), "N  X\n1  a [31mb\n");
     }
 
     #[test]

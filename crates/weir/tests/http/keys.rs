@@ -40,6 +40,12 @@ fn as_soon_as_there_is_a_key_every_request_needs_one() {
         assert_eq!((reply.status, reply.header("www-authenticate")), (401, "Bearer"), "{headers:?}");
         assert!(!reply.text.contains("dam"), "{}", reply.text);
     }
+    // which routes there are is not told either
+    for (method, path, status) in
+        [("GET", "/v1/keyz", 401), ("DELETE", "/v1/search", 401), ("DELETE", "/livez", 405)]
+    {
+        assert_eq!(gateway.try_send(method, path, &[], None).unwrap().status, status, "{method} {path}");
+    }
     for name in ["x-api-key", "api-key"] {
         let reply =
             gateway.try_send("POST", "/v1/search", &[(name, &admin)], Some(search.to_string().as_bytes()));

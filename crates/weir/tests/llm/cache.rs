@@ -1,8 +1,11 @@
 //! Replies that are kept: for equal requests and for questions that mean the same, never across keys or filters.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::setup::{Mock, Proxy, upstream};
+use crate::setup::{Mock, Proxy, Scripted, ask_stream, read_to_close, upstream};
 
 fn route(cache: &str) -> String {
     format!(
@@ -12,6 +15,18 @@ fn route(cache: &str) -> String {
 
 fn say(text: &str) -> Value {
     json!({"model": "m", "messages": [{"role": "user", "content": text}]})
+}
+
+#[test]
+fn a_stream_with_an_error_is_not_kept_also_when_it_has_its_last_event() {
+    let events = "200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"no room\"}}\n\ndata: [DONE]\n\n";
+    let broken = Scripted::start(events, Duration::ZERO);
+    let proxy = Proxy::start(&format!("{}{}", broken.upstream("mock", ""), route("mode = \"exact\"")));
+    for requests in 1..=2 {
+        let (reply, is_whole) = read_to_close(&mut proxy.open(&ask_stream("m"), &[]));
+        assert!(reply.contains("x-weir-cache: miss") && reply.contains("no room") && !is_whole, "{reply}");
+        assert_eq!(broken.requests.load(Ordering::Relaxed), requests);
+    }
 }
 
 #[test]

@@ -33,15 +33,36 @@ fn a_client_that_leaves_cancels_the_upstream_in_every_phase() {
 #[test]
 fn tokens_of_a_stream_that_the_client_left_are_counted() {
     let mock = Mock::start(&["--tokens", "200"]);
+    let claude = upstream("claude", &mock, "").replace("\"openai\"", "\"anthropic\"").replace("/v1\"", "\"");
+    let proxy = Proxy::start(&format!("{}{claude}", upstream("mock", &mock, "")));
+    // Anthropic counts a token of the completion when a stream begins
+    for (path, model) in [
+        ("/v1/chat/completions", "mock/m"),
+        ("/v1/chat/completions", "claude/m"),
+        ("/v1/messages", "claude/n"),
+        ("/v1/messages", "mock/n"),
+    ] {
+        let mut body = ask_stream(model);
+        body["max_tokens"] = 300.into();
+        let mut client = proxy.open_at(path, &body, &[("x-mock-token-ms", "20")]);
+        read_until(&mut client, "t000005");
+        drop(client);
+        let row = || proxy.usage_of(model);
+        proxy.client.wait("the row", || row()["requests"] == 1);
+        let row = row();
+        assert!(row["completion_tokens"].as_u64().unwrap() >= 5, "{row}");
+        assert!(row["prompt_tokens"].as_u64().unwrap() >= 10, "{row}");
+        assert_eq!((&row["model"], &row["requests"]), (&json!(model), &json!(1)));
+    }
+}
+
+#[test]
+fn a_reply_that_breaks_has_cost_its_prompt() {
+    let mock = Mock::start(&["--tokens", "200"]);
     let proxy = Proxy::start(&upstream("mock", &mock, ""));
-    let mut client = proxy.open(&ask_stream("m"), &[("x-mock-token-ms", "20")]);
-    read_until(&mut client, "t000005");
-    drop(client);
+    let reply = proxy.chat(&ask("m"), &[("x-mock-drop-midstream", "1")]).unwrap();
+    assert_eq!(reply.status, 502, "{}", reply.text);
     let row = || proxy.usage_of("m");
     proxy.client.wait("the row", || row()["requests"] == 1);
-    let row = row();
-    assert!(row["completion_tokens"].as_u64().unwrap() >= 5, "{row}");
-    assert!(row["prompt_tokens"].as_u64().unwrap() >= 10, "{row}");
-    assert_eq!(row["model"], "m");
-    assert_eq!(json!(1), row["requests"]);
+    assert!(row()["prompt_tokens"].as_u64().unwrap() >= 10, "{}", row());
 }

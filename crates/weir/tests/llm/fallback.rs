@@ -1,8 +1,10 @@
 //! Problem 11: another upstream takes over until the first event, and a stream that breaks later never looks complete.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::setup::{Mock, Proxy, ask, ask_stream, read_to_close, read_until, upstream};
+use crate::setup::{Mock, Proxy, Scripted, ask, ask_stream, read_to_close, read_until, upstream};
 
 /// A gateway whose route tries a broken mock first and a good one then.
 fn before_two(broken: &[&str]) -> (Mock, Mock, Proxy) {
@@ -34,6 +36,34 @@ fn another_upstream_takes_over_until_the_first_event() {
         let sent: Value = serde_json::from_str(good.last()["body"].as_str().unwrap()).unwrap();
         assert_eq!(sent["model"], "n");
     }
+}
+
+/// A gateway whose route tries a provider with this stream first and a mock then.
+fn before_scripted(events: &'static str, more: &str) -> (Scripted, Mock, Proxy) {
+    let (first, good) = (Scripted::start(events, Duration::from_secs(5)), Mock::start(&["--tokens", "3"]));
+    let route = "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"first\" }, { upstream = \"good\", priority = 1 }]\n";
+    let tables = format!("{}{}{route}", first.upstream("first", more), upstream("good", &good, ""));
+    let proxy = Proxy::start(&tables);
+    (first, good, proxy)
+}
+
+#[test]
+fn a_comment_is_no_first_event() {
+    let comment = "200 OK\r\ncontent-type: text/event-stream\r\n\r\n: processing\n\n";
+    let (_first, _good, proxy) = before_scripted(comment, "first_token_timeout_ms = 300\n");
+    let reply = proxy.chat(&ask_stream("m"), &[]).unwrap();
+    assert_eq!((reply.status, reply.header("x-weir-upstream")), (200, "good"), "{}", reply.text);
+}
+
+#[test]
+fn a_stream_that_begins_with_an_error_goes_to_the_next_target() {
+    let error =
+        "200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"error\":{\"message\":\"no room\"}}\n\n";
+    let (_first, _good, proxy) = before_scripted(error, "");
+    let reply = proxy.chat(&ask_stream("m"), &[]).unwrap();
+    assert_eq!((reply.status, reply.header("x-weir-upstream")), (200, "good"), "{}", reply.text);
+    let alone = proxy.chat(&ask_stream("first/m"), &[]).unwrap();
+    assert!(alone.status == 502 && alone.text.contains("no room"), "{} {}", alone.status, alone.text);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Problem 15: credentials of callers never reach a provider or the log, and headers of the provider's API do.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use crate::setup::{Mock, PROVIDER_KEY, Proxy, ask};
+use crate::setup::{Mock, PROVIDER_KEY, Proxy, Scripted, ask, ask_stream, read_to_close};
 
 #[test]
 fn the_callers_key_never_reaches_a_provider() {
@@ -51,4 +53,22 @@ fn the_callers_key_never_reaches_a_provider() {
     for secret in [&key[13..], &admin[13..], PROVIDER_KEY, prompt] {
         assert!(!log.contains(secret), "`{secret}` is in the log");
     }
+}
+
+#[test]
+fn what_a_provider_repeats_of_a_prompt_is_not_in_the_log() {
+    let refused = "500 Internal Server Error\r\ncontent-length: 44\r\n\r\n{\"error\":{\"message\":\"can't do: ask nobody\"}}";
+    let stream = "200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"error\":{\"message\":\"can't do: ask nobody\"}}\n\n";
+    let event = "200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"type\":\"error\",\"error\":{\"message\":\"can't do: ask nobody\"}}\n\n";
+    let providers = [refused, stream, event].map(|reply| Scripted::start(reply, Duration::ZERO));
+    let [a, b, c] = &providers;
+    let claude = c.upstream("c", "").replace("\"openai\"", "\"anthropic\"").replace("/v1\"", "\"");
+    let tables = format!("{}{}{claude}", a.upstream("a", ""), b.upstream("b", ""));
+    let proxy = Proxy::start_with(&tables, &[("WEIR_LOG_LEVEL", "trace"), ("WEIR_LOG_FORMAT", "json")]);
+    for model in ["a/m", "b/m", "c/m"] {
+        let (reply, _) = read_to_close(&mut proxy.open(&ask_stream(model), &[("connection", "close")]));
+        assert!(reply.contains("502 Bad Gateway") && reply.contains("ask nobody"), "{model}: {reply}");
+    }
+    let log = proxy.weir.log();
+    assert!(log.contains("a request to an upstream failed") && !log.contains("ask nobody"), "{log}");
 }

@@ -1,8 +1,10 @@
 //! A gateway before mocks of providers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::Parser as _;
@@ -54,6 +56,45 @@ impl Mock {
     /// Sends a request to the mock itself.
     pub(crate) fn send(&self, path: &str, body: &Value) -> Reply {
         self.client.send("POST", path, Some(body.to_string().as_bytes()))
+    }
+}
+
+/// A provider whose every reply is the same text.
+pub(crate) struct Scripted {
+    address: std::net::SocketAddr,
+    /// Requests that were answered.
+    pub(crate) requests: Arc<AtomicUsize>,
+}
+
+impl Scripted {
+    /// `reply`: of HTTP/1.1 from the status on. Its connection stays open for `open_for`.
+    pub(crate) fn start(reply: &'static str, open_for: Duration) -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, requests) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
+        let counted = requests.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, counted) = (stream.unwrap(), counted.clone());
+                std::thread::spawn(move || {
+                    let mut reader = BufReader::new(stream.try_clone().unwrap());
+                    let head = read_until(&mut reader, "\r\n\r\n").to_lowercase();
+                    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+                    reader.read_exact(&mut vec![0; length.unwrap().parse().unwrap()]).unwrap();
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    drop(write!(stream, "HTTP/1.1 {reply}"));
+                    std::thread::sleep(open_for);
+                });
+            }
+        });
+        Scripted { address, requests }
+    }
+
+    /// An upstream of it with OpenAI's API.
+    pub(crate) fn upstream(&self, id: &str, more: &str) -> String {
+        format!(
+            "[[upstreams]]\nid = \"{id}\"\nprovider = \"openai\"\nurl = \"http://{}/v1\"\nretries_max = 0\n{more}\n",
+            self.address
+        )
     }
 }
 
@@ -141,8 +182,13 @@ impl Proxy {
         found.unwrap_or_default()
     }
 
-    /// A stream whose bytes are read as they come.
+    /// A stream of chat completions, whose bytes are read as they come.
     pub(crate) fn open(&self, body: &Value, headers: &[(&str, &str)]) -> BufReader<TcpStream> {
+        self.open_at("/v1/chat/completions", body, headers)
+    }
+
+    /// A stream of any route.
+    pub(crate) fn open_at(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> BufReader<TcpStream> {
         let address = self.weir.url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -150,7 +196,7 @@ impl Proxy {
         let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = body.len();
         let request = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{more}content-length: {length}\r\n\r\n{body}"
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{more}content-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).unwrap();
         BufReader::new(stream)
