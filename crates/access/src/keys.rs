@@ -107,8 +107,7 @@ impl Keys {
 
     /// The name of a key.
     pub fn name(&self, key: KeyId) -> Option<String> {
-        let active = self.0.active.load();
-        active.all.iter().find(|listed| listed.reply.id == key.0).map(|listed| listed.reply.name.clone())
+        self.0.active.load().listed(key).map(|listed| listed.reply.name.clone())
     }
 
     /// Every key that allows no more than the caller's own, revoked and expired ones included, in the order of their creation.
@@ -226,22 +225,20 @@ impl Keys {
 
     /// The mandatory filter of a caller with a key, as it was given.
     fn filter_of(&self, by: &Caller) -> Option<Value> {
-        let active = self.0.active.load();
-        let own = active.all.iter().find(|listed| Some(KeyId(listed.reply.id)) == by.key)?;
-        own.reply.filter.clone()
+        self.0.active.load().listed(by.key?)?.reply.filter.clone()
     }
 
     /// Keys that allow more than the caller's own do not exist for it.
     fn find(&self, by: &Caller, id: i64) -> Result<KeyReply> {
         let active = self.0.active.load();
-        let found = active.all.iter().find(|listed| listed.reply.id == id && by.covers(&listed.caller));
+        let found = active.listed(KeyId(id)).filter(|listed| by.covers(&listed.caller));
         Ok(found.ok_or(AccessError::NotFound(id))?.reply.clone())
     }
 
     /// A key as it is listed.
     fn reply(&self, id: KeyId, now: Timestamp) -> Result<KeyReply> {
         let active = self.0.active.load();
-        let found = active.all.iter().find(|listed| listed.reply.id == id.0);
+        let found = active.listed(id);
         Ok(active.reply(found.ok_or(AccessError::NotFound(id.0))?, now))
     }
 
@@ -313,6 +310,10 @@ impl Active {
             active.by_hash.insert(one.key.hash, Entry { caller, until });
         }
         Ok(active)
+    }
+
+    fn listed(&self, key: KeyId) -> Option<&Listed> {
+        self.all.iter().find(|listed| listed.reply.id == key.0)
     }
 
     /// A key with what it has spent.

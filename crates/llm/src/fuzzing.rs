@@ -15,8 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use weir_guardrails::Placeholders;
 use weir_translate::{
-    Dialect, MessagesStream, ReplyContext, StreamTranslator, TokenUsage, TranslateError, anthropic, error,
-    gemini, messages,
+    Dialect, ReplyContext, StreamTranslator, TokenUsage, TranslateError, anthropic, error, gemini, messages,
 };
 use weir_upstream::{SseEvent, SseParser};
 
@@ -135,38 +134,23 @@ pub fn check_stream(lengths: &[u8], stream: &[u8]) {
 }
 
 fn check_translations(chunks: &[&[u8]], stream: &[u8]) {
-    let (push, finish, usage) = (StreamTranslator::push, StreamTranslator::finish, StreamTranslator::usage);
-    for new in [StreamTranslator::anthropic, StreamTranslator::gemini] {
-        check_translation(chunks, stream, |chunks| translate(new(context()), push, finish, usage, chunks));
+    for new in [StreamTranslator::anthropic, StreamTranslator::gemini, StreamTranslator::messages] {
+        let translation = translate(new(context()), &[stream]);
+        assert_eq!(translate(new(context()), chunks), translation);
+        let out = translation.0;
+        assert!(out.is_empty() || out.ends_with(b"\n\n"));
+        assert!(parse(&[&out]).iter().all(|event| event.data == "[DONE]" || is_json(event.data.as_bytes())));
     }
-    let (push, finish, usage) = (MessagesStream::push, MessagesStream::finish, MessagesStream::usage);
-    check_translation(chunks, stream, |chunks| {
-        translate(MessagesStream::new(context()), push, finish, usage, chunks)
-    });
 }
 
 /// What a translator wrote, how it ended, and the tokens that it counted.
 type Translation = (Vec<u8>, Result<(), TranslateError>, TokenUsage);
 
-fn check_translation(chunks: &[&[u8]], stream: &[u8], translate: impl Fn(&[&[u8]]) -> Translation) {
-    let translation = translate(&[stream]);
-    assert_eq!(translate(chunks), translation);
-    let out = translation.0;
-    assert!(out.is_empty() || out.ends_with(b"\n\n"));
-    assert!(parse(&[&out]).iter().all(|event| event.data == "[DONE]" || is_json(event.data.as_bytes())));
-}
-
-fn translate<T>(
-    mut translator: T,
-    push: impl Fn(&mut T, &str, &mut Vec<u8>) -> Result<(), TranslateError>,
-    finish: impl Fn(&mut T, &mut Vec<u8>) -> Result<(), TranslateError>,
-    usage: impl Fn(&T) -> TokenUsage,
-    chunks: &[&[u8]],
-) -> Translation {
+fn translate(mut translator: StreamTranslator, chunks: &[&[u8]]) -> Translation {
     let mut out = Vec::new();
-    let pushed = parse(chunks).iter().try_for_each(|event| push(&mut translator, &event.data, &mut out));
-    let result = pushed.and_then(|()| finish(&mut translator, &mut out));
-    (out, result, usage(&translator))
+    let pushed = parse(chunks).iter().try_for_each(|event| translator.push(&event.data, &mut out));
+    let result = pushed.and_then(|()| translator.finish(&mut out));
+    (out, result, translator.usage())
 }
 
 fn parse(chunks: &[&[u8]]) -> Vec<SseEvent> {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use serde_json::{Value, json};
-use weir_translate::{MessagesStream, ReplyContext, StreamTranslator, TokenUsage, TranslateError};
+use weir_translate::{ReplyContext, StreamTranslator, TokenUsage, TranslateError};
 use weir_upstream::SseParser;
 
 use crate::Api;
@@ -36,10 +36,8 @@ pub(crate) struct StreamSource {
 enum Events {
     /// They are passed on.
     Same { frames: Frames, strips_usage: bool },
-    /// From another provider's.
+    /// From those of another API.
     Translated { parser: SseParser, translator: Box<StreamTranslator> },
-    /// To Anthropic's.
-    Messages { parser: SseParser, translator: Box<MessagesStream> },
 }
 
 impl StreamSource {
@@ -51,16 +49,15 @@ impl StreamSource {
         strips_usage: bool,
         in_flight: InFlight,
     ) -> StreamSource {
-        let parser = || SseParser::new(EVENT_BYTES_MAX);
-        let translated =
-            |translator| Events::Translated { parser: parser(), translator: Box::new(translator) };
+        let translated = |translator| {
+            let parser = SseParser::new(EVENT_BYTES_MAX);
+            Events::Translated { parser, translator: Box::new(translator) }
+        };
         let events = match conversion {
             Conversion::Same => Events::Same { frames: Frames::default(), strips_usage },
             Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context())),
             Conversion::FromGemini => translated(StreamTranslator::gemini(context())),
-            Conversion::ToMessages => {
-                Events::Messages { parser: parser(), translator: Box::new(MessagesStream::new(context())) }
-            }
+            Conversion::ToMessages => translated(StreamTranslator::messages(context())),
         };
         StreamSource {
             body: Some(body),
@@ -149,17 +146,6 @@ impl StreamSource {
                 }
                 Ok(out.into())
             }
-            Events::Messages { parser, translator } => {
-                let mut out = Vec::new();
-                while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
-                    self.seen.events += 1;
-                    if let Err(error) = translator.push(&event.data, &mut out) {
-                        self.broken = Some(reason(error));
-                        break;
-                    }
-                }
-                Ok(out.into())
-            }
         }
     }
 
@@ -185,12 +171,6 @@ impl StreamSource {
                 self.seen.is_complete = true;
                 Ok(out.into())
             }
-            Events::Messages { translator, .. } => {
-                let mut out = Vec::new();
-                translator.finish(&mut out).map_err(reason)?;
-                self.seen.is_complete = true;
-                Ok(out.into())
-            }
         }
     }
 
@@ -199,7 +179,6 @@ impl StreamSource {
         let counted = match &self.events {
             Events::Same { .. } => self.seen.usage,
             Events::Translated { translator, .. } => Some(translator.usage()),
-            Events::Messages { translator, .. } => Some(translator.usage()),
         };
         let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
             true => usage,

@@ -20,7 +20,6 @@ mod tests;
 mod usage;
 
 pub use error::{Dialect, error};
-pub use messages::MessagesStream;
 pub use usage::TokenUsage;
 
 /// What a translated reply repeats of its request.
@@ -75,26 +74,32 @@ fn write_json(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// Translates the events of another provider's stream into chunks of a chat completion.
+/// Translates the events of a provider's stream into those of the caller's API.
 pub struct StreamTranslator(Stream);
 
 enum Stream {
     Anthropic(anthropic::AnthropicStream),
     Gemini(gemini::GeminiStream),
+    Messages(messages::MessagesStream),
 }
 
 impl StreamTranslator {
-    /// A translator of a stream of Anthropic's messages API.
+    /// From Anthropic's messages API to chunks of a chat completion.
     pub fn anthropic(context: ReplyContext) -> StreamTranslator {
         StreamTranslator(Stream::Anthropic(anthropic::AnthropicStream::new(context)))
     }
 
-    /// A translator of a stream of Gemini's `streamGenerateContent`.
+    /// From Gemini's `streamGenerateContent` to chunks of a chat completion.
     pub fn gemini(context: ReplyContext) -> StreamTranslator {
         StreamTranslator(Stream::Gemini(gemini::GeminiStream::new(context)))
     }
 
-    /// Appends the chunks, as server-sent events, that follow from the data of one event.
+    /// From chunks of a chat completion to the events of Anthropic's messages API.
+    pub fn messages(context: ReplyContext) -> StreamTranslator {
+        StreamTranslator(Stream::Messages(messages::MessagesStream::new(context)))
+    }
+
+    /// Appends the server-sent events that follow from the data of one event.
     ///
     /// # Errors
     /// [`TranslateError`]; the stream is to be ended then.
@@ -102,10 +107,11 @@ impl StreamTranslator {
         match &mut self.0 {
             Stream::Anthropic(stream) => stream.push(data, out),
             Stream::Gemini(stream) => stream.push(data, out),
+            Stream::Messages(stream) => stream.push(data, out),
         }
     }
 
-    /// Appends what ends the stream: the usage if it was asked for, and `[DONE]`.
+    /// Appends what ends the stream.
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its last event.
@@ -113,6 +119,7 @@ impl StreamTranslator {
         match &mut self.0 {
             Stream::Anthropic(stream) => stream.finish(out),
             Stream::Gemini(stream) => stream.finish(out),
+            Stream::Messages(stream) => stream.finish(out),
         }
     }
 
@@ -121,6 +128,7 @@ impl StreamTranslator {
         match &self.0 {
             Stream::Anthropic(stream) => stream.usage(),
             Stream::Gemini(stream) => stream.usage(),
+            Stream::Messages(stream) => stream.usage(),
         }
     }
 }

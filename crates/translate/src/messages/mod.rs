@@ -12,7 +12,7 @@ use crate::write_json;
 
 pub use reply::reply;
 pub use request::request;
-pub use stream::MessagesStream;
+pub(super) use stream::MessagesStream;
 
 /// OpenAI's counts.
 #[derive(Deserialize, Default)]

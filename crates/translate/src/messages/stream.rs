@@ -89,7 +89,7 @@ enum Block {
 }
 
 /// Translates the chunks of a chat completion into the events of Anthropic's stream.
-pub struct MessagesStream {
+pub(crate) struct MessagesStream {
     context: ReplyContext,
     usage: TokenUsage,
     open: Option<Block>,
@@ -101,8 +101,7 @@ pub struct MessagesStream {
 }
 
 impl MessagesStream {
-    /// A translator of a stream of chat completions.
-    pub fn new(context: ReplyContext) -> MessagesStream {
+    pub(crate) fn new(context: ReplyContext) -> MessagesStream {
         MessagesStream {
             context,
             usage: TokenUsage::default(),
@@ -115,7 +114,7 @@ impl MessagesStream {
     }
 
     /// The tokens counted so far.
-    pub fn usage(&self) -> TokenUsage {
+    pub(crate) fn usage(&self) -> TokenUsage {
         self.usage
     }
 
@@ -123,7 +122,7 @@ impl MessagesStream {
     ///
     /// # Errors
     /// [`TranslateError`]; the stream is to be ended then.
-    pub fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         if data.is_empty() || data.trim() == "[DONE]" {
             return Ok(());
         }
@@ -155,7 +154,7 @@ impl MessagesStream {
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its `finish_reason`.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         let Some(reason) = &self.finish_reason else {
             return Err(TranslateError::Reply("the stream ended before its `finish_reason`".to_owned()));
         };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{MessagesStream, messages};
+use crate::messages;
 
 /// A request of Anthropic's API to the model `m` must become this.
 fn check(request: &str, expected: &str) {
@@ -101,7 +101,7 @@ fn every_finish_reason() {
 }
 
 fn run_messages(chunks: &[&str]) -> Result<Vec<String>, TranslateError> {
-    let mut stream = MessagesStream::new(context(false));
+    let mut stream = StreamTranslator::messages(context(false));
     let mut out = Vec::new();
     for data in chunks {
         stream.push(data, &mut out)?;
