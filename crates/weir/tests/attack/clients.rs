@@ -320,9 +320,9 @@ fn connections_that_come_and_go_leave_nothing_behind() {
         let connections: Vec<TcpStream> = (0..200).map(|_| send(&gateway, HTTP2_START)).collect();
         drop(connections);
     }
-    gateway.wait("the end of all connections", || descriptors() <= before + 2);
-    let open = metric(&gateway, "weir_connections");
-    assert!(open <= 2, "{open} connections are counted as open");
+    // those that the system still holds are accepted before this request's, so few descriptors alone say nothing
+    let open = || metric(&gateway, "weir_connections");
+    gateway.wait("the end of all connections", || open() <= 2 && descriptors() <= before + 2);
     held("connections that come and go", &format!("{before} descriptors before, {} after", descriptors()));
 }
 
