@@ -39,7 +39,8 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
 /// Everything that is counted, for Prometheus.
 pub(super) async fn metrics(call: Call) -> Result<Response> {
     let gauges = call.retrieval.gauges(&call.caller).await?;
-    let text = call.metrics.render(call.scheduler.queued_tokens(), call.scheduler.cache_bytes(), &gauges);
+    let (tokens, bytes) = (call.scheduler.queued_tokens(), call.scheduler.cache_bytes());
+    let text = call.metrics.render(tokens, bytes, &gauges, |model| call.caller.models.contains(model));
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }

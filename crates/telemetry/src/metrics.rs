@@ -2,23 +2,24 @@
 
 mod guards;
 mod llm;
+mod render;
 
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
-use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
-use weir_api::Timings;
+use weir_api::{DegradedReason, Timings};
 
 pub use guards::{OpenConnection, Queued};
 pub use llm::ModelSeries;
+pub use render::CollectionGauges;
 
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +190,8 @@ macro_rules! table {
         /// The metrics of this process. Clones share them.
         #[derive(Clone)]
         pub struct Metrics {
-            registry: Arc<Registry>,
+            /// Locked while gauges are set and written for one caller.
+            registry: Arc<Mutex<Registry>>,
             $($field: $metric,)*
         }
 
@@ -200,7 +202,7 @@ macro_rules! table {
                     let $field: $metric = $new;
                     register(&mut registry, Kind::$kind, $name, $help, $field.clone());
                 )*
-                Metrics { registry: Arc::new(registry), $($field,)* }
+                Metrics { registry: Arc::new(Mutex::new(registry)), $($field,)* }
             }
         }
     };
@@ -263,7 +265,7 @@ table! {
     batch_size: Histogram = counts(), "weir_embed_batch_size", Histogram, [];
     /// Tokens per micro-batch, or per request to an upstream (estimated).
     batch_tokens: Histogram = counts(), "weir_embed_batch_tokens", Histogram, [];
-    /// Failed requests to upstreams, retries included; the code is the status, or connect, timeout, reply or breaker.
+    /// Failed requests to upstreams, retries included; the code is the status, or connect, broken, timeout, reply or breaker.
     upstream_errors: Family<UpstreamLabels, Counter> = Family::default(), "weir_upstream_errors_total", Counter, ["upstream", "code"];
     /// Open connections.
     connections: Gauge = Gauge::default(), "weir_connections", Gauge, [];
@@ -299,27 +301,6 @@ table! {
     first_token: Histograms<ModelLabel> = Family::new_with_constructor(seconds), "weir_model_time_to_first_token_seconds", Histogram, ["model"];
     /// In a sample of searches, chunks of the exact result that the dense retriever found or missed, by the share of chunks that the filter passes.
     recall: Family<RecallLabels, Counter> = Family::default(), "weir_search_recall_chunks_total", Counter, ["selectivity", "result"];
-}
-
-/// Gauges of a collection, read at each scrape.
-#[derive(Debug, Clone)]
-pub struct CollectionGauges {
-    /// The name.
-    pub name: String,
-    /// Searchable documents.
-    pub documents: u64,
-    /// Their chunks.
-    pub chunks: u64,
-    /// Acknowledged operations that are not searchable yet.
-    pub pending: u64,
-    /// Bytes on disk.
-    pub index_bytes: u64,
-    /// Segments of the lexical index.
-    pub index_segments: usize,
-    /// Judgments that count for relevance.
-    pub feedback_votes: u64,
-    /// The largest change of a relevance by judgments.
-    pub relevance_shift: f64,
 }
 
 /// 50 microseconds to 52 seconds, each bucket twice the one before.
@@ -375,8 +356,13 @@ impl Metrics {
                 drop(family.get_or_create(&ResultLabel { result: (*result).into() }));
             }
         }
-        for reason in CONNECTION_CLOSED {
-            drop(self.connections_closed.get_or_create(&ReasonLabel { reason: reason.into() }));
+        for (family, reasons) in [
+            (&self.connections_closed, CONNECTION_CLOSED.as_slice()),
+            (&self.degraded, DegradedReason::NAMES),
+        ] {
+            for reason in reasons {
+                drop(family.get_or_create(&ReasonLabel { reason: LabelValue::Static(reason) }));
+            }
         }
     }
 
@@ -476,6 +462,14 @@ impl Metrics {
         self.spans.get_or_create(&ResultLabel { result: result.into() }).inc_by(spans as u64);
     }
 
+    /// Shows the series of failed requests to an upstream before the first of them.
+    pub fn upstream(&self, upstream: &str) {
+        for code in ["connect", "broken", "timeout", "reply", "breaker", "429", "500", "502", "503", "504"] {
+            let labels = UpstreamLabels { upstream: upstream.into(), code: LabelValue::Static(code) };
+            drop(self.upstream_errors.get_or_create(&labels));
+        }
+    }
+
     /// Counts a failed request to an upstream.
     pub fn upstream_failed(&self, upstream: &str, code: &str) {
         let labels = UpstreamLabels { upstream: upstream.into(), code: code.into() };
@@ -551,38 +545,6 @@ impl Metrics {
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection::of(self.connections.clone())
-    }
-
-    /// All metrics in the OpenMetrics text format, with current gauges.
-    pub fn render(
-        &self,
-        queued_tokens: usize,
-        cache_bytes: usize,
-        collections: &[CollectionGauges],
-    ) -> String {
-        self.queue_tokens.set(to_i64(queued_tokens as u64));
-        self.cache_bytes.set(to_i64(cache_bytes as u64));
-        self.collections.set(to_i64(collections.len() as u64));
-        let families = [&self.documents, &self.chunks, &self.pending, &self.index_bytes];
-        for family in families.into_iter().chain([&self.index_segments, &self.feedback_votes]) {
-            family.clear(); // removes deleted collections
-        }
-        self.relevance_shift.clear();
-        for collection in collections {
-            let labels = CollectionLabel { collection: collection.name.as_str().into() };
-            self.documents.get_or_create(&labels).set(to_i64(collection.documents));
-            self.chunks.get_or_create(&labels).set(to_i64(collection.chunks));
-            self.pending.get_or_create(&labels).set(to_i64(collection.pending));
-            self.index_bytes.get_or_create(&labels).set(to_i64(collection.index_bytes));
-            self.index_segments.get_or_create(&labels).set(to_i64(collection.index_segments as u64));
-            self.feedback_votes.get_or_create(&labels).set(to_i64(collection.feedback_votes));
-            self.relevance_shift.get_or_create(&labels).set(collection.relevance_shift);
-        }
-        let mut text = String::new();
-        if encode(&mut text, &self.registry).is_err() {
-            let _ = writeln!(text, "# the metrics could not be written");
-        }
-        text
     }
 }
 

@@ -93,7 +93,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
         feedback_votes: 6,
         relevance_shift: 0.05,
     };
-    let text = metrics.render(5, 0, &[gauges]);
+    let text = metrics.render(5, 0, &[gauges], |_| true);
     for row in TABLE {
         let sample =
             if row.kind == Kind::Histogram { format!("{}_count", row.name) } else { row.name.to_owned() };

@@ -118,7 +118,17 @@ pub struct Correction {
 
 /// A skipped stage of a search, with the cause.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -144,6 +154,9 @@ pub enum DegradedReason {
 }
 
 impl DegradedReason {
+    /// The names of all.
+    pub const NAMES: &[&str] = <DegradedReason as strum::VariantNames>::VARIANTS;
+
     /// Whether only the lexical retriever was used.
     pub fn is_lexical_only(self) -> bool {
         matches!(

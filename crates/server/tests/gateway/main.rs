@@ -8,5 +8,4 @@ mod cors;
 mod examples;
 mod in_process;
 mod panics;
-mod route_walk;
 mod usage;
