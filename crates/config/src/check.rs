@@ -106,6 +106,9 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
             "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` uses another, `--embedder-url URL` another server's, `--model pseudo` needs none; a gateway for chat alone has `[[upstreams]]`",
         ));
     }
+    if config.models.is_empty() && !needs_model && unknowns.models_are_known() {
+        problems.extend(config.llm.check_without_model());
+    }
     problems.extend(config.models.iter().filter_map(check_model));
     problems.extend(config.llm.check_keys());
     if unknowns.are_known(&["telemetry.requests", "telemetry.postgres_url"]) {

@@ -117,7 +117,10 @@ impl Reader<'_> {
             let Some(setting) = Setting::named(&format!("{section}.{}", key.get_ref())) else {
                 let accepted: Vec<String> = names().map(str::to_owned).collect();
                 self.found.is_incomplete = true;
-                self.report_unknown(key, &format!("setting in `[{section}]`"), &accepted);
+                let mut problem =
+                    Problem::unknown(self.location(&key.span()), "setting", key.get_ref(), &accepted);
+                problem.message += &format!(" in `[{section}]`");
+                self.found.problems.push(problem);
                 continue;
             };
             match scalar_of(value.get_ref()) {

@@ -93,7 +93,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems; never empty.
+/// All problems; never empty. Of several, each is shown with its hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -103,7 +103,10 @@ impl fmt::Display for Problems {
             [only] => write!(f, "{only}"),
             several => {
                 write!(f, "the configuration has {} problems", several.len())?;
-                several.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+                several.iter().try_for_each(|problem| {
+                    write!(f, "\n  {problem}")?;
+                    problem.hint.iter().try_for_each(|hint| write!(f, "\n    hint: {hint}"))
+                })
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LlmConfig, LlmRoute, LlmUpstream};
+use super::{CacheMode, LlmConfig, LlmRoute, LlmUpstream};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::upstream::check_url;
@@ -156,6 +156,27 @@ impl LlmConfig {
             }
         }
         problems
+    }
+
+    /// Problems of a server without an embedding model: what needs one.
+    pub(crate) fn check_without_model(&self) -> impl Iterator<Item = Problem> {
+        let of_routes = self.routes.iter().filter_map(|route| {
+            let is_semantic = route.cache.as_ref().is_some_and(|cache| cache.mode == CacheMode::Semantic);
+            let what = match (&route.retrieval, is_semantic) {
+                (Some(_), _) => "`retrieval`",
+                (None, true) => "a semantic `cache`",
+                (None, false) => return None,
+            };
+            Some(format!("the route of `{}` has {what}", route.model))
+        });
+        let of_guardrails = self.guardrails.iter().filter(|guardrail| !guardrail.topics.is_empty());
+        let of_guardrails =
+            of_guardrails.map(|guardrail| format!("the guardrail `{}` has `topics`", guardrail.id));
+        of_routes.chain(of_guardrails).map(|has| {
+            let message = format!("{has}, which needs an embedding model, and none is configured");
+            let hint = "`weir model pull all-MiniLM-L6-v2` downloads the default model; `--model DIR` or `[[models]]` names another";
+            Problem::new(Location::General, message).hint(hint)
+        })
     }
 
     /// Problems that keep a server from starting: keys that can't be read.

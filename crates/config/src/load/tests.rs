@@ -53,7 +53,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
         &[
             "2: `server.listen` must be an IP address with a port such as \"127.0.0.1:8000\" or \"[::1]:8000\", \
              not \"nowhere\"",
-            "3: unknown setting in `[server]` `lisen` | did you mean `listen`? (accepted: listen, data_dir, role, \
+            "3: unknown setting `lisen` in `[server]` | did you mean `listen`? (accepted: listen, data_dir, role, \
              insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, \
              tls_certificate, tls_key, tls_handshake_timeout_ms, head_timeout_ms, idle_timeout_ms, progress_timeout_ms, http2_ping_ms, \
              half_close_grace_ms, shutdown_grace_ms)",
@@ -370,6 +370,17 @@ fn serving_needs_a_model() {
     let upstream = r#"{"id": "mock", "provider": "openai"}"#;
     config.llm.upstreams.push(serde_json::from_str(upstream).unwrap());
     assert_eq!(lacks(&config), [""; 0]);
+    for (more, what) in [
+        (r#""retrieval": {"collection": "default"}"#, "`retrieval`"),
+        (r#""cache": {"mode": "semantic"}"#, "a semantic `cache`"),
+    ] {
+        let route = format!(r#"{{"model": "m", "targets": [{{"upstream": "mock"}}], {more}}}"#);
+        config.llm.routes = vec![serde_json::from_str(&route).unwrap()];
+        let expected =
+            format!("the route of `m` has {what}, which needs an embedding model, and none is configured");
+        assert_eq!(lacks(&config), [expected]);
+    }
+    config.llm.routes.clear();
     config.llm.upstreams.clear();
     config.models.push(ModelConfig::from_argument("pseudo"));
     assert_eq!(lacks(&config), [""; 0]);

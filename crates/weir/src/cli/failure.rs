@@ -195,9 +195,10 @@ impl Failure {
 
     fn hints(&self) -> Vec<String> {
         let hint = match self {
-            Failure::Config(problems) => {
-                return problems.0.iter().filter_map(|problem| problem.hint.clone()).collect();
-            }
+            Failure::Config(problems) => match problems.0.as_slice() {
+                [only] => only.hint.clone(),
+                _ => None, // each is shown with its own
+            },
             Failure::Ingest(IngestError::Call { source, .. }) => {
                 return source.hint().into_iter().chain([CONTINUE_HINT.to_owned()]).collect();
             }
