@@ -66,7 +66,7 @@ pub(crate) async fn attempt(
         provider::render(api, request, target, sent).map_err(Failed::final_error)?;
     add_trace(&mut headers, settlement.entry());
     let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
-    settlement.sent(&upstream.id, target.price);
+    settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), target.price);
     let in_flight = upstream.enter();
     let started = Instant::now();
     let config = &upstream.config;

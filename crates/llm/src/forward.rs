@@ -29,6 +29,9 @@ use crate::stream::ReplyStream;
 use crate::table::{Route, Table, Target};
 use crate::{Api, Llm, LlmError};
 
+/// The longest `Retry-After` of an upstream that is waited for. A longer one is told to the caller, who decides.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
+
 /// A request of a caller.
 pub struct LlmCall {
     /// Its API.
@@ -344,10 +347,11 @@ impl Llm {
                 index += 1;
                 continue;
             }
-            // a request that was on its way when its time was over may be charged: it is not sent to the same upstream again
-            let is_over = matches!(&failed.error, LlmError::Upstream(UpstreamError::Timeout { .. }));
             let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
-            match failed.may_go_on && !is_over {
+            // a request that the upstream may have received may be charged: it is not sent there again
+            let was_sent = matches!(error, UpstreamError::Timeout { .. } | UpstreamError::Broken { .. });
+            let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
+            match failed.may_go_on && !was_sent && is_soon {
                 true => retries.wait(error).await?,
                 false => return Err(error.into()),
             }

@@ -164,6 +164,8 @@ pub(crate) fn render(
     };
     let segment = utf8_percent_encode(model, SEGMENT);
     let path = match (upstream.provider, request.is_stream) {
+        // responses name their deployment in the body
+        (Provider::Azure, _) if sent == Api::Responses => "/openai/v1/responses".into(),
         (Provider::Azure, _) => {
             format!("/openai/deployments/{segment}{}?api-version={}", sent.path(), upstream.api_version)
                 .into()
@@ -196,6 +198,16 @@ fn rendered_headers(target: &Target, request: &Request, sent: &HeaderMap) -> Hea
         headers.insert(ANTHROPIC_VERSION, HeaderValue::from_static("2023-06-01"));
     }
     headers
+}
+
+/// A provider's name in the conventions of OpenTelemetry for generative AI
+/// (<https://opentelemetry.io/docs/specs/semconv/gen-ai/>).
+pub(crate) fn conventional_name(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Gemini => "gcp.gemini",
+        Provider::Azure => "azure.ai.openai",
+        Provider::OpenAi | Provider::Anthropic | Provider::Ollama | Provider::Vllm => provider.name(),
+    }
 }
 
 /// The header that carries a provider's key; `None`: `Authorization: Bearer`.

@@ -31,11 +31,12 @@ impl Settlement {
     }
 
     /// The request is sent to an upstream. Until it tells more, the provider has the prompt.
-    pub(crate) fn sent(&mut self, upstream: &Arc<str>, price: TokenPrice) {
+    pub(crate) fn sent(&mut self, upstream: &Arc<str>, provider: &'static str, price: TokenPrice) {
         self.price = price;
         self.used = Some(TokenUsage { prompt: self.prompt_estimate, ..TokenUsage::default() });
         self.entry.update(|record| {
             record.upstream = Some(upstream.clone());
+            record.provider = Some(provider);
             record.attempts += 1;
         });
     }

@@ -1,5 +1,6 @@
 //! One request: routes, faults, delays, and the reply.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +139,7 @@ fn answer(mock: &Mock, head: &Parts, body: &Bytes, echo: Echo) -> Result<Answer,
         require(head, &Method::GET)?;
         return models(&mock.settings.models, name).map(Answer::Json);
     }
-    let shape: &'static dyn Shape = match path {
+    let shape: &'static dyn Shape = match openai_path(path).as_ref() {
         "/v1/chat/completions" => &Chat,
         "/v1/completions" => &Completions,
         "/v1/responses" => &Responses,
@@ -156,6 +157,15 @@ fn answer(mock: &Mock, head: &Parts, body: &Bytes, echo: Echo) -> Result<Answer,
     require(head, &Method::POST)?;
     let prompt = prompt(shape, body, echo)?;
     Ok(Answer::Completion { shape, prompt })
+}
+
+/// The path in OpenAI's API of one in Azure's: `/openai/deployments/NAME/…` and `/openai/v1/…`.
+fn openai_path(path: &str) -> Cow<'_, str> {
+    let deployed = || path.strip_prefix("/openai/deployments/")?.split_once('/');
+    match (path.strip_prefix("/openai/v1/"), deployed()) {
+        (Some(rest), _) | (None, Some((_, rest))) => format!("/v1/{rest}").into(),
+        (None, None) => path.into(),
+    }
 }
 
 /// Parses the body of a request for a completion.

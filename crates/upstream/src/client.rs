@@ -135,6 +135,7 @@ impl UpstreamClient {
     ) -> Result<UpstreamClient, BoxError> {
         let UpstreamSettings { id, name, url, api_key, concurrent_requests_max, .. } = settings;
         let uri: Uri = url.parse()?;
+        metrics.upstream(&id);
         let endpoint = Endpoint::new(id, name, url, api_key.clone(), metrics);
         let proxy = proxy_for(&uri, proxies);
         let address = match (uri.authority(), &proxy) {
@@ -234,7 +235,13 @@ impl UpstreamClient {
         let (request, path) = self.render(request).map_err(|error| self.endpoint.connect(&error))?;
         let mut attempt = Attempt::start(self.endpoint.clone(), permit, limits)?;
         let reply = attempt.within_limits(pin!(self.pool.send(request, path))).await?;
-        let reply = reply.map_err(|error| attempt.fail(self.endpoint.connect(&error)))?;
+        let reply = reply.map_err(|error| {
+            let failed = match error.was_sent {
+                true => self.endpoint.broken(&error),
+                false => self.endpoint.connect(&error),
+            };
+            attempt.fail(failed)
+        })?;
         if reply.status().is_server_error() {
             attempt.record(Outcome::Failed);
         } else if !reply.status().is_success() {

@@ -10,7 +10,7 @@ pub type Result<T, E = UpstreamError> = std::result::Result<T, E>;
 /// A request to an upstream that failed. `upstream` is what [`crate::UpstreamSettings::name`] calls it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// No connection could be made, or it broke before the reply.
+    /// No connection could be made, or one that was idle ended.
     #[error("the upstream {upstream} can't be reached: {reason}; see whether it runs and `url` is right")]
     Connect {
         /// The upstream.
@@ -18,7 +18,7 @@ pub enum UpstreamError {
         /// What failed.
         reason: String,
     },
-    /// The connection broke within the reply.
+    /// The connection broke after the request was sent: before the reply, or within it.
     #[error("the reply of the upstream {upstream} broke off: {reason}; try again")]
     Broken {
         /// The upstream.
@@ -147,7 +147,8 @@ impl UpstreamError {
     /// The value of the label `code` in metrics. Bounded: a status has three digits.
     pub(crate) fn label(&self) -> String {
         match self {
-            UpstreamError::Connect { .. } | UpstreamError::Broken { .. } => "connect".to_owned(),
+            UpstreamError::Connect { .. } => "connect".to_owned(),
+            UpstreamError::Broken { .. } => "broken".to_owned(),
             UpstreamError::Timeout { .. } => "timeout".to_owned(),
             UpstreamError::Limited { .. } => "429".to_owned(),
             UpstreamError::Status { status, .. } => status.to_string(),

@@ -33,7 +33,17 @@ const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
 /// No connection could be made, or it ended before the head of a reply.
 #[derive(Debug, thiserror::Error)]
 #[error("no reply")]
-pub(crate) struct NoReply(#[source] BoxError);
+pub(crate) struct NoReply {
+    source: BoxError,
+    /// Whether the server may have received the request. One that ended an idle connection has not.
+    pub(crate) was_sent: bool,
+}
+
+impl NoReply {
+    fn unsent(source: impl Into<BoxError>) -> NoReply {
+        NoReply { source: source.into(), was_sent: false }
+    }
+}
 
 /// The connection pool of one upstream.
 pub(crate) struct Pool {
@@ -94,7 +104,7 @@ impl Pool {
             let connection = match reused {
                 Some(connection) => connection,
                 // boxed, because most requests need no new connection
-                None => Box::pin(self.connect()).await.map_err(NoReply)?,
+                None => Box::pin(self.connect()).await.map_err(NoReply::unsent)?,
             };
             let sent = match connection {
                 Connection::Http1(mut http1) => {
@@ -103,7 +113,7 @@ impl Pool {
                     http1.send(request).await.map(|reply| (reply, Some(http1)))
                 }
                 Connection::Http2(mut sender) => {
-                    *request.uri_mut() = self.absolute(&path).map_err(|error| NoReply(error.into()))?;
+                    *request.uri_mut() = self.absolute(&path).map_err(NoReply::unsent)?;
                     request.headers_mut().remove(HOST);
                     sender.try_send_request(request).await.map(|reply| (reply, None))
                 }
@@ -120,7 +130,7 @@ impl Pool {
                 }
                 Err(mut error) => match error.take_message().filter(|_| is_reused) {
                     Some(unsent) => request = unsent,
-                    None => return Err(NoReply(error.into_error().into())),
+                    None => return Err(NoReply { source: error.into_error().into(), was_sent: !is_reused }),
                 },
             }
         }

@@ -62,6 +62,8 @@ pub struct RequestRecord {
     pub model: Option<Arc<str>>,
     /// The upstream that answered or failed last.
     pub upstream: Option<Arc<str>>,
+    /// Its provider, by its name in the conventions for generative AI.
+    pub provider: Option<&'static str>,
     /// The HTTP status of the reply; 499 when the client left before.
     pub status: u16,
     /// The code of the error, also of one after the head of the reply.

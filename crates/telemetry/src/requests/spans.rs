@@ -206,7 +206,8 @@ fn attributes(record: &RequestRecord, operation: Option<&'static str>) -> Vec<Va
         text("weir.request.id", &record.request_id),
     ];
     attributes.extend(operation.map(|operation| text("gen_ai.operation.name", operation)));
-    attributes.extend(record.upstream.as_deref().map(|name| text("gen_ai.provider.name", name)));
+    attributes.extend(record.provider.map(|name| text("gen_ai.provider.name", name)));
+    attributes.extend(record.upstream.as_deref().map(|name| text("weir.upstream", name)));
     attributes.extend(record.model.as_deref().map(|model| text("gen_ai.request.model", model)));
     let counts = [
         ("gen_ai.usage.input_tokens", record.prompt_tokens),
@@ -248,7 +249,8 @@ mod tests {
             method: "POST",
             route: "/v1/chat/completions",
             model: Some("m".into()),
-            upstream: Some("openai".into()),
+            upstream: Some("eu".into()),
+            provider: Some("openai"),
             status: 502,
             error: Some("upstream_error"),
             prompt_tokens: 7,
@@ -267,6 +269,7 @@ mod tests {
             |key: &str| attributes.iter().find(|one| one["key"] == key).map(|one| one["value"].clone());
         assert_eq!(value("gen_ai.operation.name"), Some(json!({"stringValue": "chat"})));
         assert_eq!(value("gen_ai.provider.name"), Some(json!({"stringValue": "openai"})));
+        assert_eq!(value("weir.upstream"), Some(json!({"stringValue": "eu"})));
         assert_eq!(value("gen_ai.request.model"), Some(json!({"stringValue": "m"})));
         assert_eq!(value("gen_ai.usage.input_tokens"), Some(json!({"intValue": "7"})));
         assert_eq!(value("gen_ai.usage.output_tokens"), None);

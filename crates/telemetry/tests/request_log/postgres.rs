@@ -1,156 +1,18 @@
-//! PostgreSQL on loopback, in a folder of its own, stopped and killed under load.
+//! The request log in PostgreSQL, which is stopped and killed under load.
 
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::Signal;
 use weir_config::{Environment, Flags, RequestStore, load};
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestLog;
 
+use super::postgres_server::{Postgres, own};
 use super::{counter, wait_for_requests};
-
-/// A server of the test.
-struct Postgres {
-    binaries: PathBuf,
-    folder: tempfile::TempDir,
-    port: u16,
-    process: Child,
-}
-
-impl Postgres {
-    fn start() -> Postgres {
-        Postgres::start_with(|_| ())
-    }
-
-    /// Starts after `prepare` has changed the data folder.
-    fn start_with(prepare: impl FnOnce(&Path)) -> Postgres {
-        let binaries = binaries();
-        let folder = tempfile::tempdir().unwrap();
-        own(folder.path());
-        let data = folder.path().join("data");
-        let made = as_user(&binaries.join("initdb"))
-            .args(["--no-sync", "--auth=trust", "--username=weir", "--encoding=UTF8", "--pgdata"])
-            .arg(&data)
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(made.success(), "initdb failed");
-        prepare(&data);
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = run(&binaries, folder.path(), port);
-        Postgres { binaries, folder, port, process }
-    }
-
-    /// To all its processes.
-    fn signal(&self, signal: Signal) {
-        for pid in self.processes() {
-            let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
-        }
-    }
-
-    /// The number that a query returns.
-    fn count(&self, sql: &str) -> i64 {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let url = format!("postgresql://weir@127.0.0.1:{}/postgres", self.port);
-        runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-            let driver = tokio::spawn(connection);
-            let row = client.query_one(sql, &[]).await.unwrap();
-            driver.abort();
-            row.get(0)
-        })
-    }
-
-    /// The server and its children.
-    fn processes(&self) -> Vec<i32> {
-        let server = self.process.id().cast_signed();
-        let children =
-            std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
-        let children = children.split_whitespace().map(|pid| pid.parse().unwrap());
-        std::iter::once(server).chain(children).collect()
-    }
-
-    fn restart(&mut self) {
-        self.process.wait().unwrap();
-        self.process = run(&self.binaries, self.folder.path(), self.port);
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        self.signal(Signal::CONT);
-        self.signal(Signal::KILL);
-        let _ = self.process.wait();
-    }
-}
-
-/// The newest installed server.
-fn binaries() -> PathBuf {
-    let versions: Vec<std::fs::DirEntry> =
-        std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or_default();
-    let found = versions
-        .iter()
-        .map(|version| version.path().join("bin"))
-        .filter(|folder| folder.join("initdb").is_file());
-    found
-        .max_by_key(|folder| folder.parent().and_then(|version| version.file_name()?.to_str()?.parse::<u32>().ok()))
-        .expect("PostgreSQL is not installed in /usr/lib/postgresql; run `scripts/setup.sh system` or `apt-get install postgresql`")
-}
-
-/// The account that owns the folder: PostgreSQL refuses to run as root.
-fn account() -> Option<(u32, u32)> {
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap();
-    let fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let numbers = |name: &str| {
-        fields
-            .clone()
-            .find(|fields| fields[0] == name)
-            .map(|fields| (fields[2].parse().unwrap(), fields[3].parse().unwrap()))
-    };
-    geteuid()
-        .is_root()
-        .then(|| numbers("postgres").or_else(|| numbers("nobody")).expect("an account postgres or nobody"))
-}
-
-fn own(folder: &Path) {
-    if let Some((user, group)) = account() {
-        chown(folder, Some(user), Some(group)).unwrap();
-    }
-}
-
-fn as_user(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    if let Some((user, group)) = account() {
-        command.uid(user).gid(group);
-    }
-    command.current_dir("/").process_group(0).stdin(Stdio::null());
-    command
-}
-
-fn run(binaries: &Path, folder: &Path, port: u16) -> Child {
-    let process = as_user(&binaries.join("postgres"))
-        .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-p", &port.to_string(), "-k", ""])
-        .arg("-D")
-        .arg(folder.join("data"))
-        .stdout(Stdio::null())
-        .stderr(std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap())
-        .spawn()
-        .unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-        assert!(Instant::now() < until, "PostgreSQL does not start: {}", log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    process
-}
 
 #[test]
 fn every_row_arrives_once_although_postgresql_is_stopped_and_killed_under_load() {

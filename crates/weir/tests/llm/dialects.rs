@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::setup::{Mock, Proxy, ask, ask_stream, upstream};
+use crate::setup::{Mock, PROVIDER_KEY, Proxy, ask, ask_stream, upstream};
 
 /// A gateway before a mock of each provider. The address of Anthropic's is with the version, which is part of the paths too.
 fn before_all(mock: &Mock) -> Proxy {
@@ -158,6 +158,45 @@ fn completions_and_responses_are_passed_on() {
         "{}",
         refused.text
     );
+}
+
+#[test]
+fn azure_ollama_and_vllm_have_openais_api_each_at_its_own_address() {
+    let mock = Mock::start(&["--tokens", "2"]);
+    let tables: String = [("azure", ""), ("ollama", "/v1"), ("vllm", "")]
+        .map(|(id, path)| {
+            let key = if id == "ollama" { "" } else { "api_key = \"env:PROVIDER_KEY\"\n" };
+            format!("[[upstreams]]\nid = \"{id}\"\nprovider = \"{id}\"\nurl = \"{}\"\n{key}", mock.url(path))
+        })
+        .concat();
+    let proxy = Proxy::start(&tables);
+    let bearer = format!("Bearer {PROVIDER_KEY}");
+    for (model, route, path, authorization, key) in [
+        (
+            "azure/gpt 4",
+            "/v1/chat/completions",
+            "/openai/deployments/gpt%204/chat/completions?api-version=2024-10-21",
+            None,
+            Some(PROVIDER_KEY),
+        ),
+        ("azure/m", "/v1/responses", "/openai/v1/responses", None, Some(PROVIDER_KEY)),
+        ("ollama/m", "/v1/chat/completions", "/v1/chat/completions", None, None),
+        ("vllm/m", "/v1/chat/completions", "/v1/chat/completions", Some(bearer.as_str()), None),
+        ("vllm/m", "/v1/messages", "/v1/chat/completions", Some(bearer.as_str()), None),
+    ] {
+        for stream in [false, true] {
+            let mut body = if stream { ask_stream(model) } else { ask(model) };
+            body["input"] = "a".into();
+            body["max_tokens"] = 9.into();
+            let reply = proxy.post(route, &body, &[]).unwrap();
+            assert!(reply.status == 200 && reply.text.contains("t000002"), "{model} {route}: {}", reply.text);
+            assert_eq!(mock.last()["path"], path, "{model} {route}");
+            assert_eq!(mock.last_header("authorization").as_deref(), authorization, "{model} {route}");
+            assert_eq!(mock.last_header("api-key").as_deref(), key, "{model} {route}");
+            let sent: Value = serde_json::from_str(mock.last()["body"].as_str().unwrap()).unwrap();
+            assert_eq!(sent["model"], model.split_once('/').unwrap().1, "{model} {route}");
+        }
+    }
 }
 
 #[test]

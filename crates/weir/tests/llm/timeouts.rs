@@ -1,5 +1,6 @@
 //! Problem 10: every time limit ends a request.
 
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::setup::{Mock, Proxy, ask, ask_stream, read_to_close, read_until, upstream};
@@ -21,6 +22,25 @@ fn a_stalling_upstream_is_ended_by_the_limit_of_each_phase() {
         assert_eq!(reply.json()["error"]["code"], "upstream_timeout", "{limit}: {}", reply.text);
         assert!(started.elapsed() < Duration::from_secs(30), "{limit}");
     }
+}
+
+#[test]
+fn a_connection_that_is_not_made_is_ended_by_its_limit() {
+    // nobody accepts, and the queue of the listener is full: the system ignores further attempts
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300));
+    let queued: Vec<TcpStream> = std::iter::from_fn(|| connect().ok()).take(10_000).collect();
+    let tables = format!(
+        "[[upstreams]]\nid = \"full\"\nprovider = \"openai\"\nurl = \"http://{address}/v1\"\nconnect_timeout_ms = 300\nretries_max = 0\n"
+    );
+    let proxy = Proxy::start(&tables);
+    let started = Instant::now();
+    let reply = proxy.chat(&ask("m"), &[]).unwrap();
+    assert!([502, 504].contains(&reply.status), "{} {}", reply.status, reply.text);
+    assert!(reply.text.contains("`full`"), "{}", reply.text);
+    assert!((Duration::from_millis(300)..Duration::from_secs(30)).contains(&started.elapsed()));
+    drop(queued);
 }
 
 #[test]
