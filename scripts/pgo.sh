@@ -19,9 +19,13 @@ readonly instrumented=$folder/$host/dist/weir newest=$folder/newest.profdata
 [ -x "$tool" ] || rustup component add llvm-tools >&2 ||
     die "llvm-profdata is missing: install it by 'rustup component add llvm-tools', or build without a profile: cargo build --profile dist"
 
+# Functions with the same code are kept once, where Rust's own linker can do that.
+linking=
+[[ $host != x86_64-*-linux-gnu ]] || linking=-Clink-arg=-Wl,--icf=all
+
 # With --target, RUSTFLAGS do not apply to build scripts and macros, which are not to be counted.
 build() {
-    RUSTFLAGS=$1 cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
+    RUSTFLAGS="$1 $linking" cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
 }
 
 make_profile() {
@@ -45,6 +49,6 @@ fi
 profile=$folder/$(sha256sum "$newest" | cut -c 1-16).profdata
 [ -e "$profile" ] || cp "$newest" "$profile" # a newer file would be compiled for again
 say "the build by the profile"
-echo "-Cprofile-use=$profile" >"$folder/rustflags"
-build "$(<"$folder/rustflags")" "$target"
+echo "-Cprofile-use=$profile $linking" >"$folder/rustflags"
+build "-Cprofile-use=$profile" "$target"
 echo "$target/$host/dist/weir"

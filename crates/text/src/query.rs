@@ -13,29 +13,27 @@ const ENGLISH: &str = "a an and are as at be but by for if in into is it no not 
                        what which who whom whose when where why how \
                        am were been being have has had having do does did";
 
-/// Languages for which the crate `stop-words` (feature `nltk`) has the Snowball project's list.
-const SNOWBALL_LISTS: [Language; 12] = [
-    Language::Danish,
-    Language::Dutch,
-    Language::Finnish,
-    Language::French,
-    Language::German,
-    Language::Hungarian,
-    Language::Italian,
-    Language::Norwegian,
-    Language::Portuguese,
-    Language::Russian,
-    Language::Spanish,
-    Language::Swedish,
+/// The lists of the Snowball project, one word to a line.
+const SNOWBALL_LISTS: [(Language, &str); 12] = [
+    (Language::Danish, include_str!("stop_words/danish.txt")),
+    (Language::Dutch, include_str!("stop_words/dutch.txt")),
+    (Language::Finnish, include_str!("stop_words/finnish.txt")),
+    (Language::French, include_str!("stop_words/french.txt")),
+    (Language::German, include_str!("stop_words/german.txt")),
+    (Language::Hungarian, include_str!("stop_words/hungarian.txt")),
+    (Language::Italian, include_str!("stop_words/italian.txt")),
+    (Language::Norwegian, include_str!("stop_words/norwegian.txt")),
+    (Language::Portuguese, include_str!("stop_words/portuguese.txt")),
+    (Language::Russian, include_str!("stop_words/russian.txt")),
+    (Language::Spanish, include_str!("stop_words/spanish.txt")),
+    (Language::Swedish, include_str!("stop_words/swedish.txt")),
 ];
 
 static STOP_WORDS: LazyLock<HashMap<Language, HashSet<String>>> = LazyLock::new(|| {
-    let english = ENGLISH.split_whitespace().map(str::to_owned).collect();
-    let listed = SNOWBALL_LISTS.into_iter().map(|language| {
-        let words = language.code().and_then(stop_words::lookup).unwrap_or_default();
-        (language, words.iter().map(|word| without_case_and_accents(word)).collect())
-    });
-    listed.chain([(Language::English, english)]).collect()
+    let lists = SNOWBALL_LISTS.into_iter().chain([(Language::English, ENGLISH)]);
+    lists
+        .map(|(language, list)| (language, list.split_whitespace().map(without_case_and_accents).collect()))
+        .collect()
 });
 
 /// A term of a query.
@@ -191,7 +189,7 @@ mod tests {
 
     #[test]
     fn every_snowball_list_is_found() {
-        for language in SNOWBALL_LISTS {
+        for (language, _) in SNOWBALL_LISTS {
             let count = STOP_WORDS[&language].len();
             assert!((90..=320).contains(&count), "{}: {count}", language.name());
         }
