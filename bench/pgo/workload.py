@@ -123,7 +123,8 @@ def run(paths: Paths, scale: float) -> None:
     target = retrieval(paths)
     with running(target.server):
         ingest = [str(paths.weir), "ingest", str(SAMPLE), "--url", target.server.url]
-        subprocess.run(ingest, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+        subprocess.run(ingest, check=True, stdout=subprocess.DEVNULL, env=variables)
         queries = write_queries(paths.data / "queries.jsonl")
         loads = [searches(requests, queries, paths.data, mode) for mode, requests in (("hybrid", 2_000), ("lexical", 2_000), ("dense", 1_000))]
         drive(paths, target, [*loads, embeddings(1_000, 1), embeddings(20, TEXTS)], scale)

@@ -339,8 +339,12 @@ impl Llm {
                     Ok(attempted) => return replied(attempted, settlement, output).await,
                     Err(failed) => failed,
                 };
-            // a reply that breaks has cost at least its prompt
-            if failed.may_go_on {
+            // a request that the upstream may have received has cost its prompt
+            let was_sent = matches!(
+                &failed.error,
+                LlmError::Upstream(UpstreamError::Timeout { .. } | UpstreamError::Broken { .. })
+            );
+            if failed.may_go_on && !was_sent {
                 settlement.uncharged();
             }
             if failed.may_go_on && index < last {
@@ -348,9 +352,8 @@ impl Llm {
                 continue;
             }
             let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
-            // a request that the upstream may have received may be charged: it is not sent there again
-            let was_sent = matches!(error, UpstreamError::Timeout { .. } | UpstreamError::Broken { .. });
             let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
+            // nor is it sent there again
             match failed.may_go_on && !was_sent && is_soon {
                 true => retries.wait(error).await?,
                 false => return Err(error.into()),

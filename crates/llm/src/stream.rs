@@ -310,7 +310,15 @@ impl Stream for ReplyStream {
                 }
                 Err(broken) => {
                     let reason = broken.to_string();
-                    tracing::warn!(reason = broken.without_text(), "the stream of an upstream broke");
+                    this.settlement.entry().update(|record| {
+                        tracing::warn!(
+                            request_id = &*record.request_id,
+                            model = record.model.as_deref(),
+                            upstream = record.upstream.as_deref(),
+                            reason = broken.without_text(),
+                            "the stream of an upstream broke"
+                        );
+                    });
                     this.settlement.broken("upstream_error");
                     let held = this.passed(None);
                     this.state = State::Flushing;

@@ -72,12 +72,24 @@ fn tokens_of_a_stream_that_the_client_left_are_counted() {
 }
 
 #[test]
-fn a_reply_that_breaks_has_cost_its_prompt() {
+fn a_request_without_a_whole_reply_has_cost_its_prompt() {
     let mock = Mock::start(&["--tokens", "200"]);
-    let proxy = Proxy::start(&upstream("mock", &mock, ""));
-    let reply = proxy.chat(&ask("m"), &[("x-mock-drop-midstream", "1")]).unwrap();
+    let proxy = Proxy::start(&upstream("mock", &mock, "header_timeout_ms = 400\n"));
+    for (model, fault, status) in [
+        ("broken", ("x-mock-drop-midstream", "1"), 502),
+        ("dropped", ("x-mock-drop-headers", "1"), 502),
+        ("late", ("x-mock-latency-ms", "60000"), 504),
+    ] {
+        let reply = proxy.chat(&ask(model), &[fault]).unwrap();
+        assert_eq!(reply.status, status, "{model}: {}", reply.text);
+        let row = || proxy.usage_of(model);
+        proxy.client.wait("the row", || row()["requests"] == 1);
+        assert!(row()["prompt_tokens"].as_u64().unwrap() >= 10, "{model}: {}", row());
+    }
+    // a refusal costs nothing
+    let reply = proxy.chat(&ask("refused"), &[("x-mock-status-500", "1")]).unwrap();
     assert_eq!(reply.status, 502, "{}", reply.text);
-    let row = || proxy.usage_of("m");
+    let row = || proxy.usage_of("refused");
     proxy.client.wait("the row", || row()["requests"] == 1);
-    assert!(row()["prompt_tokens"].as_u64().unwrap() >= 10, "{}", row());
+    assert_eq!(row()["prompt_tokens"], 0, "{}", row());
 }
