@@ -128,7 +128,7 @@ error_codes! {
     UpstreamError "upstream_error" 502 BUSY "An upstream failed",
         "Retry; if the error persists, check that the upstream is running and that its `url`, `model` and `api_key` in `[[models]]` or `[[upstreams]]` are correct.";
     UpstreamTimeout "upstream_timeout" 504 BUSY "An upstream did not answer in time",
-        "Retry, request less, or raise `timeout_ms` of the model in `[[models]]`, or `header_timeout_ms`, `first_token_timeout_ms` or `total_timeout_ms` of the upstream in `[[upstreams]]`.";
+        "Retry, request less, or raise `timeout_ms` of the model in `[[models]]`, or `header_timeout_ms`, `first_token_timeout_ms`, `idle_timeout_ms` or `total_timeout_ms` of the upstream in `[[upstreams]]`.";
     Internal "internal" 500 SERVER "An internal error of the gateway",
         "Search the gateway's log for the request id, and report the error.";
 }

@@ -7,6 +7,7 @@ use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind, Reranks};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::table::Config;
+use crate::upstream::check_url;
 use crate::value::{RequestStore, Role};
 
 /// Invalid settings and models, which checks between settings skip.
@@ -55,6 +56,12 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
     }
     if unknowns.are_known(&TLS_FILES) {
         problems.extend(config.check_tls_pair());
+    }
+    let traces_url = &config.telemetry.traces_url;
+    if !traces_url.is_empty() && check_url(traces_url).is_err() {
+        let message = format!("`telemetry.traces_url` is no base URL: `{traces_url}`");
+        problems
+            .push(Problem::new(Location::General, message).hint("write it such as `http://127.0.0.1:4318`"));
     }
     if unknowns.are_known(&["client.url"]) {
         problems.extend(check_base_url(&config.client.url));

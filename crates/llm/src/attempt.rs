@@ -63,7 +63,7 @@ pub(crate) async fn attempt(
 ) -> Result<Attempted, Failed> {
     let upstream = &target.upstream;
     let Rendered { path, mut headers, body, conversion, strips_usage } =
-        provider::render(api, request, target, sent).map_err(Failed::final_error)?;
+        provider::render(api, request, target, sent).map_err(|error| Failed { error, may_go_on: true })?;
     add_trace(&mut headers, settlement.entry());
     let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
     settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), target.price);
@@ -76,7 +76,7 @@ pub(crate) async fn attempt(
         first_byte: if request.is_stream {
             first_token
         } else {
-            Duration::from_millis(config.total_timeout_ms)
+            Duration::from_millis(config.header_timeout_ms)
         },
         idle: Duration::from_millis(config.idle_timeout_ms),
         total: Duration::from_millis(config.total_timeout_ms),

@@ -103,10 +103,16 @@ impl Llm {
             true => table.targets(&request.model, &request.metadata, sticky),
             false => None,
         };
-        let Some(targets) = targets else { return Err(LlmError::NoModel(request.model)) };
+        let Some(mut targets) = targets else { return Err(LlmError::NoModel(request.model)) };
         if targets.is_empty() {
             let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        }
+        // those of other providers take their part of the requests of other routes
+        let refused = call.api.conversion(&targets[0].upstream.config).err();
+        targets.retain(|target| call.api.conversion(&target.upstream.config).is_ok());
+        if let Some(refused) = refused.filter(|_| targets.is_empty()) {
+            return Err(refused);
         }
         let guard = table.guards.of(&request.model, call.caller.key.map(|key| key.0));
         let guard = guard.map_err(|error| {
@@ -333,6 +339,8 @@ impl Llm {
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
+        // of the upstream that failed last, while the next can't be sent the request
+        let mut previous = None;
         loop {
             let failed =
                 match attempt(call.api, request, &targets[index], &call.headers, &mut settlement).await {
@@ -349,9 +357,15 @@ impl Llm {
             }
             if failed.may_go_on && index < last {
                 index += 1;
+                if !matches!(failed.error, LlmError::Invalid { .. }) {
+                    previous = Some(failed.error);
+                }
                 continue;
             }
-            let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
+            let LlmError::Upstream(error) = failed.error else {
+                let is_invalid = matches!(failed.error, LlmError::Invalid { .. });
+                return Err(previous.filter(|_| is_invalid).unwrap_or(failed.error));
+            };
             let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
             // nor is it sent there again
             match failed.may_go_on && !was_sent && is_soon {

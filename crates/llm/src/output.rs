@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use weir_config::Direction;
 use weir_telemetry::Metrics;
@@ -93,7 +94,10 @@ impl Output {
         headers: &HeaderMap,
         used: Option<(TokenUsage, u64)>,
     ) -> Result<Bytes, LlmError> {
-        if let Some((keeping, (usage, cost))) = self.keeping.take().zip(used) {
+        let is_whole = |body: &[u8]| serde_json::from_slice::<IgnoredAny>(body).is_ok();
+        if let Some((keeping, (usage, cost))) = self.keeping.take().zip(used)
+            && is_whole(&body)
+        {
             keeping.keep(body.clone(), headers.clone(), usage, cost, &self.reporter.metrics);
         }
         // citations are compared with the sources before anything of the answer is redacted
@@ -212,9 +216,16 @@ impl StreamOutput {
         blocked_events(self.output.api, self.head.as_ref(), rule)
     }
 
-    /// Keeps a stream that is complete.
+    /// Keeps a stream that is complete, and whose events can be read.
     pub(crate) fn keep(&mut self, usage: TokenUsage, cost_nanos: u64) {
-        if let Some((keeping, copy)) = self.output.keeping.take().zip(self.copy.take()) {
+        let can_be_read = |events: &[u8]| {
+            let is_read =
+                |data: &str| data.trim() == "[DONE]" || serde_json::from_str::<IgnoredAny>(data).is_ok();
+            datas(events).all(|(_, data)| is_read(data))
+        };
+        if let Some((keeping, copy)) = self.output.keeping.take().zip(self.copy.take())
+            && can_be_read(&copy)
+        {
             let headers = std::mem::take(&mut self.headers);
             keeping.keep(copy.into(), headers, usage, cost_nanos, &self.output.reporter.metrics);
         }

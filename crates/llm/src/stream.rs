@@ -29,7 +29,7 @@ pub(crate) struct StreamSource {
     ready: Bytes,
     /// Why the stream broke, to be told after what is ready.
     broken: Option<Broken>,
-    _in_flight: InFlight,
+    in_flight: InFlight,
 }
 
 /// How events become those of the caller's API.
@@ -66,7 +66,7 @@ impl StreamSource {
             seen: Seen::default(),
             ready: Bytes::new(),
             broken: None,
-            _in_flight: in_flight,
+            in_flight,
         }
     }
 
@@ -270,6 +270,24 @@ impl ReplyStream {
         })
     }
 
+    /// Tells the operator that the stream broke, and writes it into the record.
+    fn report(&self, broken: &Broken) {
+        // what happened to the connection is counted where it is seen
+        if !matches!(broken, Broken::Upstream(_)) {
+            drop(self.source.in_flight.upstream().client.invalid_reply(&broken.without_text()));
+        }
+        self.settlement.entry().update(|record| {
+            tracing::warn!(
+                request_id = &*record.request_id,
+                model = record.model.as_deref(),
+                upstream = record.upstream.as_deref(),
+                reason = broken.without_text(),
+                "the stream of an upstream broke"
+            );
+        });
+        self.settlement.broken("upstream_error");
+    }
+
     /// Keeps a whole reply for later requests, before its end is sent: who has read it finds it.
     fn keep(&mut self) {
         let Some(output) = &mut self.output else { return };
@@ -303,23 +321,14 @@ impl Stream for ReplyStream {
             let events = match ready!(this.source.poll_ready(context)) {
                 Ok(()) => std::mem::take(&mut this.source.ready),
                 Err(Broken::Told) => {
-                    this.settlement.broken("upstream_error");
+                    this.report(&Broken::Told);
                     this.state = State::Breaking;
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 Err(broken) => {
                     let reason = broken.to_string();
-                    this.settlement.entry().update(|record| {
-                        tracing::warn!(
-                            request_id = &*record.request_id,
-                            model = record.model.as_deref(),
-                            upstream = record.upstream.as_deref(),
-                            reason = broken.without_text(),
-                            "the stream of an upstream broke"
-                        );
-                    });
-                    this.settlement.broken("upstream_error");
+                    this.report(&broken);
                     let held = this.passed(None);
                     this.state = State::Flushing;
                     return Poll::Ready(Some(Ok([held, this.source.error_event(&reason)].concat().into())));

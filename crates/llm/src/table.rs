@@ -391,6 +391,13 @@ impl Upstream {
 /// One request in flight.
 pub(crate) struct InFlight(Arc<Upstream>);
 
+impl InFlight {
+    /// The upstream that works on the request.
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.0
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);

@@ -26,7 +26,7 @@ pub struct TargetState {
 pub enum Choice {
     /// At random by weight.
     Weighted,
-    /// The better of two random ones.
+    /// The better of two different ones that are drawn by weight.
     Latency,
     /// By the hash of a key.
     Sticky,
@@ -45,7 +45,9 @@ pub fn order(targets: &[TargetState], choice: Choice, mut random: impl FnMut() -
         let first = match choice {
             Choice::Weighted => draw(targets, &equals, random()),
             Choice::Latency => {
-                let (a, b) = (draw(targets, &equals, random()), draw(targets, &equals, random()));
+                let a = draw(targets, &equals, random());
+                let others: Vec<usize> = equals.iter().copied().filter(|&index| index != a).collect();
+                let b = if others.is_empty() { a } else { draw(targets, &others, random()) };
                 if targets[b].load < targets[a].load { b } else { a }
             }
             Choice::Sticky => rendezvous(targets, &equals),
@@ -149,11 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn the_better_of_two_draws_is_chosen_by_load() {
-        let targets = [TargetState { load: 2.0, ..TARGET }, TargetState { load: 1.0, ..TARGET }];
-        let mut draws = [0.1, 0.9, 0.1].into_iter();
-        assert_eq!(order(&targets, Choice::Latency, || draws.next().unwrap_or(0.1)), [1, 0]);
-        check(&targets, Choice::Latency, 0.1, &[0, 1]); // both draws are the first
+    fn the_better_of_two_different_draws_is_chosen_by_load() {
+        let of_loads = |loads: &[f64]| -> Vec<TargetState> {
+            loads.iter().map(|load| TargetState { load: *load, ..TARGET }).collect()
+        };
+        for random in [0.0, 0.3, 0.6, 0.9] {
+            check(&of_loads(&[2.0, 1.0]), Choice::Latency, random, &[1, 0]);
+        }
+        // drawn are the first and the second, the third and the second, then of those that are left
+        check(&of_loads(&[2.0, 1.0, 3.0]), Choice::Latency, 0.1, &[1, 0, 2]);
+        check(&of_loads(&[2.0, 4.0, 3.0]), Choice::Latency, 0.9, &[2, 0, 1]);
     }
 
     #[test]

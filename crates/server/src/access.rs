@@ -57,7 +57,13 @@ pub(super) async fn rotate(
     call: Call,
     Segments([id]): Segments<1>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Reply<NewKeyReply> {
+    let has_body = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0");
+    if has_body || headers.contains_key(header::TRANSFER_ENCODING) {
+        let message = "this route takes no body; write `?grace_seconds=60` behind the path";
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["grace_seconds"], message).into());
+    }
     let mut grace = 0.0;
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {

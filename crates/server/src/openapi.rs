@@ -171,6 +171,7 @@ fn parameters(route: &Route, example: &Example) -> Vec<Value> {
 fn about(route: &Route, name: &str) -> &'static str {
     match name {
         "name" => "the collection",
+        _ if route.path.contains("/keys/") => "the id of the key",
         _ if route.path.contains("/jobs/") => "the id of the job",
         _ if route.path.contains("/models/") || route.path.starts_with("/models") => {
             "the id or an alias of the model"

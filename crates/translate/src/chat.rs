@@ -139,7 +139,9 @@ impl ChatRequest {
         let mut fields: Map<String, Value> = serde_json::from_slice(body)
             .map_err(|error| refuse("body", format!("is not a JSON object ({error}); send one")))?;
         for (name, reason) in REFUSED {
-            if fields.remove(name).is_some_and(|value| is_set(&value)) {
+            // an empty object turns the search on
+            let is_used = |value: &Value| is_set(value) || name == "web_search_options" && value.is_object();
+            if fields.remove(name).is_some_and(|value| is_used(&value)) {
                 return Err(refuse(name, reason));
             }
         }

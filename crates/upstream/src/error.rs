@@ -10,7 +10,7 @@ pub type Result<T, E = UpstreamError> = std::result::Result<T, E>;
 /// A request to an upstream that failed. `upstream` is what [`crate::UpstreamSettings::name`] calls it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// No connection could be made, or one that was idle ended.
+    /// No connection could be made.
     #[error("the upstream {upstream} can't be reached: {reason}; see whether it runs and `url` is right")]
     Connect {
         /// The upstream.

@@ -35,7 +35,7 @@ const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
 #[error("no reply")]
 pub(crate) struct NoReply {
     source: BoxError,
-    /// Whether the server may have received the request. One that ended an idle connection has not.
+    /// Whether the server may have received the request.
     pub(crate) was_sent: bool,
 }
 
@@ -130,7 +130,7 @@ impl Pool {
                 }
                 Err(mut error) => match error.take_message().filter(|_| is_reused) {
                     Some(unsent) => request = unsent,
-                    None => return Err(NoReply { source: error.into_error().into(), was_sent: !is_reused }),
+                    None => return Err(NoReply { source: error.into_error().into(), was_sent: true }),
                 },
             }
         }

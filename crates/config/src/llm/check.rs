@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CacheMode, LlmConfig, LlmRoute, LlmUpstream};
+use super::{CacheMode, LlmConfig, LlmRoute, LlmUpstream, RouteCache};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::upstream::check_url;
@@ -160,15 +160,10 @@ impl LlmConfig {
 
     /// Problems of a server without an embedding model: what needs one.
     pub(crate) fn check_without_model(&self) -> impl Iterator<Item = Problem> {
-        let of_routes = self.routes.iter().filter_map(|route| {
-            let is_semantic = route.cache.as_ref().is_some_and(|cache| cache.mode == CacheMode::Semantic);
-            let what = match (&route.retrieval, is_semantic) {
-                (Some(_), _) => "`retrieval`",
-                (None, true) => "a semantic `cache`",
-                (None, false) => return None,
-            };
-            Some(format!("the route of `{}` has {what}", route.model))
-        });
+        let is_semantic = |cache: &RouteCache| cache.mode == CacheMode::Semantic;
+        let of_routes = self.routes.iter().filter(move |route| route.cache.as_ref().is_some_and(is_semantic));
+        let of_routes =
+            of_routes.map(|route| format!("the route of `{}` has a semantic `cache`", route.model));
         let of_guardrails = self.guardrails.iter().filter(|guardrail| !guardrail.topics.is_empty());
         let of_guardrails =
             of_guardrails.map(|guardrail| format!("the guardrail `{}` has `topics`", guardrail.id));

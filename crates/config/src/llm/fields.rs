@@ -65,7 +65,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "header_timeout_ms",
         "milliseconds",
         "`120000`",
-        "Time limit from the request to the head of the reply.",
+        "Time limit from the request to the head of the reply, and to the first byte behind it unless it is a stream.",
     ),
     (
         "upstreams",
@@ -88,7 +88,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "strategy",
         "text",
         "`weighted`",
-        "`weighted`: at random, by weight. `latency`: the better of two that are drawn by weight, by latency and load.",
+        "`weighted`: at random, by weight. `latency`: the better of two different ones that are drawn by weight, by latency and load.",
     ),
     (
         "routes",

@@ -238,6 +238,12 @@ fn a_base_url_without_scheme_or_with_the_path_of_the_api_is_refused() {
         ],
     );
     check(
+        "[telemetry]\ntraces_url = \"127.0.0.1:4318\"",
+        &[
+            "`telemetry.traces_url` is no base URL: `127.0.0.1:4318` | write it such as `http://127.0.0.1:4318`",
+        ],
+    );
+    check(
         "[client]\nurl = \"http://localhost:8000/v1/\"",
         &["the gateway's URL `http://localhost:8000/v1/` ends in `/v1`, which the calls add themselves | \
            did you mean `http://localhost:8000`?"],
@@ -370,16 +376,11 @@ fn serving_needs_a_model() {
     let upstream = r#"{"id": "mock", "provider": "openai"}"#;
     config.llm.upstreams.push(serde_json::from_str(upstream).unwrap());
     assert_eq!(lacks(&config), [""; 0]);
-    for (more, what) in [
-        (r#""retrieval": {"collection": "default"}"#, "`retrieval`"),
-        (r#""cache": {"mode": "semantic"}"#, "a semantic `cache`"),
-    ] {
-        let route = format!(r#"{{"model": "m", "targets": [{{"upstream": "mock"}}], {more}}}"#);
-        config.llm.routes = vec![serde_json::from_str(&route).unwrap()];
-        let expected =
-            format!("the route of `m` has {what}, which needs an embedding model, and none is configured");
-        assert_eq!(lacks(&config), [expected]);
-    }
+    let route = r#"{"model": "m", "targets": [{"upstream": "mock"}], "cache": {"mode": "semantic"}}"#;
+    config.llm.routes = vec![serde_json::from_str(route).unwrap()];
+    let expected =
+        "the route of `m` has a semantic `cache`, which needs an embedding model, and none is configured";
+    assert_eq!(lacks(&config), [expected]);
     config.llm.routes.clear();
     config.llm.upstreams.clear();
     config.models.push(ModelConfig::from_argument("pseudo"));

@@ -131,6 +131,7 @@ fn what_changes_the_meaning_is_refused() {
     };
     refuses(r#""n":9"#, "`n`: Gemini gives at most 8 replies");
     refuses(r#""logprobs":true"#, "`logprobs`");
+    refuses(r#""web_search_options":{}"#, "`web_search_options`");
     refuses(r#""tools":[{"type":"web_search_20250305"}]"#, "`tools[0]`");
     let body = r#"{"messages":[{"role":"tool","tool_call_id":"x","content":"a"}]}"#;
     check_refusal(

@@ -160,6 +160,9 @@ fn requests_about_keys_are_checked() {
         assert_eq!(send(&gateway, "", "DELETE", path, &Value::Null).status, 404, "{path}");
     }
     let (key, id) = create(&gateway, "", &json!({"name": "a", "scopes": ["admin"]}));
+    let with_body = json!({"grace_seconds": 60});
+    let reply = send(&gateway, &key, "POST", &format!("/v1/keys/{id}/rotate"), &with_body);
+    assert!(reply.status == 400 && reply.text.contains("?grace_seconds=60"), "{}", reply.text);
     for query in ["grace_seconds=-1", "grace_seconds=1e9", "grace=1"] {
         let reply = send(&gateway, &key, "POST", &format!("/v1/keys/{id}/rotate?{query}"), &Value::Null);
         assert_eq!(reply.status, 400, "{query}: {}", reply.text);

@@ -97,6 +97,26 @@ fn a_broken_stream_is_not_kept() {
 }
 
 #[test]
+fn a_reply_that_cannot_be_read_is_not_kept() {
+    let mock = Mock::start(&[]);
+    let proxy = Proxy::start(&format!("{}{}", upstream("mock", &mock, ""), route("mode = \"exact\"")));
+    for is_stream in [false, true] {
+        let mut body = say("hello");
+        body["stream"] = is_stream.into();
+        for fault in [("x-mock-malformed", "1"), ("x-mock-malformed", "0")] {
+            let reply = proxy.chat(&body, &[fault]).unwrap();
+            assert_eq!(
+                (reply.status, reply.header("x-weir-cache")),
+                (200, "miss"),
+                "{fault:?}: {}",
+                reply.text
+            );
+        }
+        assert_eq!(proxy.chat(&body, &[]).unwrap().header("x-weir-cache"), "hit");
+    }
+}
+
+#[test]
 fn a_question_that_means_the_same_is_answered_from_the_cache() {
     let mock = Mock::start(&["--echo", "last"]);
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/all-MiniLM-L6-v2");

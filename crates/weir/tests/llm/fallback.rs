@@ -90,9 +90,52 @@ fn a_failure_before_any_charge_is_tried_again() {
 fn a_request_that_the_upstream_may_have_is_not_sent_there_again() {
     let mock = Mock::start(&[]);
     let proxy = Proxy::start(&upstream("mock", &mock, "retries_max = 5\n"));
-    let reply = proxy.chat(&ask("m"), &[("x-mock-drop-headers", "1")]).unwrap();
-    assert!(reply.status == 502 && reply.text.contains("broke off"), "{} {}", reply.status, reply.text);
-    assert_eq!(mock.stats()["requests"], 1);
+    // on a new connection, and on one that was used before
+    for requests in [1, 3] {
+        let reply = proxy.chat(&ask("m"), &[("x-mock-drop-headers", "1")]).unwrap();
+        assert!(reply.status == 502 && reply.text.contains("broke off"), "{} {}", reply.status, reply.text);
+        assert_eq!(mock.stats()["requests"], requests);
+        assert_eq!(proxy.chat(&ask("m"), &[]).unwrap().status, 200);
+    }
+}
+
+#[test]
+fn targets_that_cannot_serve_a_request_are_left_out() {
+    let mock = Mock::start(&["--tokens", "2"]);
+    let claude =
+        format!("[[upstreams]]\nid = \"claude\"\nprovider = \"anthropic\"\nurl = \"{}\"\n", mock.url(""));
+    let gone =
+        upstream("gone", &mock, "retries_max = 0\n").replace(&mock.url("/v1"), "http://127.0.0.1:9/v1");
+    let routes = r#"
+[[routes]]
+model = "mixed"
+targets = [{ upstream = "openai" }, { upstream = "claude" }]
+[[routes]]
+model = "down"
+targets = [{ upstream = "gone" }, { upstream = "claude", priority = 1 }]
+"#;
+    let proxy = Proxy::start(&format!("{}{claude}{gone}{routes}", upstream("openai", &mock, "")));
+    for (path, chosen) in
+        [("/v1/responses", "openai"), ("/v1/messages/count_tokens", "claude"), ("/v1/completions", "openai")]
+    {
+        let mut body = ask("mixed");
+        (body["input"], body["prompt"]) = ("a".into(), "a".into());
+        for _ in 0..8 {
+            let reply = proxy.post(path, &body, &[]).unwrap();
+            assert_eq!(
+                (reply.status, reply.header("x-weir-upstream")),
+                (200, chosen),
+                "{path}: {}",
+                reply.text
+            );
+        }
+    }
+    // Anthropic gives one reply: what is told is the failure of the target that can give two
+    let mut two = ask("down");
+    two["n"] = 2.into();
+    let reply = proxy.chat(&two, &[]).unwrap();
+    assert!(reply.status == 502 && reply.text.contains("`gone`"), "{} {}", reply.status, reply.text);
+    assert_eq!(proxy.chat(&ask("down"), &[]).unwrap().header("x-weir-upstream"), "claude");
 }
 
 #[test]
@@ -194,4 +237,14 @@ fn the_error_event_of_a_provider_is_told_once_and_nothing_before_it_is_lost() {
         assert_eq!(text.matches("\"error\":").count(), 1, "{model}: {text}");
         assert!(!text.contains("[DONE]") && !is_whole, "{model}: {text}");
     }
+    let metrics = proxy.client.send("GET", "/metrics", None).text;
+    for upstream in ["mock", "claude"] {
+        let series = format!("weir_upstream_errors_total{{upstream=\"{upstream}\",code=\"reply\"}} 1\n");
+        assert!(metrics.contains(&series), "{series} is not in {metrics}");
+    }
+    let log = proxy.weir.log();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("the stream of an upstream broke")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines.iter().all(|line| line.contains("request_id") && line.contains("model")), "{lines:?}");
 }

@@ -13,6 +13,7 @@ fn a_stalling_upstream_is_ended_by_the_limit_of_each_phase() {
         ("header_timeout_ms", ask("m"), ("x-mock-latency-ms", "60000")),
         ("header_timeout_ms", ask_stream("m"), ("x-mock-latency-ms", "60000")),
         ("first_token_timeout_ms", ask_stream("m"), ("x-mock-first-token-ms", "60000")),
+        ("header_timeout_ms", ask("m"), ("x-mock-stall-first-token", "1")),
         ("total_timeout_ms", ask("m"), ("x-mock-token-ms", "60000")),
     ] {
         let proxy = Proxy::start(&limits(limit));
