@@ -25,7 +25,7 @@ linking=
 
 # With --target, RUSTFLAGS do not apply to build scripts and macros, which are not to be counted.
 build() {
-    RUSTFLAGS="$1 $linking" cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
+    RUSTFLAGS=$1 cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
 }
 
 make_profile() {
@@ -37,7 +37,7 @@ make_profile() {
 }
 
 say "the instrumented build"
-build "-Cprofile-generate=$folder/raw" "$folder"
+build "-Cprofile-generate=$folder/raw $linking" "$folder"
 if [ -z "${LOAD_BINARY:-}" ] || [ -z "${MOCK_BINARY:-}" ]; then
     cargo build --release --locked -p weir-loadgen -p weir-mock --target-dir "$target" >&2
 fi
@@ -50,5 +50,5 @@ profile=$folder/$(sha256sum "$newest" | cut -c 1-16).profdata
 [ -e "$profile" ] || cp "$newest" "$profile" # a newer file would be compiled for again
 say "the build by the profile"
 echo "-Cprofile-use=$profile $linking" >"$folder/rustflags"
-build "-Cprofile-use=$profile" "$target"
+build "$(<"$folder/rustflags")" "$target"
 echo "$target/$host/dist/weir"

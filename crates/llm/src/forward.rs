@@ -108,7 +108,7 @@ impl Llm {
             let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
             return Err(LlmError::Invalid { field: "model".to_owned(), reason });
         }
-        // those of other providers take their part of the requests of other routes
+        // targets whose provider has no counterpart of the caller's API are left out
         let refused = call.api.conversion(&targets[0].upstream.config).err();
         targets.retain(|target| call.api.conversion(&target.upstream.config).is_ok());
         if let Some(refused) = refused.filter(|_| targets.is_empty()) {
@@ -339,7 +339,7 @@ impl Llm {
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
-        // of the upstream that failed last, while the next can't be sent the request
+        // the error of the last upstream that failed, in case no further target can serve the request
         let mut previous = None;
         loop {
             let failed =
@@ -367,7 +367,7 @@ impl Llm {
                 return Err(previous.filter(|_| is_invalid).unwrap_or(failed.error));
             };
             let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
-            // nor is it sent there again
+            // what was sent is not retried at the same upstream
             match failed.may_go_on && !was_sent && is_soon {
                 true => retries.wait(error).await?,
                 false => return Err(error.into()),

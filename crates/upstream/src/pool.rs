@@ -128,9 +128,14 @@ impl Pool {
                         body
                     }));
                 }
-                Err(mut error) => match error.take_message().filter(|_| is_reused) {
-                    Some(unsent) => request = unsent,
-                    None => return Err(NoReply { source: error.into_error().into(), was_sent: true }),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) if is_reused => request = unsent,
+                    unsent => {
+                        return Err(NoReply {
+                            was_sent: unsent.is_none(),
+                            source: error.into_error().into(),
+                        });
+                    }
                 },
             }
         }

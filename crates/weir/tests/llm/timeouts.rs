@@ -27,7 +27,7 @@ fn a_stalling_upstream_is_ended_by_the_limit_of_each_phase() {
 
 #[test]
 fn a_connection_that_is_not_made_is_ended_by_its_limit() {
-    // nobody accepts, and the queue of the listener is full: the system ignores further attempts
+    // the accept queue of the listener is full: the kernel drops further connection attempts
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300));
