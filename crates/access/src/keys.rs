@@ -443,7 +443,7 @@ mod tests {
             let keys = keys.clone();
             async move { keys.update(&Caller::system(), id.0, &serde_json::from_str(json).unwrap(), 2.0).await }
         };
-        keys.usage(id).unwrap().take_tokens_for("a", now, 40).unwrap();
+        keys.usage(id).unwrap().charge_for("a", (now, 100.0), 40, 0).unwrap();
         let changed = r#"{"name": "site", "scopes": ["search"], "limits": {"requests_per_minute": null}, "model_limits": {"b": null, "c": {"tokens_per_minute": 7}}}"#;
         let changed = update(changed).await.unwrap();
         assert_eq!((changed.name.as_str(), changed.filter), ("site", Some(serde_json::json!({"tenant": 7}))));

@@ -144,19 +144,6 @@ impl Usage {
         Ok(Running(self.clone()))
     }
 
-    /// Counts tokens before `model` computes them; if the key has limits for it, the request is counted there as well.
-    ///
-    /// # Errors
-    /// [`Limited`].
-    pub fn take_tokens_for(&self, model: &str, now: Instant, tokens: u64) -> Result<(), Limited> {
-        if let Some(usage) = self.of_model(model) {
-            let mut state = usage.lock();
-            usage.take(&mut state.requests, Unit::Requests, now, 1)?;
-            usage.take(&mut state.tokens, Unit::Tokens, now, tokens)?;
-        }
-        self.take(&mut self.lock().tokens, Unit::Tokens, now, tokens)
-    }
-
     /// Takes what a request may use at most, until it is known how much it used: tokens, and billionths of the currency.
     ///
     /// # Errors
@@ -205,6 +192,27 @@ impl Usage {
         let mut reservation = self.reserve(at, tokens, nanos)?;
         reservation.of_model = of_model;
         Ok(reservation)
+    }
+
+    /// Charges what a request of `model` uses and costs where that is known before. If the key has limits for the model, the request counts
+    /// there as well, and runs there until the guard is dropped.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing but a request of the model is taken then.
+    pub fn charge_for(
+        self: &Arc<Usage>,
+        model: &str,
+        at: (Instant, Timestamp),
+        tokens: u64,
+        nanos: u64,
+    ) -> Result<Option<Running>, Limited> {
+        let mut reservation = self.reserve_for(model, at, tokens, nanos)?;
+        let running = reservation.of_model.take().map(|(of_model, running)| {
+            of_model.settle(at, tokens, nanos);
+            running
+        });
+        reservation.settle(at, tokens, nanos);
+        Ok(running)
     }
 
     /// What was spent, in billionths of the currency in the day and in the month, if there is a budget.
@@ -341,6 +349,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_before_is_charged_at_once_and_runs_until_its_end() {
+        let now = (Instant::now(), 0.0);
+        let budgets = Budgets { per_day: Some(100), per_month: None };
+        let usage = Arc::new(usage_for("", KeyLimits { budgets, ..KeyLimits::default() }, now.0));
+        let of_model = KeyLimits { concurrent_requests: Some(1), ..KeyLimits::default() };
+        usage.set_models(vec![Arc::new(usage_for("m", of_model, now.0))]);
+        let running = usage.charge_for("m", now, 5, 60).unwrap();
+        assert_eq!(usage.spent(now.1), Some((60, 60)));
+        assert_eq!(usage.charge_for("m", now, 5, 0).unwrap_err().unit, Unit::Concurrency);
+        drop(running);
+        assert_eq!(usage.charge_for("m", now, 5, 41).unwrap_err().unit, Unit::DayBudget);
+        assert!(usage.charge_for("m", now, 5, 40).is_ok());
+    }
+
+    #[test]
     fn changed_limits_keep_what_was_used_of_the_others() {
         let now = Instant::now();
         let limits = |tokens, requests| KeyLimits {
@@ -349,7 +372,7 @@ mod tests {
             ..KeyLimits::default()
         };
         let usage = usage_with(limits(100, 10), now);
-        usage.take_tokens_for("m", now, 60).unwrap();
+        usage.charge_for("m", (now, 0.0), 60, 0).unwrap();
         let _running = usage.admit(now).unwrap();
         usage.set_limits(
             KeyLimits { concurrent_requests: Some(1), ..limits(100, 20) },
@@ -399,10 +422,11 @@ mod tests {
         assert!(usage.admit(now).is_ok(), "what was refused was not counted");
         let refused = usage.admit(now).unwrap_err();
         assert_eq!((refused.unit, refused.retry_after), (Unit::Requests, Some(Duration::from_secs(20))));
-        assert_eq!(usage.take_tokens_for("m", now, 90), Ok(()));
-        let refused = usage.take_tokens_for("m", now, 20).unwrap_err();
+        let charge = |tokens| usage.charge_for("m", (now, 0.0), tokens, 0);
+        assert!(charge(90).unwrap().is_none());
+        let refused = charge(20).unwrap_err();
         assert_eq!((refused.unit, refused.retry_after), (Unit::Tokens, Some(Duration::from_secs(6))));
-        assert_eq!(usage.take_tokens_for("m", now, 101).unwrap_err().retry_after, None);
+        assert_eq!(charge(101).unwrap_err().retry_after, None);
         let left: Vec<(Unit, u64)> = usage.left(now).iter().map(|left| (left.unit, left.remaining)).collect();
         assert_eq!(left, [(Unit::Requests, 0), (Unit::Tokens, 10)]);
         let unlimited = usage_with(KeyLimits::default(), now);

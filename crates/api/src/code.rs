@@ -106,7 +106,7 @@ error_codes! {
     DocumentNotAllowed "document_not_allowed" 403 CLIENT "The caller may not store this document",
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
-        "Retry after the time in `Retry-After`, or use a key with a higher limit.";
+        "Retry after the time in `Retry-After` if the reply has it, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
         "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens` (1,024 count where there is none), or use a key with a higher budget.";
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",

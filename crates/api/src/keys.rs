@@ -72,7 +72,7 @@ pub struct KeyLimitsRequest {
     pub tokens_per_minute: Option<u64>,
     /// Requests at one time.
     pub concurrent_requests: Option<u64>,
-    /// What chat requests may cost in a day (UTC), in the currency of the price table.
+    /// What requests may cost in a day (UTC), in the currency of the price table.
     pub budget_per_day: Option<f64>,
     /// What they may cost in a month (UTC).
     pub budget_per_month: Option<f64>,

@@ -130,9 +130,9 @@ fn every_field_of_the_llm_gateway_is_documented() {
     let fields = |table: &str| -> Vec<String> {
         let unknown = format!("[[{table}]]\nunknown = 1\n");
         let found = crate::file::read(Path::new("weir.toml"), &unknown);
-        let message = &found.problems[0].message;
-        let (_, expected) = message.split_once("expected").unwrap();
-        expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        let hint = found.problems[0].hint.as_deref().unwrap();
+        let (_, accepted) = hint.split_once("accepted: ").unwrap();
+        accepted.trim_end_matches(')').split(", ").map(str::to_owned).collect()
     };
     for (table, _) in LLM {
         let documented = LLM_FIELDS.iter().filter(|(of, name, ..)| *of == table && !name.contains('.'));

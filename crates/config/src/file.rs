@@ -182,11 +182,24 @@ impl Reader<'_> {
                 Err(error) => {
                     self.found.is_incomplete = true;
                     let span = error.span().unwrap_or_else(|| table.span());
-                    self.report(&span, format!("`[[{name}]]`: {}", error.message()));
+                    self.report_table(&span, name, error.message());
                 }
             }
         }
         read
+    }
+
+    /// Reports why a table of the list `name` can't be read. Wrong names get the hints of settings.
+    fn report_table(&mut self, span: &Range<usize>, name: &str, message: &str) {
+        let what = if message.starts_with("unknown field `") { "field" } else { "value" };
+        let mut quoted = message.split('`').skip(1).step_by(2).map(str::to_owned);
+        let Some(unknown) = quoted.next().filter(|_| message.starts_with("unknown ")) else {
+            return self.report(span, format!("`[[{name}]]`: {message}"));
+        };
+        let accepted: Vec<String> = quoted.collect();
+        let mut problem = Problem::unknown(self.location(span), what, &unknown, &accepted);
+        problem.message += &format!(" in `[[{name}]]`");
+        self.found.problems.push(problem);
     }
 
     fn read_model(&mut self, table: &DeTable<'_>, span: &Range<usize>) {

@@ -357,9 +357,9 @@ settings! {
         tokens_per_minute: u64 = 0, "tokens", 0.0..=1e12;
         /// Requests at one time.
         concurrent_requests: u64 = 0, "requests", 0.0..=1e12;
-        /// What chat requests may cost in a day (UTC), in the currency of the price table.
+        /// What requests may cost in a day (UTC), in the currency of the price table.
         budget_per_day: f32 = 0.0, "currency", 0.0..=1e9;
-        /// What chat requests may cost in a month (UTC).
+        /// What requests may cost in a month (UTC).
         budget_per_month: f32 = 0.0, "currency", 0.0..=1e9;
     }
     /// The request log, slow requests and traces.

@@ -18,6 +18,8 @@ pub(crate) struct Settlement {
     price: TokenPrice,
     /// What has been used so far. `None`: nothing was sent, or what was sent failed without a charge.
     used: Option<TokenUsage>,
+    /// Tokens and cost in billionths of what was sent to earlier upstreams, which may have charged for it and gave no reply.
+    earlier: (u64, u64),
 }
 
 impl Settlement {
@@ -27,11 +29,15 @@ impl Settlement {
         reservation: Option<Reservation>,
         prompt_estimate: u64,
     ) -> Settlement {
-        Settlement { entry, reservation, prompt_estimate, price: TokenPrice::default(), used: None }
+        let price = TokenPrice::default();
+        Settlement { entry, reservation, prompt_estimate, price, used: None, earlier: (0, 0) }
     }
 
     /// The request is sent to an upstream. Until it tells more, the provider has the prompt.
     pub(crate) fn sent(&mut self, upstream: &Arc<str>, provider: &'static str, price: TokenPrice) {
+        if let Some((used, cost)) = self.used() {
+            self.earlier = (self.earlier.0 + used.prompt, self.earlier.1 + cost);
+        }
         self.price = price;
         self.used = Some(TokenUsage { prompt: self.prompt_estimate, ..TokenUsage::default() });
         self.entry.update(|record| {
@@ -41,7 +47,7 @@ impl Settlement {
         });
     }
 
-    /// The upstream charged nothing for what it was sent.
+    /// The upstream to which the request was sent last charged nothing.
     pub(crate) fn uncharged(&mut self) {
         self.used = None;
     }
@@ -80,8 +86,12 @@ impl Settlement {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        let Some(used) = self.used else { return }; // the reservation gives back all
-        let cost = self.price.cost_nanos(used);
+        let (mut used, mut cost) = self.used().unwrap_or_default();
+        used.prompt += self.earlier.0;
+        cost += self.earlier.1;
+        if (used.total(), cost) == (0, 0) {
+            return; // the reservation gives back all
+        }
         if let Some(reservation) = self.reservation.take() {
             reservation.settle((Instant::now(), unix_now()), used.total(), cost);
         }

@@ -194,6 +194,13 @@ impl Llm {
         !self.table.load().upstreams.is_empty()
     }
 
+    /// What tokens of texts cost that `model` embeds or reranks, in billionths: by the first price of exactly this name, for any upstream.
+    pub fn cost_of_texts(&self, model: &str, tokens: u64) -> u64 {
+        let table = self.table.load();
+        let rule = table.prices.iter().find(|rule| rule.model == model && rule.upstream.is_empty());
+        rule.map_or(0, |rule| rule.price.cost_nanos(TokenUsage { prompt: tokens, ..TokenUsage::default() }))
+    }
+
     pub(crate) fn table(&self) -> Arc<Table> {
         self.table.load_full()
     }

@@ -65,6 +65,10 @@ pub(crate) trait Shape: Sync {
     fn closing(&self, exchange: &Exchange, out: &mut String);
     /// The event that says that the stream is complete.
     fn end(&self, exchange: &Exchange, out: &mut String);
+    /// The event that reports an error after `pieces` pieces; the stream ends with it.
+    fn error(&self, _exchange: &Exchange, _pieces: u32, out: &mut String) {
+        out.push_str(&self.provider().error_event());
+    }
 }
 
 /// One step of sending a body.
@@ -133,7 +137,7 @@ impl EventStream {
             steps.push_back(Step::Drop);
         }
         if faults.has(Fault::ErrorMidstream) {
-            self.send(steps, |shape, _, out| out.push_str(&shape.provider().error_event()));
+            self.send(steps, |shape, exchange, out| shape.error(exchange, number, out));
             self.next = u32::MAX - 1;
         }
     }

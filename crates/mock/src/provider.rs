@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::request::Refusal;
 
+/// The message of an error in a stream.
+pub(crate) const ERROR_IN_STREAM: &str = "error requested by a flag or header";
+
 /// The API that a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
@@ -53,8 +56,7 @@ impl Provider {
 
     /// The event by which a provider reports an error in a stream, which ends after it.
     pub(crate) fn error_event(self) -> String {
-        let refusal =
-            Refusal { status: 503, message: "error requested by a flag or header".to_owned(), param: None };
+        let refusal = Refusal { status: 503, message: ERROR_IN_STREAM.to_owned(), param: None };
         let body = self.error_body(&refusal);
         match self {
             Provider::OpenAi => format!("data: {body}\n\n"),

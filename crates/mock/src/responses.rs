@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::echo::{self, Message};
 use crate::events::{CREATED, Exchange, Shape, json_string};
-use crate::provider::Provider;
+use crate::provider::{ERROR_IN_STREAM, Provider};
 use crate::reply::Finish;
 use crate::request::{self, Prompt, Refusal};
 
@@ -163,5 +163,10 @@ impl Shape for Responses {
         let sequence = sequence_after(exchange, exchange.reply.pieces()) + closing;
         let name = format!("response.{}", Responses::status(exchange));
         push_event(&name, sequence, &format!(",\"response\":{}", Responses::finished(exchange)), out);
+    }
+
+    fn error(&self, exchange: &Exchange, pieces: u32, out: &mut String) {
+        let fields = format!(r#","code":"server_error","message":"{ERROR_IN_STREAM}","param":null"#);
+        push_event("error", sequence_after(exchange, pieces), &fields, out);
     }
 }

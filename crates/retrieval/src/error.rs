@@ -44,8 +44,13 @@ impl RequestError {
         let error = RequestError::new(ErrorCode::RateLimitExceeded, message);
         match wait {
             Some(wait) => error.retry_after(wait),
-            None => RequestError { retry_after_ms: None, ..error },
+            None => error.without_retry(),
         }
+    }
+
+    /// The same, where a retry fails again although the code is retryable.
+    pub fn without_retry(self) -> RequestError {
+        RequestError { retry_after_ms: None, ..self }
     }
 
     /// The same, with the time after which the caller may come again; never told shorter than it is.

@@ -152,18 +152,6 @@ pub(super) struct Call {
     pub(super) entry: Option<RequestEntry>,
 }
 
-impl Call {
-    /// Notes the model and the tokens of the request in the request log.
-    pub(super) fn note_model(&self, model: &str, tokens: usize) {
-        if let Some(entry) = &self.entry {
-            entry.update(|record| {
-                record.model = Some(model.into());
-                record.prompt_tokens = tokens as u64;
-            });
-        }
-    }
-}
-
 impl Deref for Call {
     type Target = Gateway;
 

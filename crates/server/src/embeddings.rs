@@ -149,8 +149,7 @@ pub(super) async fn embed(call: &Call, mut job: EmbedJob) -> Result<EmbedOutput>
     let is_long = is_long_input(&job.texts);
     let texts = gateway.retrieval.maybe_in_background(is_long, move || tokenize(&job, tokens_max)).await??;
     let tokenization = started.elapsed();
-    call.note_model(&model.id, texts.tokens);
-    call.take_tokens(&model.id, texts.tokens)?;
+    let _running = call.take_tokens(&model.id, texts.tokens)?;
     let dimension = model.dimension().unwrap_or_default();
     place.merge(gateway.scheduler.memory_budget().reserve_embeddings(texts.inputs.len(), dimension)?);
 

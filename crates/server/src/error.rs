@@ -91,8 +91,8 @@ impl ErrorStyle {
         if let Some(ms) = error.retry_after_ms() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
             headers.insert("retry-after-ms", HeaderValue::from(ms));
-        } else if error.code().status() == 429 {
-            // OpenAI's clients send a request with this status once more, unless they are told
+        } else if error.code().is_retryable() || error.code().status() == 429 {
+            // OpenAI's clients send a request with such a status again, unless they are told
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }
         *response.body_mut() = Body::from(dialect.render(error.into_problem(id.map(str::to_owned))));

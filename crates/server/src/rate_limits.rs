@@ -3,22 +3,37 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use weir_access::{Left, Limited, Unit};
+use weir_access::{Left, Limited, Running, Unit};
 use weir_api::ErrorCode;
 use weir_retrieval::RequestError;
 
+use super::access::now;
 use super::body::Call;
 use super::error::ApiError;
 use crate::Result;
 
 impl Call {
-    /// Counts tokens that `model` is about to compute against the limits of the caller's key.
+    /// Counts tokens that `model` is about to compute, and what they cost, against the limits of the caller's key and in the request log.
+    /// The request counts as running until the guard is dropped.
     ///
     /// # Errors
-    /// `rate_limit_exceeded`.
-    pub(super) fn take_tokens(&self, model: &str, tokens: usize) -> Result<()> {
-        let Some(usage) = self.caller.key.and_then(|key| self.gateway.keys.usage(key)) else { return Ok(()) };
-        usage.take_tokens_for(model, Instant::now(), tokens as u64).map_err(|limited| refusal(&limited))
+    /// `rate_limit_exceeded` and `budget_exceeded`.
+    pub(super) fn take_tokens(&self, model: &str, tokens: usize) -> Result<Option<Running>> {
+        let tokens = tokens as u64;
+        let cost = self.gateway.llm.cost_of_texts(model, tokens);
+        let usage = self.caller.key.and_then(|key| self.gateway.keys.usage(key));
+        let charged = usage.map(|usage| usage.charge_for(model, (Instant::now(), now()), tokens, cost));
+        if let Some(entry) = &self.entry {
+            let is_admitted = !matches!(charged, Some(Err(_)));
+            entry.update(|record| {
+                record.model = Some(model.into());
+                if is_admitted {
+                    record.prompt_tokens = tokens;
+                    record.cost_nanos = cost;
+                }
+            });
+        }
+        charged.transpose().map(Option::flatten).map_err(|limited| refusal(&limited))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use weir_access::Running;
 use weir_api::{
     CohereTokens, CohereVersion, ErrorCode, Invalid, Label, Labels, ListObject, PredictInputs, PredictReply,
     PredictRequest, RerankMeta, RerankReply, RerankRequest, RerankResult, RerankUnits, RerankedDocument,
@@ -109,8 +110,7 @@ async fn scores(
     let tokenizing = model.clone();
     let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts));
     let input = input.await.map_err(|error| ApiError::internal(&error))?;
-    call.note_model(&model.id, input.tokens);
-    check_tokens(call, &model.id, &input, field)?;
+    let _running = check_tokens(call, &model.id, &input, field)?;
     let tokens = input.tokens;
     let scores = match is_raw {
         true => call.scheduler.rerank_logits(model, input, until).await?,
@@ -151,8 +151,7 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
     let input = tokio::task::spawn_blocking(move || tokenizing.texts_and_pairs(&inputs)).await;
     let input = input.map_err(|error| ApiError::internal(&error))?;
     let (labels, input) = model.labels().zip(input).ok_or_else(ApiError::internal_error)?;
-    call.note_model(&model.id, input.tokens);
-    check_tokens(&call, &model.id, &input, "inputs")?;
+    let _running = check_tokens(&call, &model.id, &input, "inputs")?;
     let rows = call.scheduler.classify(model, input).await?;
     let mut all: Vec<Labels> = rows.iter().map(|logits| labelled(labels, logits, is_raw)).collect();
     Ok(Json(match is_one {
@@ -180,7 +179,7 @@ fn labelled(labels: &[String], logits: &[f32], is_raw: bool) -> Labels {
 }
 
 /// Refuses pairs with more tokens than a request may have, or than the caller's key has left; `field` is where the request has the texts.
-fn check_tokens(call: &Call, model: &str, input: &RerankInput, field: &str) -> Result<()> {
+fn check_tokens(call: &Call, model: &str, input: &RerankInput, field: &str) -> Result<Option<Running>> {
     let (tokens, most) = (input.tokens, call.config.limits.embedding_tokens_max);
     if tokens <= most {
         return call.take_tokens(model, tokens);

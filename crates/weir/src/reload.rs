@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_access::Keys;
 use weir_api::KeyLimitsRequest;
-use weir_config::{Config, Environment, Flags, Problems, load_for_serving};
+use weir_config::{Config, Environment, Flags, Problems, SETTINGS, load_for_serving};
 use weir_llm::Llm;
 use weir_server::Tls;
 use weir_telemetry::Metrics;
@@ -119,8 +119,17 @@ impl Reload {
         );
         self.current.llm = read.llm.clone();
         self.current.keys = read.keys.clone();
-        if self.current != read {
-            tracing::warn!("other settings have changed too; they are in force after the next start");
+        let changed = SETTINGS.iter().filter(|setting| setting.value(&self.current) != setting.value(&read));
+        let mut changed: Vec<&str> = changed.map(|setting| setting.name).collect();
+        if self.current.models != read.models {
+            changed.push("[[models]]");
+        }
+        if !changed.is_empty() {
+            let settings = changed.join(", ");
+            tracing::warn!(
+                settings,
+                "other settings have changed too; they are in force after the next start"
+            );
         }
         limits.is_ok()
     }

@@ -32,6 +32,10 @@ impl Places {
     }
 }
 
+/// Paths that the gateway adds to an upstream's URL.
+const PATHS_OF_ROUTES: [&str; 6] =
+    ["/chat/completions", "/completions", "/responses", "/messages", "/models", "/openai/deployments"];
+
 impl LlmConfig {
     /// Problems inside the tables and between them.
     pub(crate) fn check(&self, places: &Places) -> Vec<Problem> {
@@ -43,9 +47,10 @@ impl LlmConfig {
         for (index, upstream) in self.upstreams.iter().enumerate() {
             let place = &places.of("upstreams", index);
             let id = &upstream.id;
-            let is_name =
-                !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-            if !is_name {
+            let is_name = id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            if id.is_empty() {
+                report(place, "an upstream has no `id`".to_owned(), "name it");
+            } else if !is_name {
                 report(
                     place,
                     format!("`{id}` is no id of an upstream"),
@@ -57,6 +62,13 @@ impl LlmConfig {
             }
             if let Err(message) = check_url(&upstream.base_url()) {
                 report(place, format!("`url` of the upstream `{id}` {message}"), "see docs/llm.md");
+            }
+            if let Some(path) = PATHS_OF_ROUTES.iter().find(|path| upstream.base_url().ends_with(*path)) {
+                report(
+                    place,
+                    format!("`url` of the upstream `{id}` ends with the path of a route, `{path}`"),
+                    "leave it out: the gateway adds the path of each request",
+                );
             }
             for (field, message) in upstream.limits_out_of_range() {
                 report(place, format!("`{field}` of the upstream `{id}` {message}"), "see docs/llm.md");
@@ -105,12 +117,16 @@ impl LlmConfig {
             }
             for target in &route.targets {
                 if !ids.contains(target.upstream.as_str()) {
-                    let known = ids.iter().copied().collect::<Vec<_>>().join(", ");
                     let message = format!(
                         "the route of `{model}` leads to `{}`, which is no upstream",
                         target.upstream
                     );
-                    report(place, message, &format!("known upstreams: {known}"));
+                    let known: Vec<&str> = ids.iter().copied().collect();
+                    let hint = match known.as_slice() {
+                        [] => "add it to `[[upstreams]]`".to_owned(),
+                        known => format!("known upstreams: {}", known.join(", ")),
+                    };
+                    report(place, message, &hint);
                 }
                 if target.weight == 0 || target.weight > WEIGHT_MAX {
                     let message = format!("the route of `{model}` has the weight {}", target.weight);

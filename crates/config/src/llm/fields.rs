@@ -140,7 +140,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "model",
         "text",
         "required",
-        "The upstream's name of the model; `*` at the end stands for anything. The first price that fits is used.",
+        "The upstream's name of the model; `*` at the end stands for anything. The first price that fits is used. The whole id of one of `[[models]]` sets what the texts cost that callers send it to embed or rerank.",
     ),
     ("prices", "upstream", "text", "any", "The id of the upstream."),
     ("prices", "input", "number", "required", "Price of a million tokens of prompts."),

@@ -424,8 +424,22 @@ fn problems_of_upstreams_routes_and_prices_name_their_remedy() {
         ),
         &[],
     );
-    check_llm(&format!("{upstream}urll = \"x\"\n"), &["weir.toml:5", "unknown field `urll`", "`url`"]);
-    check_llm("[[upstreams]]\nid = \"a\"\nprovider = \"openapi\"\n", &["weir.toml:3", "`openai`"]);
+    check_llm(
+        &format!("{upstream}urll = \"x\"\n"),
+        &["weir.toml:5", "unknown field `urll` in `[[upstreams]]`", "did you mean `url`"],
+    );
+    check_llm(
+        "[[upstreams]]\nid = \"a\"\nprovider = \"openapi\"\n",
+        &[
+            "weir.toml:3",
+            "unknown value `openapi` in `[[upstreams]]`",
+            "did you mean `openai`? (accepted: openai, ",
+        ],
+    );
+    check_llm(
+        "[[upstreams]]\nid = \"\"\nprovider = \"openai\"\n",
+        &["weir.toml:1", "an upstream has no `id`"],
+    );
     check_llm(
         "[[upstreams]]\nid = \"a\"\nprovider = \"openai\"\napi_key = \"sk-1\"\n",
         &["do not write the key itself"],
@@ -435,10 +449,14 @@ fn problems_of_upstreams_routes_and_prices_name_their_remedy() {
         &["weir.toml:1", "`url` of the upstream `a` is missing"],
     );
     check_llm(&format!("{upstream}headers = [\"Authorization\"]\n"), &["carries credentials"]);
+    check_llm(
+        &format!("{upstream}url = \"http://a/v1/chat/completions/\"\n"),
+        &["ends with the path of a route, `/chat/completions`", "leave it out"],
+    );
     check_llm(&format!("{upstream}{upstream}"), &["ids must be unique"]);
     check_llm(
         "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"b\", weight = 0 }]\n",
-        &["weir.toml:1: the route", "no upstream", "a weight is from 1"],
+        &["weir.toml:1: the route", "no upstream", "add it to `[[upstreams]]`", "a weight is from 1"],
     );
     check_llm("[[routes]]\nmodel = \"a*b\"\ntargets = []\n", &["`*` may stand at the end only", "no target"]);
     let prices = "[[prices]]\nmodel = \"m\"\ninput = 1.0\noutput = 2\n\n[[prices]]\nmodel = \"n\"\ninput = -1.0\noutput = 2\n";

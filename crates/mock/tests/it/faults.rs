@@ -152,6 +152,9 @@ fn an_error_ends_the_stream_in_the_providers_shape() {
     let reply = mock.post("/v1/messages", &[], ANTHROPIC_STREAM);
     let last = "event: error\ndata: {\"error\":{\"message\":\"error requested by a flag or header\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n";
     assert!(reply.text().ends_with(last), "{}", reply.text());
+    let reply = mock.post("/v1/responses", &[], r#"{"model":"m","input":"a b","stream":true}"#);
+    let last = "event: error\ndata: {\"type\":\"error\",\"sequence_number\":5,\"code\":\"server_error\",\"message\":\"error requested by a flag or header\",\"param\":null}\n\n";
+    assert!(reply.text().ends_with(last), "{}", reply.text());
 }
 
 #[test]

@@ -115,7 +115,7 @@ pub struct GrantArguments {
     /// Requests at one time.
     #[arg(long, value_name = "N")]
     pub concurrent_requests: Option<u64>,
-    /// What chat requests may cost in a day (UTC), in the currency of the price table.
+    /// What requests may cost in a day (UTC), in the currency of the price table.
     #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = finite)]
     pub budget_per_day: Option<f64>,
     /// What they may cost in a month (UTC).

@@ -38,6 +38,36 @@ fn another_upstream_takes_over_until_the_first_event() {
     }
 }
 
+/// A provider may charge for what it took and did not answer.
+#[test]
+fn the_prompt_counts_at_each_upstream_that_may_have_received_it() {
+    let prompt_tokens = |first: &[&str], second: &[&str]| {
+        let (first, second) = (Mock::start(first), Mock::start(second));
+        let more = "retries_max = 0\nheader_timeout_ms = 500\n";
+        let route = "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"first\" }, { upstream = \"second\", priority = 1 }]\n";
+        let upstreams = [upstream("first", &first, more), upstream("second", &second, "")].concat();
+        let proxy = Proxy::start(&format!("{upstreams}{route}"));
+        proxy.chat(&ask("m"), &[]).unwrap();
+        proxy.client.wait("the row", || proxy.usage_of("m")["requests"] == 1);
+        proxy.usage_of("m")["prompt_tokens"].as_u64().unwrap()
+    };
+    let once = prompt_tokens(&["--status", "500"], &[]);
+    let refused = prompt_tokens(&["--status", "500"], &["--status", "400"]);
+    let [dropped, late] =
+        ["--drop-headers", "--stall-headers"].map(|fault| prompt_tokens(&[fault, "1"], &["--status", "400"]));
+    assert!(once > 0 && refused == 0, "{once} {refused}");
+    assert!(dropped >= 10 && late == dropped, "{dropped} {late}");
+    assert_eq!(prompt_tokens(&["--drop-headers", "1"], &[]), dropped + once);
+}
+
+#[test]
+fn a_retry_is_not_proposed_where_the_provider_refuses_the_key() {
+    let mock = Mock::start(&["--status", "401"]);
+    let reply = Proxy::start(&upstream("mock", &mock, "")).chat(&ask("m"), &[]).unwrap();
+    assert_eq!(reply.status, 502, "{}", reply.text);
+    assert_eq!((reply.header("retry-after"), reply.header("x-should-retry")), ("", "false"));
+}
+
 /// A gateway whose route tries a provider with this stream first and a mock then.
 fn before_scripted(events: &'static str, more: &str) -> (Scripted, Mock, Proxy) {
     let (first, good) = (Scripted::start(events, Duration::from_secs(5)), Mock::start(&["--tokens", "3"]));

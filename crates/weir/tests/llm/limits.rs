@@ -123,3 +123,35 @@ fn a_budget_is_kept_across_kills_and_never_passed_together() {
     assert_eq!(proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status, 200, "0.5 is left");
     assert_eq!(proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status, 429);
 }
+
+#[test]
+fn a_budget_holds_for_texts_whose_model_has_a_price() {
+    let mock = Mock::start(&[]);
+    let price =
+        |model: &str, input: u32| format!("[[prices]]\nmodel = \"{model}\"\ninput = {input}\noutput = 0\n");
+    // 0.1 for a token; the price of all names is for chat
+    let proxy =
+        Proxy::start(&[upstream("mock", &mock, ""), price("*", 900_000), price("pseudo", 100_000)].concat());
+    let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
+    let limits = json!({"budget_per_day": 0.55});
+    let key = proxy.key(&admin, &json!({"name": "app", "scopes": ["embed"], "limits": limits}));
+    let bearer = format!("Bearer {key}");
+    let embed = |texts: &str| {
+        let body = json!({"model": "pseudo", "input": texts});
+        proxy.post("/v1/embeddings", &body, &[("authorization", &bearer)]).unwrap()
+    };
+    assert_eq!(embed("a b c").status, 200);
+    let refused = embed("d e f");
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (429, &json!("budget_exceeded")));
+    assert_eq!(embed("d e").status, 200, "0.25 is left");
+    let bearer = format!("Bearer {admin}");
+    let headers = [("authorization", bearer.as_str())];
+    let usage = || proxy.client.try_send("GET", "/v1/usage?group_by=model", &headers, None).unwrap().json();
+    let of_model = || {
+        let sums = usage()["data"].as_array().unwrap().clone();
+        sums.into_iter().find(|sum| sum["model"] == "pseudo").unwrap_or_default()
+    };
+    proxy.client.wait("the rows", || of_model()["requests"] == 3);
+    assert_eq!(of_model()["prompt_tokens"], 5, "what was refused used nothing");
+    assert!((of_model()["cost"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{}", of_model());
+}

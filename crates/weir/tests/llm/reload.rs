@@ -15,9 +15,12 @@ fn a_changed_file_is_in_force_and_a_bad_one_is_refused_whole() {
     let proxy = Proxy::start(&route("before"));
     let status = |model: &str| proxy.chat(&ask(model), &[]).unwrap().status;
     assert_eq!((status("before"), status("after")), (200, 404));
-    std::fs::write(&proxy.file, route("after")).unwrap();
+    let other = "[limits]\ncollections_max = 7\n";
+    std::fs::write(&proxy.file, format!("{}{other}", route("after"))).unwrap();
     proxy.client.wait("the new routes", || status("after") == 200);
     assert_eq!(status("before"), 404);
+    proxy.client.wait("the warning", || proxy.weir.log().contains("after the next start"));
+    assert!(proxy.weir.log().contains("limits.collections_max"), "the setting: {}", proxy.weir.log());
     std::fs::write(
         &proxy.file,
         format!("{}[[routes]]\nmodel = \"x\"\ntargets = [{{ upstream = \"nowhere\" }}]\n", route("later")),
