@@ -58,7 +58,7 @@ pub struct Limited {
     pub needed: u64,
     /// What is left of a budget.
     pub left: Option<u64>,
-    /// When a retry can succeed; `None` for a request of more tokens than a minute has, and for budgets.
+    /// When a retry can succeed; `None` for a request of more tokens than a minute has, and for a budget that is spent.
     pub retry_after: Option<Duration>,
 }
 
@@ -75,8 +75,8 @@ pub struct Left {
     pub reset_after: Duration,
 }
 
-/// How long a request waits that came while too many were running: nothing tells when one ends.
-const RETRY_AFTER_CONCURRENCY: Duration = Duration::from_secs(1);
+/// How long a request waits for running ones: nothing tells when one ends.
+const RETRY_AFTER_RUNNING: Duration = Duration::from_secs(1);
 
 impl Usage {
     pub(crate) fn new(
@@ -137,7 +137,7 @@ impl Usage {
     pub fn admit(self: &Arc<Usage>, now: Instant) -> Result<Running, Limited> {
         let mut state = self.lock();
         if let Some(limit) = state.limits.concurrent_requests.filter(|limit| state.running >= *limit) {
-            return Err(self.limited((Unit::Concurrency, limit, 1), None, Some(RETRY_AFTER_CONCURRENCY)));
+            return Err(self.limited((Unit::Concurrency, limit, 1), None, Some(RETRY_AFTER_RUNNING)));
         }
         self.take(&mut state.requests, Unit::Requests, now, 1)?;
         state.running += 1;
@@ -163,7 +163,8 @@ impl Usage {
                 Overspent::Day(left) => (Unit::DayBudget, budgets.per_day, left),
                 Overspent::Month(left) => (Unit::MonthBudget, budgets.per_month, left),
             };
-            self.limited((unit, limit.unwrap_or_default(), nanos), Some(left), None)
+            let retry_after = (nanos <= left.unspent).then_some(RETRY_AFTER_RUNNING);
+            self.limited((unit, limit.unwrap_or_default(), nanos), Some(left.unreserved), retry_after)
         })?;
         if let Err(limited) = self.take(&mut state.tokens, Unit::Tokens, now, tokens) {
             state.spending.settle(period, nanos, 0);
@@ -391,7 +392,10 @@ mod tests {
         let limits = KeyLimits { tokens_per_minute: Some(1_000), budgets, ..KeyLimits::default() };
         let usage = usage_with(limits, now.0);
         let first = usage.reserve(now, 100, 60).unwrap();
-        assert_eq!(usage.reserve(now, 100, 50).unwrap_err().unit, Unit::DayBudget);
+        let refused = usage.reserve(now, 100, 50).unwrap_err();
+        assert_eq!((refused.unit, refused.left), (Unit::DayBudget, Some(40)));
+        assert_eq!(refused.retry_after, Some(RETRY_AFTER_RUNNING), "the first may use less");
+        assert_eq!(usage.reserve(now, 100, 101).unwrap_err().retry_after, None);
         assert_eq!(usage.reserve(now, 901, 1).unwrap_err().unit, Unit::Tokens);
         let left = |usage: &Usage| usage.left(now.0)[0].remaining;
         assert_eq!(left(&usage), 900, "what was refused took nothing");

@@ -108,7 +108,7 @@ error_codes! {
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After` if the reply has it, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
-        "Wait until the day or the month (UTC) that the message names is over, send a smaller `max_tokens` (1,024 count where there is none), or use a key with a higher budget.";
+        "Wait until the day or the month (UTC) that the message names is over, send less in one request (fewer texts, a smaller `max_tokens`), or use a key with a higher budget.";
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
         "Send a request without what the rule detects, or one that is answered without it; the operator of the gateway can change `[[guardrails]]`.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
@@ -127,6 +127,8 @@ error_codes! {
         "Retry; if the error persists, check the gateway's log and the disk and permissions of the data directory.";
     UpstreamError "upstream_error" 502 BUSY "An upstream failed",
         "Retry; if the error persists, check that the upstream is running and that its `url`, `model` and `api_key` in `[[models]]` or `[[upstreams]]` are correct.";
+    UpstreamCredentials "upstream_credentials" 502 SERVER "An upstream refuses the gateway's key",
+        "Correct its `api_key` in `[[upstreams]]`.";
     UpstreamTimeout "upstream_timeout" 504 BUSY "An upstream did not answer in time",
         "Retry, request less, or raise `timeout_ms` of the model in `[[models]]`, or `header_timeout_ms`, `first_token_timeout_ms`, `idle_timeout_ms` or `total_timeout_ms` of the upstream in `[[upstreams]]`.";
     Internal "internal" 500 SERVER "An internal error of the gateway",

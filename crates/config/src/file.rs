@@ -194,7 +194,9 @@ impl Reader<'_> {
         let what = if message.starts_with("unknown field `") { "field" } else { "value" };
         let mut quoted = message.split('`').skip(1).step_by(2).map(str::to_owned);
         let Some(unknown) = quoted.next().filter(|_| message.starts_with("unknown ")) else {
-            return self.report(span, format!("`[[{name}]]`: {message}"));
+            let field =
+                field_before(&self.text[..span.start]).map_or(String::new(), |field| format!(" `{field}`:"));
+            return self.report(span, format!("`[[{name}]]`:{field} {}", in_toml_terms(message)));
         };
         let accepted: Vec<String> = quoted.collect();
         let mut problem = Problem::unknown(self.location(span), what, &unknown, &accepted);
@@ -309,6 +311,28 @@ impl Reader<'_> {
         self.report(&value.span(), format!("`models.{}` must be {expected}", key.get_ref()));
         None
     }
+}
+
+/// The field whose value begins after `text`.
+fn field_before(text: &str) -> Option<&str> {
+    let before = text.trim_end().strip_suffix('=')?.trim_end();
+    let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+    Some(&before[start..]).filter(|field| !field.is_empty())
+}
+
+/// A message of serde about a type, in the words of a configuration file.
+fn in_toml_terms(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "a whole number of 0 or more",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        expected => expected,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// The names of model fields that start with `prefix`: the part after it, up to the next dot.

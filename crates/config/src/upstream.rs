@@ -191,8 +191,11 @@ pub(super) fn check_url(url: &str) -> Result<(), String> {
     }
     let parsed: http::Uri = url.parse().map_err(|_| form.to_owned())?;
     let is_http = matches!(parsed.scheme_str(), Some("http" | "https"));
-    if !is_http || parsed.host().is_none_or(str::is_empty) || parsed.query().is_some() {
+    if !is_http || parsed.host().is_none_or(str::is_empty) {
         return Err(form.to_owned());
+    }
+    if parsed.query().is_some() {
+        return Err("must not have a query (`?…`)".to_owned());
     }
     if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("must not hold a name or password; use `api_key`".to_owned());

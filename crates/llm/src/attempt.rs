@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use serde::de::IgnoredAny;
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::{Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages};
 use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
@@ -129,13 +130,24 @@ pub(crate) async fn attempt(
     }
     let body = whole(target, body).await?;
     let converted = match conversion {
-        Conversion::Same => Ok((body.clone(), TokenUsage::find(&body))),
+        Conversion::Same => same(body),
         Conversion::FromAnthropic => anthropic::reply(&body, &context()).map(counted),
         Conversion::FromGemini => gemini::reply(&body, &context()).map(counted),
         Conversion::ToMessages => messages::reply(&body, &context()).map(counted),
     };
     let (body, usage) = converted.map_err(|error| unreadable(target, &error))?;
     Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
+}
+
+/// A reply in the caller's API. Without usage it may have been cut off.
+fn same(body: Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
+    let usage = TokenUsage::find(&body);
+    if usage.is_none()
+        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&body)
+    {
+        return Err(TranslateError::Reply(format!("it is not JSON: {error}")));
+    }
+    Ok((body, usage))
 }
 
 fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {
@@ -168,6 +180,14 @@ async fn refusal(
             Err(Failed { error, may_go_on: true })
         }
         400..=499 if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
+            if status == StatusCode::NOT_FOUND {
+                let (upstream, model) = (&*upstream.id, target.model.as_str());
+                tracing::warn!(
+                    upstream,
+                    model,
+                    "an upstream answered 404: see its `url`, and whether it has the model"
+                );
+            }
             let headers = passed_on(reply.headers(), conversion);
             let (head, body) = reply.into_parts();
             let body = whole(target, DecodedBody::new(&head.headers, body)).await?;

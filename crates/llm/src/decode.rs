@@ -11,6 +11,7 @@ use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use tokio_util::io::{ReaderStream, StreamReader};
+use weir_api::ErrorCode;
 use weir_upstream::{ReplyBody, UpstreamError};
 
 /// Why a stream broke.
@@ -28,6 +29,14 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
+    /// The code that the caller and the request log get.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Broken::Upstream(UpstreamError::Timeout { .. }) => ErrorCode::UpstreamTimeout.as_str(),
+            Broken::Upstream(_) | Broken::Told | Broken::Events(_) => ErrorCode::UpstreamError.as_str(),
+        }
+    }
+
     /// The reason for the log, where no text of a provider may stand: it can repeat the prompt.
     pub(crate) fn without_text(&self) -> String {
         match self {

@@ -51,7 +51,7 @@ pub enum LlmError {
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
     /// The upstream refused the key of the configuration.
-    #[error("the upstream `{upstream}` refused its `api_key` with {status}; correct it in `[[upstreams]]`")]
+    #[error("the upstream `{upstream}` refused its `api_key` with {status}")]
     Credentials {
         /// The upstream.
         upstream: String,

@@ -339,7 +339,7 @@ impl Llm {
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
-        // the error of the last upstream that failed, in case no further target can serve the request
+        // the error of the last upstream that was asked, in case no further target can be
         let mut previous = None;
         loop {
             let failed =
@@ -347,25 +347,30 @@ impl Llm {
                     Ok(attempted) => return replied(attempted, settlement, output).await,
                     Err(failed) => failed,
                 };
-            // a request that the upstream may have received has cost its prompt
             let was_sent = matches!(
                 &failed.error,
                 LlmError::Upstream(UpstreamError::Timeout { .. } | UpstreamError::Broken { .. })
             );
-            if failed.may_go_on && !was_sent {
-                settlement.uncharged();
+            match was_sent {
+                true => settlement.sent_in_vain(),
+                false if failed.may_go_on => settlement.uncharged(),
+                false => {}
             }
+            let was_asked = !matches!(
+                failed.error,
+                LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. })
+            );
             if failed.may_go_on && index < last {
                 index += 1;
-                if !matches!(failed.error, LlmError::Invalid { .. }) {
+                if was_asked {
                     previous = Some(failed.error);
                 }
                 continue;
             }
-            let LlmError::Upstream(error) = failed.error else {
-                let is_invalid = matches!(failed.error, LlmError::Invalid { .. });
-                return Err(previous.filter(|_| is_invalid).unwrap_or(failed.error));
-            };
+            if !was_asked && let Some(previous) = previous {
+                return Err(previous);
+            }
+            let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
             let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
             // what was sent is not retried at the same upstream
             match failed.may_go_on && !was_sent && is_soon {

@@ -104,7 +104,7 @@ impl Seen {
             }
             self.is_error |= api.is_error(line);
         }
-        if let Some(usage) = TokenUsage::find(events) {
+        if let Some(usage) = TokenUsage::of_events(events) {
             self.usage = Some(self.usage.unwrap_or_default().merged(usage));
         }
     }

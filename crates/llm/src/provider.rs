@@ -112,14 +112,18 @@ impl Api {
             (Api::ChatCompletions, Provider::Gemini) => Ok(Conversion::FromGemini),
             (Api::Messages | Api::CountTokens, Provider::Anthropic) => Ok(Conversion::Same),
             (Api::Messages, _) if is_openai => Ok(Conversion::ToMessages),
-            _ => Err(LlmError::Invalid {
-                field: "model".to_owned(),
-                reason: format!(
-                    "leads to the upstream `{}` ({}), which has no counterpart of this route; call /v1/chat/completions",
+            _ => {
+                let remedy = match self {
+                    Api::CountTokens => "name a model of Anthropic",
+                    _ => "call /v1/chat/completions",
+                };
+                let reason = format!(
+                    "leads to the upstream `{}` ({}), which has no counterpart of this route; {remedy}",
                     upstream.id,
                     upstream.provider.name()
-                ),
-            }),
+                );
+                Err(LlmError::Invalid { field: "model".to_owned(), reason })
+            }
         }
     }
 }

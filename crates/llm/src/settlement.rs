@@ -35,9 +35,6 @@ impl Settlement {
 
     /// The request is sent to an upstream. Until it tells more, the provider has the prompt.
     pub(crate) fn sent(&mut self, upstream: &Arc<str>, provider: &'static str, price: TokenPrice) {
-        if let Some((used, cost)) = self.used() {
-            self.earlier = (self.earlier.0 + used.prompt, self.earlier.1 + cost);
-        }
         self.price = price;
         self.used = Some(TokenUsage { prompt: self.prompt_estimate, ..TokenUsage::default() });
         self.entry.update(|record| {
@@ -45,6 +42,14 @@ impl Settlement {
             record.provider = Some(provider);
             record.attempts += 1;
         });
+    }
+
+    /// The upstream to which the request was sent last may have charged for it, and gives no reply.
+    pub(crate) fn sent_in_vain(&mut self) {
+        if let Some((used, cost)) = self.used() {
+            self.earlier = (self.earlier.0 + used.prompt, self.earlier.1 + cost);
+            self.used = None;
+        }
     }
 
     /// The upstream to which the request was sent last charged nothing.

@@ -189,19 +189,19 @@ impl StreamSource {
     }
 
     /// The event that tells the caller that the stream broke.
-    fn error_event(&self, reason: &str) -> Bytes {
-        let message = format!("the upstream's stream broke: {reason}");
+    fn error_event(&self, broken: &Broken) -> Bytes {
+        let (message, code) = (format!("the upstream's stream broke: {broken}"), broken.code());
         match self.api {
             Api::Messages | Api::CountTokens => {
                 let error = json!({"type": "error", "error": {"type": "api_error", "message": message}});
                 format!("event: error\ndata: {error}\n\n")
             }
             Api::Responses => {
-                let error = json!({"type": "error", "code": "upstream_error", "message": message, "param": null});
+                let error = json!({"type": "error", "code": code, "message": message, "param": null});
                 format!("event: error\ndata: {error}\n\n")
             }
             Api::ChatCompletions | Api::Completions => {
-                let error = json!({"message": message, "type": "server_error", "param": null, "code": "upstream_error"});
+                let error = json!({"message": message, "type": "server_error", "param": null, "code": code});
                 format!("data: {}\n\n", json!({"error": error}))
             }
         }
@@ -285,7 +285,7 @@ impl ReplyStream {
                 "the stream of an upstream broke"
             );
         });
-        self.settlement.broken("upstream_error");
+        self.settlement.broken(broken.code());
     }
 
     /// Keeps a whole reply for later requests, before its end is sent: who has read it finds it.
@@ -327,11 +327,10 @@ impl Stream for ReplyStream {
                     return Poll::Pending;
                 }
                 Err(broken) => {
-                    let reason = broken.to_string();
                     this.report(&broken);
                     let held = this.passed(None);
                     this.state = State::Flushing;
-                    return Poll::Ready(Some(Ok([held, this.source.error_event(&reason)].concat().into())));
+                    return Poll::Ready(Some(Ok([held, this.source.error_event(&broken)].concat().into())));
                 }
             };
             let is_end = events.is_empty();

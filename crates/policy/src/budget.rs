@@ -21,10 +21,19 @@ pub struct Period {
 /// A budget that has not enough left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overspent {
-    /// The budget of the day; the value is what is left of it.
-    Day(u64),
-    /// The budget of the month; the value is what is left of it.
-    Month(u64),
+    /// The budget of the day.
+    Day(BudgetLeft),
+    /// The budget of the month.
+    Month(BudgetLeft),
+}
+
+/// What is left of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetLeft {
+    /// Beside what is spent and reserved.
+    pub unreserved: u64,
+    /// Beside what is spent: requests on their way give back what they do not use.
+    pub unspent: u64,
 }
 
 /// What a key has spent in the current day and month, and what is reserved for requests on their way.
@@ -53,10 +62,9 @@ impl Spending {
         }
         // what is left of a budget that has not enough
         let short = |spent: u64, budget: Option<u64>| {
-            let taken = spent.saturating_add(self.reserved);
-            budget
-                .filter(|budget| taken.saturating_add(most) > *budget)
-                .map(|budget| budget.saturating_sub(taken))
+            let unspent = budget?.saturating_sub(spent);
+            let unreserved = unspent.saturating_sub(self.reserved);
+            (most > unreserved).then_some(BudgetLeft { unreserved, unspent })
         };
         if let Some(left) = short(self.day, budgets.per_day) {
             return Err(Overspent::Day(left));
@@ -106,6 +114,10 @@ mod tests {
 
     const BUDGETS: Budgets = Budgets { per_day: Some(10), per_month: Some(25) };
 
+    fn left(unreserved: u64, unspent: u64) -> BudgetLeft {
+        BudgetLeft { unreserved, unspent }
+    }
+
     fn at(day: i32) -> Period {
         Period { day, month: day / 30 }
     }
@@ -113,9 +125,9 @@ mod tests {
     #[test]
     fn a_budget_is_never_passed_and_begins_anew() {
         let mut spending = Spending::new(at(0), 4, 4);
-        assert_eq!(spending.reserve(at(0), BUDGETS, 7), Err(Overspent::Day(6)));
+        assert_eq!(spending.reserve(at(0), BUDGETS, 7), Err(Overspent::Day(left(6, 6))));
         assert_eq!(spending.reserve(at(0), BUDGETS, 6), Ok(()));
-        assert_eq!(spending.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(0)));
+        assert_eq!(spending.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(left(0, 6))));
         spending.settle(at(0), 6, 2);
         assert_eq!(spending.reserve(at(0), BUDGETS, 4), Ok(()));
         assert_eq!(
@@ -126,11 +138,11 @@ mod tests {
         spending.settle(at(1), 4, 4); // it ended on the next day
         assert_eq!(spending, Spending { period: at(1), day: 4, month: 10, reserved: 0 });
         spending.settle(at(2), 0, 10);
-        assert_eq!(spending.reserve(at(3), BUDGETS, 6), Err(Overspent::Month(5)));
+        assert_eq!(spending.reserve(at(3), BUDGETS, 6), Err(Overspent::Month(left(5, 5))));
         assert_eq!(spending.reserve(at(30), BUDGETS, 6), Ok(()));
         assert_eq!(
             spending.reserve(at(29), BUDGETS, 5),
-            Err(Overspent::Day(4)),
+            Err(Overspent::Day(left(4, 10))),
             "a clock that goes back gives nothing"
         );
     }
@@ -138,7 +150,7 @@ mod tests {
     #[test]
     fn what_costs_nothing_is_within_an_overspent_budget() {
         let mut overspent = Spending::new(at(0), 12, 12);
-        assert_eq!(overspent.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(0)));
+        assert_eq!(overspent.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(left(0, 0))));
         assert_eq!(overspent.reserve(at(0), BUDGETS, 0), Ok(()));
     }
 

@@ -44,13 +44,8 @@ impl RequestError {
         let error = RequestError::new(ErrorCode::RateLimitExceeded, message);
         match wait {
             Some(wait) => error.retry_after(wait),
-            None => error.without_retry(),
+            None => RequestError { retry_after_ms: None, ..error },
         }
-    }
-
-    /// The same, where a retry fails again although the code is retryable.
-    pub fn without_retry(self) -> RequestError {
-        RequestError { retry_after_ms: None, ..self }
     }
 
     /// The same, with the time after which the caller may come again; never told shorter than it is.

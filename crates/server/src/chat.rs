@@ -8,7 +8,6 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use weir_api::{ErrorCode, Invalid};
 use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply};
-use weir_retrieval::RequestError;
 
 use super::Gateway;
 use super::body;
@@ -93,8 +92,6 @@ fn refused(error: LlmError) -> ApiError {
         LlmError::Retrieval(error) => (*error).into(),
         LlmError::Internal => ApiError::internal_error(),
         LlmError::Upstream(error) => error.into(),
-        LlmError::Credentials { .. } => {
-            RequestError::new(ErrorCode::UpstreamError, error.to_string()).without_retry().into()
-        }
+        LlmError::Credentials { .. } => ApiError::new(ErrorCode::UpstreamCredentials, error.to_string()),
     }
 }

@@ -91,7 +91,7 @@ impl ErrorStyle {
         if let Some(ms) = error.retry_after_ms() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
             headers.insert("retry-after-ms", HeaderValue::from(ms));
-        } else if error.code().is_retryable() || error.code().status() == 429 {
+        } else if matches!(error.code().status(), 429 | 500..) {
             // OpenAI's clients send a request with such a status again, unless they are told
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }

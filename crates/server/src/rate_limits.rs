@@ -39,42 +39,41 @@ impl Call {
 
 /// The error of a request beyond a limit.
 pub(super) fn refusal(limited: &Limited) -> ApiError {
-    let Limited { ref model, unit, limit, needed, left, retry_after } = *limited;
+    let Limited { ref model, unit, limit, needed, retry_after, .. } = *limited;
     let who = match &**model {
         "" => "the key".to_owned(),
         model => format!("for the model `{model}` the key"),
     };
     let message = match (unit, retry_after) {
         (Unit::Requests, _) => format!("{who} is limited to {limit} requests per minute"),
-        (Unit::DayBudget, _) => {
-            let period = ("day", "midnight UTC");
-            return over_budget(&who, [limit, left.unwrap_or_default(), needed], period);
-        }
-        (Unit::MonthBudget, _) => {
-            let period = ("month", "the month ends (UTC)");
-            return over_budget(&who, [limit, left.unwrap_or_default(), needed], period);
-        }
+        (Unit::DayBudget, _) => over_budget(&who, limited, "day", "midnight UTC"),
+        (Unit::MonthBudget, _) => over_budget(&who, limited, "month", "the month ends (UTC)"),
         (Unit::Concurrency, _) => format!("{who} is limited to {limit} requests at one time"),
         (Unit::Tokens, Some(_)) => {
             format!("{who} is limited to {limit} tokens per minute; the request has {needed}")
         }
         (Unit::Tokens, None) => {
             format!(
-                "{who} is limited to {limit} tokens per minute, and the request alone needs {needed}: those of its texts and, of a model that answers, of `max_tokens` (1,024 where there is none); send less in one"
+                "{who} is limited to {limit} tokens per minute, and the request alone needs {needed}: those of its texts and, of a model that answers, of `max_tokens` (where there is none 1,024, for Anthropic's models 4,096); send less in one"
             )
         }
     };
-    RequestError::limited(message, retry_after).into()
+    match (unit, retry_after) {
+        (Unit::DayBudget | Unit::MonthBudget, None) => ApiError::new(ErrorCode::BudgetExceeded, message),
+        _ => RequestError::limited(message, retry_after).into(),
+    }
 }
 
-/// The error of a request that might cost more than a budget has left; amounts are in billionths.
-fn over_budget(who: &str, [budget, left, cost]: [u64; 3], (period, end): (&str, &str)) -> ApiError {
+/// The message for a request that might cost more than a budget has left; amounts are in billionths.
+fn over_budget(who: &str, limited: &Limited, period: &str, end: &str) -> String {
     let amount = |nanos: u64| nanos as f64 / 1e9;
-    let (budget, left, cost) = (amount(budget), amount(left), amount(cost));
-    let message = format!(
-        "{who} may spend {budget} in a {period}: {left} is left until {end}, and the request may cost up to {cost}"
-    );
-    ApiError::new(ErrorCode::BudgetExceeded, message)
+    let (budget, left, cost) =
+        (amount(limited.limit), amount(limited.left.unwrap_or_default()), amount(limited.needed));
+    let left = match limited.retry_after {
+        Some(_) => format!("{left} is left beside what is reserved for requests on their way"),
+        None => format!("{left} is left until {end}"),
+    };
+    format!("{who} may spend {budget} in a {period}: {left}, and the request may cost up to {cost}")
 }
 
 /// The headers of one limit per minute.

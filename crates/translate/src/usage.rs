@@ -61,13 +61,22 @@ impl TokenUsage {
     /// The counts of the last `"usage": {…}` of a reply or an event. Inside of a JSON text the quotes would be escaped, so that a caller's or a
     /// model's words are never taken for it.
     pub fn find(json: &[u8]) -> Option<TokenUsage> {
-        let values = KEY_FINDER.find_iter(json).filter_map(|at| {
+        TokenUsage::all(json).last()
+    }
+
+    /// What the events of a part of a stream count together: Anthropic counts the prompt in the first one and the completion in a later one.
+    pub fn of_events(events: &[u8]) -> Option<TokenUsage> {
+        TokenUsage::all(events).reduce(TokenUsage::merged)
+    }
+
+    fn all(json: &[u8]) -> impl Iterator<Item = TokenUsage> {
+        KEY_FINDER.find_iter(json).filter_map(|at| {
             let rest = json[at + KEY.len()..].trim_ascii_start();
             let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
             let value = value.filter(|value| value.starts_with(b"{"))?;
-            Deserializer::from_slice(value).into_iter::<Usage>().next()?.ok()
-        });
-        values.last().map(Usage::counted)
+            let usage = Deserializer::from_slice(value).into_iter::<Usage>().next()?.ok()?;
+            Some(usage.counted())
+        })
     }
 
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.
@@ -130,6 +139,14 @@ mod tests {
             r#"{"response":{"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2}}}}"#,
             Some((3, 1, 5, 2)),
         );
+    }
+
+    #[test]
+    fn the_counts_of_events_that_come_together_are_merged() {
+        let events = r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}} {"type":"message_delta","usage":{"output_tokens":5}}"#;
+        let merged = TokenUsage { prompt: 3, completion: 5, ..TokenUsage::default() };
+        assert_eq!(TokenUsage::of_events(events.as_bytes()), Some(merged));
+        assert_eq!(TokenUsage::of_events(b"{}"), None);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_access::Keys;
 use weir_api::KeyLimitsRequest;
-use weir_config::{Config, Environment, Flags, Problems, SETTINGS, load_for_serving};
+use weir_config::{
+    Config, Environment, Flags, Loaded, ModelConfig, Problem, Problems, SETTINGS, load_for_serving,
+};
 use weir_llm::Llm;
 use weir_server::Tls;
 use weir_telemetry::Metrics;
@@ -85,7 +87,7 @@ impl Reload {
             load_for_serving(&read.flags, &read.environment, &weir_inference::reranks)
         });
         let Ok(loaded) = loaded.await else { return };
-        match loaded {
+        match loaded.and_then(|loaded| check_models(loaded, &self.current.models)) {
             Ok(loaded) if only_changes && loaded.config == self.current => {}
             Ok(loaded) => {
                 let is_applied = self.apply(loaded.config).await;
@@ -172,6 +174,15 @@ struct Watched {
     read: Vec<Version>,
 }
 
+/// Refuses what needs an embedding model where none was `running` at the start: models are not loaded again.
+fn check_models(loaded: Loaded, running: &[ModelConfig]) -> Result<Loaded, Problems> {
+    let problems: Vec<Problem> = match running {
+        [] => loaded.config.llm.check_without_model().collect(),
+        _ => Vec::new(),
+    };
+    if problems.is_empty() { Ok(loaded) } else { Err(Problems(problems)) }
+}
+
 /// What changes when a file is written or replaced.
 type Version = Option<(SystemTime, u64)>;
 
@@ -201,4 +212,27 @@ fn versions(files: &[PathBuf]) -> Vec<Version> {
         Some((metadata.modified().ok()?, metadata.len()))
     };
     files.iter().map(version).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_model_waits_for_the_start_that_loads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        let check = |tables: &str, running: &[ModelConfig]| {
+            std::fs::write(&file, format!("[[models]]\nid = \"m\"\nkind = \"pseudo\"\n{tables}")).unwrap();
+            let flags = Flags { config: Some(file.clone()), ..Flags::default() };
+            let loaded = load_for_serving(&flags, &Environment::default(), &weir_inference::reranks);
+            check_models(loaded.unwrap(), running).map(|loaded| loaded.config.models)
+        };
+        let running = check("", &[]).unwrap();
+        assert_eq!(running.len(), 1);
+        let topics = "[[guardrails]]\nid = \"t\"\ntopics = [\"football\"]\naction = \"block\"\n";
+        let refused = check(topics, &[]).unwrap_err().to_string();
+        assert!(refused.contains("`t` has `topics`, which needs an embedding model"), "{refused}");
+        assert_eq!(check(topics, &running).unwrap(), running);
+    }
 }

@@ -153,10 +153,33 @@ fn a_first_key_that_can_not_manage_keys_is_warned_of() {
     let data = [("WEIR_DATA_DIR", folder.path().to_str().unwrap())];
     let first = run("keys create app", &data);
     assert!(first.code == 0 && first.err.contains("it can't manage keys"), "{}", first.err);
+    let revoked = run("keys revoke 1", &data);
+    assert!(revoked.code == 0 && !revoked.err.contains("warning"), "{}", revoked.err);
     for (command, folder) in
         [("keys create other", folder), ("keys create admin --scopes admin", tempfile::tempdir().unwrap())]
     {
         let made = run(command, &[("WEIR_DATA_DIR", folder.path().to_str().unwrap())]);
         assert_eq!((made.code, made.err.contains("warning")), (0, false), "{command}: {}", made.err);
+    }
+}
+
+#[test]
+fn revoking_the_last_key_that_can_manage_keys_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("data");
+    let data = [("WEIR_DATA_DIR", new.to_str().unwrap())];
+    let first = run("keys create first --scopes admin", &data);
+    assert!(first.code == 0 && first.err.contains("is new"), "{}", first.err);
+    let second = run("keys create second --scopes admin", &data);
+    assert!(second.code == 0 && !second.err.contains("is new"), "{}", second.err);
+    run("keys create app", &data);
+    for (id, is_last) in [(2, false), (3, false), (1, true)] {
+        let revoked = run(&format!("keys revoke {id}"), &data);
+        assert_eq!(
+            revoked.err.contains("no key with the scope `admin` is left"),
+            is_last,
+            "{id} {}",
+            revoked.err
+        );
     }
 }

@@ -108,6 +108,13 @@ impl LlmConfig {
                     "add `targets = [{ upstream = \"…\" }]`",
                 );
             }
+            if !route.sticky_header.is_empty() && http::HeaderName::try_from(&route.sticky_header).is_err() {
+                report(
+                    place,
+                    format!("`sticky_header` of the route of `{model}` is no name of a header"),
+                    "headers have letters, digits and `-`",
+                );
+            }
             for message in route.problems() {
                 report(
                     place,
@@ -175,7 +182,7 @@ impl LlmConfig {
     }
 
     /// Problems of a server without an embedding model: what needs one.
-    pub(crate) fn check_without_model(&self) -> impl Iterator<Item = Problem> {
+    pub fn check_without_model(&self) -> impl Iterator<Item = Problem> {
         let is_semantic = |cache: &RouteCache| cache.mode == CacheMode::Semantic;
         let of_routes = self.routes.iter().filter(move |route| route.cache.as_ref().is_some_and(is_semantic));
         let of_routes =

@@ -461,6 +461,17 @@ fn problems_of_upstreams_routes_and_prices_name_their_remedy() {
     check_llm("[[routes]]\nmodel = \"a*b\"\ntargets = []\n", &["`*` may stand at the end only", "no target"]);
     let prices = "[[prices]]\nmodel = \"m\"\ninput = 1.0\noutput = 2\n\n[[prices]]\nmodel = \"n\"\ninput = -1.0\noutput = 2\n";
     check_llm(prices, &["weir.toml:6: the prices of `n`", "from 0 to"]);
+    check_llm(
+        &format!(
+            "{upstream}[[routes]]\nmodel = \"m\"\nsticky_header = \"x session\"\ntargets = [{{ upstream = \"a\" }}]\n"
+        ),
+        &["`sticky_header` of the route of `m` is no name of a header"],
+    );
+    check_llm(
+        &format!("{upstream}[[routes]]\nmodel = \"m\"\ntargets = [{{ upstream = \"a\", weight = \"3\" }}]\n"),
+        &["weir.toml:7: `[[routes]]`: `weight`: invalid type: string \"3\", expected a whole number"],
+    );
+    check_llm(&format!("{upstream}url = \"http://a/v1?x=1\"\n"), &["must not have a query"]);
     check_llm("upstreams = 1\n", &["write `[[upstreams]]` above each table"]);
 }
 

@@ -24,7 +24,10 @@ const OWN_FIELDS: [&str; 5] = ["thinking", "top_k", "cache_control", "output_con
 pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     let mut chat = ChatRequest::parse(body)?;
     if chat.choices > 1 {
-        return Err(refuse("n", "Anthropic gives one reply per request; send n = 1, or several requests"));
+        return Err(refuse(
+            "n",
+            "is more than Anthropic gives, one reply per request; send n = 1, or several requests",
+        ));
     }
     let mut out = Map::new();
     out.insert("model".to_owned(), model.into());

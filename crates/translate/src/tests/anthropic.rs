@@ -121,7 +121,7 @@ fn effort_is_a_budget_or_an_effort_by_model() {
 
 #[test]
 fn what_changes_the_meaning_is_refused() {
-    refuses(r#""n":2"#, "`n`: Anthropic gives one reply per request");
+    refuses(r#""n":2"#, "`n`: is more than Anthropic gives, one reply per request");
     refuses(r#""logprobs":true"#, "`logprobs`");
     refuses(r#""logit_bias":{"1":5}"#, "`logit_bias`");
     refuses(r#""functions":[{}]"#, "`functions`");

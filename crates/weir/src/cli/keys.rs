@@ -144,6 +144,10 @@ const UNSET: [&str; 10] = [
 const NO_ADMIN_KEY: &str = "warning: with the first key, a gateway asks every caller for a key, and this one lacks the scope `admin`: it can't manage \
     keys. Stop the gateway and make another in its data directory: weir keys create NAME --scopes admin --data-dir DIR";
 
+/// Told after the last key that can manage keys was revoked.
+const LAST_ADMIN_KEY: &str = "warning: no key with the scope `admin` is left. Stop the gateway to make another in its data directory: \
+    weir keys create NAME --scopes admin --data-dir DIR";
+
 /// Where the keys are.
 enum Place {
     /// In a data directory that no gateway uses.
@@ -177,7 +181,11 @@ pub async fn run(arguments: &KeysArguments, context: Context<'_>) -> Result<()> 
             (json!(updated), table)
         }
         KeysCommand::Revoke { id } => {
+            let is_last = is_last_admin(&list(&place).await.unwrap_or_default(), *id, unix_now());
             let revoked = revoke(&place, *id).await?;
+            if is_last {
+                eprintln!("{LAST_ADMIN_KEY}");
+            }
             (json!(revoked), format!("revoked the key {id} ({}, {})\n", revoked.name, revoked.prefix))
         }
         KeysCommand::Rotate { id, grace } => shown(&rotate(&place, *id, *grace).await?),
@@ -276,6 +284,9 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
     if is_local {
         // as `weir serve` makes them
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        if !folder.is_dir() {
+            eprintln!("the data directory {} is new; --url URL names a running gateway", folder.display());
+        }
         match Store::open_sqlite(folder) {
             Ok(store) => return Ok(Place::Folder(Keys::load(store, unix_now()).await?)),
             Err(weir_store::Error::Locked(_)) => {}
@@ -321,6 +332,17 @@ async fn rotate(place: &Place, id: i64, grace: f64) -> Result<NewKeyReply> {
         Place::Folder(keys) => Ok(keys.rotate(&Caller::system(), id, grace, unix_now()).await?),
         Place::Gateway(client) => Ok(client.rotate_key(id, grace).await?.parse()?),
     }
+}
+
+/// Whether no other key than `id` can manage keys.
+fn is_last_admin(keys: &[KeyReply], id: i64, now: f64) -> bool {
+    let can_manage = |key: &KeyReply| {
+        key.revoked_at.is_none()
+            && key.expires_at.is_none_or(|at| at > now)
+            && key.scopes.contains(&KeyScope::Admin)
+    };
+    let mut able = keys.iter().filter(|key| can_manage(key)).map(|key| key.id);
+    able.next() == Some(id) && able.next().is_none()
 }
 
 /// A new text: alone on standard output, so that a script can take it.

@@ -64,8 +64,9 @@ fn the_prompt_counts_at_each_upstream_that_may_have_received_it() {
 fn a_retry_is_not_proposed_where_the_provider_refuses_the_key() {
     let mock = Mock::start(&["--status", "401"]);
     let reply = Proxy::start(&upstream("mock", &mock, "")).chat(&ask("m"), &[]).unwrap();
-    assert_eq!(reply.status, 502, "{}", reply.text);
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (502, &"upstream_credentials".into()));
     assert_eq!((reply.header("retry-after"), reply.header("x-should-retry")), ("", "false"));
+    assert!(!reply.text.contains("Retry"), "{}", reply.text);
 }
 
 /// A gateway whose route tries a provider with this stream first and a mock then.

@@ -52,7 +52,7 @@ fn a_stream_that_stalls_in_the_middle_ends_by_an_error_event() {
         let mut client = proxy.open(&ask_stream("m"), &[("x-mock-stall-midstream", "1")]);
         read_until(&mut client, "t000001");
         let (rest, is_whole) = read_to_close(&mut client);
-        assert!(rest.contains("\"code\":\"upstream_error\""), "{limit}: {rest}");
+        assert!(rest.contains("\"code\":\"upstream_timeout\""), "{limit}: {rest}");
         assert!(!rest.contains("[DONE]") && !is_whole, "{limit}: {rest}");
     }
 }

@@ -37,3 +37,20 @@ fn a_stream_is_counted_and_its_bytes_are_those_that_the_provider_sends_directly(
     let cost = row["cost"].as_f64().unwrap();
     assert!((cost - 3.0 * (prompt as f64 + 14.0) / 1e6).abs() < 1e-12, "{row}");
 }
+
+/// Anthropic counts the prompt in the first event of a stream and the completion in a later one: here they come in one read.
+#[test]
+fn a_stream_of_messages_is_counted_whole() {
+    let mock = Mock::start(&["--tokens", "3"]);
+    let proxy = Proxy::start(&format!(
+        "[[upstreams]]\nid = \"claude\"\nprovider = \"anthropic\"\nurl = \"{}\"\n",
+        mock.url("")
+    ));
+    let mut body = ask_stream("m");
+    body["max_tokens"] = 9.into();
+    let reply = proxy.post("/v1/messages", &body, &[]).unwrap();
+    assert!(reply.status == 200 && reply.text.contains("\"input_tokens\":4"), "{}", reply.text);
+    let row = || proxy.usage_of("m");
+    proxy.client.wait("the row", || row()["requests"] == 1);
+    assert_eq!((&row()["prompt_tokens"], &row()["completion_tokens"]), (&json!(4), &json!(3)), "{}", row());
+}
