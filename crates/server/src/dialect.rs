@@ -79,10 +79,8 @@ impl Dialect {
 /// The parameter, if one is wrong, and the detail: for error bodies with a single text.
 fn with_place(problem: &Problem) -> String {
     match &problem.error.param {
-        Some(place) if !problem.detail.starts_with(&format!("`{place}`")) => {
-            format!("{place}: {}", problem.detail)
-        }
-        Some(_) | None => problem.detail.clone(),
+        Some(place) => format!("{place}: {}", problem.detail),
+        None => problem.detail.clone(),
     }
 }
 
