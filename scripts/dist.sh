@@ -24,7 +24,7 @@ build_binary() {
         cargo build --profile "$PROFILE" --locked -p weir --bin weir --target "$target"
     fi
     objcopy --only-keep-debug --compress-debug-sections "$folder/weir" dist/weir.debug
-    (cd dist && objcopy --strip-all --add-gnu-debuglink=weir.debug "$OLDPWD/$folder/weir" weir)
+    objcopy --strip-all --add-gnu-debuglink=dist/weir.debug "$folder/weir" dist/weir # the link has the name alone
 }
 
 write_share() {

@@ -101,6 +101,7 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
         limits: grants.limits,
         model_limits: grants.model_limits,
         spent: None,
+        model_spent: BTreeMap::new(),
         created_at: stored.created_at,
         expires_at: stored.key.expires_at,
         revoked_at: stored.revoked_at,

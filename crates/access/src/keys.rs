@@ -319,9 +319,14 @@ impl Active {
     /// A key with what it has spent.
     fn reply(&self, listed: &Listed, now: Timestamp) -> KeyReply {
         let amount = |nanos: u64| nanos as f64 / 1e9;
-        let spent = self.usage.get(&KeyId(listed.reply.id)).and_then(|usage| usage.spent(now));
-        let spent = spent.map(|(day, month)| KeySpending { day: amount(day), month: amount(month) });
-        KeyReply { spent, ..listed.reply.clone() }
+        let spending = |(day, month)| KeySpending { day: amount(day), month: amount(month) };
+        let usage = self.usage.get(&KeyId(listed.reply.id));
+        let of_models = usage.into_iter().flat_map(|usage| usage.spent_by_model(now));
+        KeyReply {
+            spent: usage.and_then(|usage| usage.spent(now)).map(spending),
+            model_spent: of_models.map(|(model, spent)| (model.to_string(), spending(spent))).collect(),
+            ..listed.reply.clone()
+        }
     }
 }
 
@@ -481,6 +486,12 @@ mod tests {
         let newest = &keys.audit(None, 1).await.unwrap()[0];
         let changes = json!({"limits": {"budget_per_day": 5}});
         assert_eq!((newest.action.as_str(), &newest.changes), ("key.update", &Some(changes)));
+        update(r#"{"limits": {"budget_per_day": null}, "model_limits": {"d": {"budget_per_month": 5}}}"#)
+            .await
+            .unwrap();
+        keys.usage(id).unwrap().charge_for("d", (now, 2.0), 1, 1_000_000_000).unwrap();
+        let of_models = keys.list(&system, 2.0)[0].model_spent.clone();
+        assert_eq!(of_models, [("d".to_owned(), KeySpending { day: 1.0, month: 1.0 })].into());
         keys.revoke(&system, id.0, 3.0).await.unwrap();
         assert!(matches!(update("{}").await, Err(AccessError::NotFound(_))), "it stays revoked");
     }

@@ -222,6 +222,12 @@ impl Usage {
         (state.limits.budgets != Budgets::default()).then(|| state.spending.spent(period_of(now)))
     }
 
+    /// [`Usage::spent`] of the models that have a budget.
+    pub(crate) fn spent_by_model(&self, now: Timestamp) -> Vec<(Arc<str>, (u64, u64))> {
+        let models = self.models.load();
+        models.iter().filter_map(|usage| Some((usage.account.1.clone(), usage.spent(now)?))).collect()
+    }
+
     /// What is left of the limits per minute.
     pub fn left(&self, now: Instant) -> Vec<Left> {
         let mut state = self.lock();

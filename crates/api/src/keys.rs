@@ -108,6 +108,9 @@ pub struct KeyReply {
     pub model_limits: BTreeMap<String, KeyLimitsRequest>,
     /// What was spent of the budgets in `limits`, or in the configuration's defaults; null without a budget.
     pub spent: Option<KeySpending>,
+    /// What was spent of the budgets in `model_limits`, by name.
+    #[serde(default)]
+    pub model_spent: BTreeMap<String, KeySpending>,
     /// Time of creation, in unix seconds.
     pub created_at: f64,
     /// When the key expires, in unix seconds; null: never.
@@ -118,7 +121,7 @@ pub struct KeyReply {
     pub previous_until: Option<f64>,
 }
 
-/// What chat requests with a key cost since the key has a budget, in the currency of the price table.
+/// What requests with a key cost since the key has a budget, in the currency of the price table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeySpending {
     /// On this day (UTC).

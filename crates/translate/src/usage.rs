@@ -70,13 +70,16 @@ impl TokenUsage {
     }
 
     fn all(json: &[u8]) -> impl Iterator<Item = TokenUsage> {
-        KEY_FINDER.find_iter(json).filter_map(|at| {
-            let rest = json[at + KEY.len()..].trim_ascii_start();
-            let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-            let value = value.filter(|value| value.starts_with(b"{"))?;
-            let usage = Deserializer::from_slice(value).into_iter::<Usage>().next()?.ok()?;
-            Some(usage.counted())
-        })
+        KEY_FINDER.find_iter(json).filter_map(|at| TokenUsage::behind(&json[at + KEY.len()..]))
+    }
+
+    /// The counts that follow the key. Not a part of each caller: it is large.
+    #[inline(never)]
+    fn behind(key: &[u8]) -> Option<TokenUsage> {
+        let value = key.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        let value = value.filter(|value| value.starts_with(b"{"))?;
+        let usage = Deserializer::from_slice(value).into_iter::<Usage>().next()?.ok()?;
+        Some(usage.counted())
     }
 
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.

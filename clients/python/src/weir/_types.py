@@ -427,6 +427,7 @@ class ApiKey:
     limits: Optional[dict[str, Optional[float]]] = None
     model_limits: Optional[dict[str, dict[str, Optional[float]]]] = None
     spent: Optional[dict[str, float]] = None
+    model_spent: Optional[dict[str, dict[str, float]]] = None
     expires_at: Optional[float] = None
     revoked_at: Optional[float] = None
     previous_until: Optional[float] = None

@@ -399,7 +399,11 @@ fn limits(key: &KeyReply) -> String {
         budget_per_day,
         budget_per_month,
     } = &key.limits;
-    let models: Vec<&str> = key.model_limits.keys().map(String::as_str).collect();
+    let models = key.model_limits.keys().map(|model| {
+        let today = key.model_spent.get(model).map_or(0.0, |spent| spent.day);
+        if today > 0.0 { format!("{model} ({today} spent today)") } else { model.clone() }
+    });
+    let models: Vec<String> = models.collect();
     let spent = |of: fn(KeySpending) -> f64| {
         let amount = key.spent.map(of).filter(|amount| *amount > 0.0);
         amount.map(|amount| format!(" ({amount} spent)")).unwrap_or_default()
