@@ -115,7 +115,9 @@ impl Api {
             _ => {
                 let remedy = match self {
                     Api::CountTokens => "name a model of Anthropic",
-                    _ => "call /v1/chat/completions",
+                    Api::ChatCompletions | Api::Completions | Api::Responses | Api::Messages => {
+                        "call /v1/chat/completions"
+                    }
                 };
                 let reason = format!(
                     "leads to the upstream `{}` ({}), which has no counterpart of this route; {remedy}",
