@@ -352,7 +352,7 @@ impl Llm {
                 LlmError::Upstream(UpstreamError::Timeout { .. } | UpstreamError::Broken { .. })
             );
             match was_sent {
-                true => settlement.sent_in_vain(),
+                true => settlement.sent_without_reply(),
                 false if failed.may_go_on => settlement.uncharged(),
                 false => {}
             }

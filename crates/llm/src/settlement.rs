@@ -45,7 +45,7 @@ impl Settlement {
     }
 
     /// The upstream to which the request was sent last may have charged for it, and gives no reply.
-    pub(crate) fn sent_in_vain(&mut self) {
+    pub(crate) fn sent_without_reply(&mut self) {
         if let Some((used, cost)) = self.used() {
             self.earlier = (self.earlier.0 + used.prompt, self.earlier.1 + cost);
             self.used = None;
