@@ -170,8 +170,13 @@ impl Usage {
             state.spending.settle(period, nanos, 0);
             return Err(limited);
         }
+        let counted_on = (budgets != Budgets::default()).then_some(period.day);
         drop(state);
-        Ok(Reservation { usage: self.clone(), reserved: Some((tokens, nanos)), of_model: None })
+        if let Some(day) = counted_on {
+            self.ledger.add(self.account.clone(), day, nanos);
+        }
+        let reserved = Some(Reserved { tokens, nanos, counted_on });
+        Ok(Reservation { usage: self.clone(), reserved, of_model: None })
     }
 
     /// [`Usage::reserve`] of the key and, if it has limits for `model`, of these, where the request is counted as well.
@@ -278,10 +283,19 @@ impl Drop for Running {
 #[derive(Debug)]
 pub struct Reservation {
     usage: Arc<Usage>,
-    /// Tokens and billionths; `None` once it is settled.
-    reserved: Option<(u64, u64)>,
+    /// `None` once it is settled.
+    reserved: Option<Reserved>,
     /// What was taken of the limits for the model.
     of_model: Option<(Box<Reservation>, Running)>,
+}
+
+#[derive(Debug)]
+struct Reserved {
+    tokens: u64,
+    /// Billionths of the currency.
+    nanos: u64,
+    /// The day on which the ledger counts the billionths, if there was a budget.
+    counted_on: Option<i32>,
 }
 
 impl Reservation {
@@ -294,17 +308,21 @@ impl Reservation {
     }
 
     fn settle_once(&mut self, now: Instant, period: Period, tokens: u64, nanos: u64) {
-        let Some((reserved_tokens, reserved_nanos)) = self.reserved.take() else { return };
+        let Some(reserved) = self.reserved.take() else { return };
+        let Usage { account, ledger, .. } = &*self.usage;
         let mut state = self.usage.lock();
-        state.spending.settle(period, reserved_nanos, nanos);
+        state.spending.settle(period, reserved.nanos, nanos);
         if let Some(bucket) = &mut state.tokens {
-            match tokens.checked_sub(reserved_tokens) {
+            match tokens.checked_sub(reserved.tokens) {
                 Some(more) => bucket.charge(now, more),
-                None => bucket.give_back(now, reserved_tokens - tokens),
+                None => bucket.give_back(now, reserved.tokens - tokens),
             }
         }
         if state.limits.budgets != Budgets::default() {
-            self.usage.ledger.add(self.usage.account.clone(), period.day, nanos);
+            ledger.add(account.clone(), period.day, nanos);
+        }
+        if let Some(day) = reserved.counted_on {
+            ledger.give_back(account.clone(), day, reserved.nanos);
         }
     }
 }

@@ -152,16 +152,16 @@ struct ThreadScratch {
 }
 
 impl ThreadScratch {
-    /// For a pool's thread: yields the core before every layer, so that threads that serve requests do not wait for preemption.
-    fn yielding() -> ThreadScratch {
-        let single = Scratch::new().before_each_layer(std::thread::yield_now);
+    /// For a pool's thread, which gives way before every layer.
+    fn of(priority: ThreadPriority) -> ThreadScratch {
+        let single = Scratch::new().before_each_layer(priority.give_way());
         ThreadScratch { single, parallel: ParallelScratch::new() }
     }
 
     /// Runs model code; `None` when it panics. `renew` replaces the scratch, which a panic may leave in any state.
     fn catch_panic<T>(
         &mut self,
-        renew: fn() -> ThreadScratch,
+        renew: impl FnOnce() -> ThreadScratch,
         run: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
         catch_unwind(AssertUnwindSafe(|| run(self)))
@@ -196,7 +196,7 @@ impl Pool {
         let start = |index: usize| {
             let shared = shared.clone();
             let name = format!("{name}-{index}");
-            std::thread::Builder::new().name(name).spawn(move || shared.run_thread(index))
+            std::thread::Builder::new().name(name).spawn(move || shared.run_thread())
         };
         let threads = (0..count).map(start).collect::<std::io::Result<_>>()?;
         Ok(Pool { shared, threads: Mutex::new(threads) })
@@ -399,24 +399,28 @@ impl Shared {
         }
     }
 
-    /// The main function of thread `index`.
-    fn run_thread(&self, index: usize) {
-        match self.settings.lane {
-            Lane::Query | Lane::Interactive => ThreadPriority::Compute.apply(index),
-            Lane::Bulk => ThreadPriority::Idle.apply(index),
-        }
-        let mut scratch = ThreadScratch::yielding();
+    /// The main function of a thread.
+    fn run_thread(&self) {
+        let priority = match self.settings.lane {
+            Lane::Query | Lane::Interactive => ThreadPriority::Compute,
+            Lane::Bulk => ThreadPriority::Idle,
+        };
+        priority.apply();
+        let mut scratch = ThreadScratch::of(priority);
         let mut assisted = Weak::new();
         while let Some(work) = self.next_work(&assisted) {
             assisted = match &work {
                 Work::Assist(pass) => Arc::downgrade(pass),
                 Work::Compute(_) | Work::ComputeInParallel(_) => Weak::new(),
             };
-            scratch.catch_panic(ThreadScratch::yielding, |scratch| match work {
-                Work::Compute(batches) => self.compute(batches, &mut scratch.single),
-                Work::ComputeInParallel(batch) => self.compute_in_parallel(batch, scratch),
-                Work::Assist(pass) => pass.assist(&mut scratch.parallel),
-            });
+            scratch.catch_panic(
+                || ThreadScratch::of(priority),
+                |scratch| match work {
+                    Work::Compute(batches) => self.compute(batches, &mut scratch.single),
+                    Work::ComputeInParallel(batch) => self.compute_in_parallel(batch, scratch),
+                    Work::Assist(pass) => pass.assist(&mut scratch.parallel),
+                },
+            );
         }
     }
 

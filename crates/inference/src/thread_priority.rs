@@ -1,5 +1,8 @@
 //! Thread priorities: inference yields cores to threads that serve requests.
 
+use std::cell::Cell;
+use std::time::Duration;
+
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
@@ -7,10 +10,10 @@ use thread_priority::{
 /// The priority of a pool's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThreadPriority {
-    /// [`set_compute_priority`] for every thread.
+    /// [`set_compute_priority`].
     Compute,
-    /// [`set_background_priority`] for the first thread, so that bulk work continues on a busy machine; the others run on idle cores only
-    /// (`SCHED_IDLE`).
+    /// `SCHED_IDLE`: idle cores, and a three hundredth of a busy one. The lowest niceness would not do: the kernel takes a core with such a
+    /// thread for a busy one, and does not wake other threads there.
     Idle,
 }
 
@@ -28,12 +31,14 @@ pub fn set_compute_priority() {
     set_niceness(COMPUTE_NICENESS);
 }
 
+/// How long a preempted thread sleeps.
+const PAUSE: Duration = Duration::from_micros(200);
+
 impl ThreadPriority {
-    /// Sets the priority of the calling thread, which has this index in its pool.
-    pub(super) fn apply(self, index: usize) {
+    /// Sets the priority of the calling thread.
+    pub(super) fn apply(self) {
         match self {
             ThreadPriority::Compute => set_compute_priority(),
-            ThreadPriority::Idle if index == 0 => set_background_priority(),
             ThreadPriority::Idle => {
                 let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
                 let lowest = thread_priority::ThreadPriority::Min;
@@ -43,6 +48,39 @@ impl ThreadPriority {
             }
         }
     }
+
+    /// What a thread of this priority calls about once a millisecond, so that threads that serve requests do not wait for preemption.
+    pub(super) fn give_way(self) -> fn() {
+        match self {
+            ThreadPriority::Compute => std::thread::yield_now,
+            ThreadPriority::Idle => pause_if_preempted,
+        }
+    }
+}
+
+/// Sleeps if the calling thread was preempted since its last call: its core is idle then, and the kernel moves a thread there that waits for
+/// another core. As long as this thread can run, two threads that are always busy may share the other core for seconds.
+fn pause_if_preempted() {
+    thread_local! {
+        static PREEMPTED: Cell<i64> = const { Cell::new(0) };
+    }
+    let preempted = times_preempted();
+    if PREEMPTED.replace(preempted) != preempted {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// How often the calling thread lost its core while it could go on.
+#[cfg(target_os = "linux")]
+fn times_preempted() -> i64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().into())
+}
+
+/// How often the calling thread lost its core while it could go on: not known.
+#[cfg(not(target_os = "linux"))]
+fn times_preempted() -> i64 {
+    0
 }
 
 /// If the system refuses, the priority does not change.
@@ -69,7 +107,51 @@ mod tests {
         let normal = ThreadSchedulePolicy::Normal;
         assert_eq!(after(set_compute_priority), (normal(NormalThreadSchedulePolicy::Other), 4));
         assert_eq!(after(set_background_priority), (normal(NormalThreadSchedulePolicy::Other), 19));
-        assert_eq!(after(|| ThreadPriority::Idle.apply(0)), (normal(NormalThreadSchedulePolicy::Other), 19));
-        assert_eq!(after(|| ThreadPriority::Idle.apply(1)).0, normal(NormalThreadSchedulePolicy::Idle));
+        assert_eq!(after(|| ThreadPriority::Idle.apply()).0, normal(NormalThreadSchedulePolicy::Idle));
+    }
+
+    /// A thread that computes beside another one on its core.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_of_low_priority_sleeps_once_after_it_was_preempted() {
+        use nix::sys::resource::{UsageWho, getrusage};
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        // of each thread on its own, so that the test can tell a sleep from a wait for the core
+        let sleeps = || getrusage(UsageWho::RUSAGE_THREAD).unwrap().voluntary_context_switches();
+        let allowed = sched_getaffinity(None).unwrap();
+        let mut one = CpuSet::new();
+        one.set((0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core)).unwrap());
+        let is_over = AtomicBool::new(false);
+        let give_way = ThreadPriority::Idle.give_way();
+        let after_preemption = || {
+            sched_setaffinity(None, &one).unwrap();
+            pause_if_preempted();
+            let before = times_preempted();
+            while times_preempted() == before && !is_over.load(Ordering::Relaxed) {}
+            let awake = sleeps();
+            give_way();
+            let slept = sleeps() - awake;
+            let calls = (0..100).filter(|_| {
+                let awake = sleeps();
+                give_way();
+                sleeps() == awake
+            });
+            (slept, calls.count())
+        };
+        let compute = || {
+            sched_setaffinity(None, &one).unwrap();
+            let started = std::time::Instant::now();
+            while !is_over.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(20) {}
+            is_over.store(true, Ordering::Relaxed);
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(compute);
+            let (slept, without_sleep) = scope.spawn(after_preemption).join().unwrap();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(slept, 1);
+            assert!(without_sleep > 50, "{without_sleep} of 100 calls in a row");
+        });
     }
 }

@@ -39,6 +39,9 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// How often it is looked for a connection that has begun to wait for its client, when all were at work.
 const FULL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Time in which connections end that are cut off.
+const CUT_OFF_TIME: Duration = Duration::from_secs(1);
+
 /// Accepts connections until a signal comes, then gives requests on their way time to finish.
 pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -> io::Result<()> {
     let mut signals = Signals::new()?;
@@ -59,10 +62,13 @@ pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -
     tasks.close();
     let grace = Duration::from_millis(gateway.config.server.shutdown_grace_ms);
     tokio::select! {
-        () = tasks.wait() => {}
+        () = tasks.wait() => return Ok(()),
         () = tokio::time::sleep(grace) => tracing::warn!(?grace, "some requests did not finish in time and were cut off"),
         _ = signals.next() => tracing::warn!("stopped at once by a second signal"),
     }
+    // what the requests have used is counted when their connections are dropped
+    acceptor.registry.cut_off();
+    drop(tokio::time::timeout(CUT_OFF_TIME, tasks.wait()).await);
     Ok(())
 }
 
@@ -197,6 +203,9 @@ impl Acceptor {
         let waker = poll_fn(|context| Poll::Ready(connection_waker(context.waker()))).await;
         let closed = poll_fn(|context| {
             activity.watch(context);
+            if activity.is_cut_off() {
+                return Poll::Ready(None);
+            }
             if activity.is_stopping() && !is_stopping {
                 is_stopping = true;
                 http.as_mut().graceful_shutdown();

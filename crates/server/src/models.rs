@@ -3,6 +3,7 @@
 use axum::extract::RawQuery;
 use weir_api::{Capability, EmbedderReply, ListObject, ModelObject, ModelReply, ModelsReply};
 
+use weir_policy::{Caller, Scope};
 use weir_retrieval::models;
 
 use super::body::{self, Call, Json, Reply};
@@ -10,29 +11,51 @@ use super::context::Segments;
 use super::error::ApiError;
 use weir_inference::{LoadedModel, Reranker};
 
-/// All models, the default one first.
+/// A key with one of these scopes sees the models: it can call them, uses them in collections and searches, or manages the gateway.
+const SEE_EMBEDDERS: &[Scope] = &[Scope::Embed, Scope::Search, Scope::Ingest, Scope::Admin];
+const SEE_CROSS_ENCODERS: &[Scope] = &[Scope::Rerank, Scope::Search, Scope::Admin];
+const SEE_CHAT_MODELS: &[Scope] = &[Scope::Chat, Scope::Admin];
+
+fn sees(caller: &Caller, scopes: &[Scope]) -> bool {
+    scopes.iter().any(|&scope| caller.may(scope))
+}
+
+/// The models that the caller may use, the default one first.
 pub(super) async fn list(call: Call) -> Json<ModelsReply> {
-    let embedders = models::embedders(&call.models, &call.caller).map(|model| embedder(model));
-    let cross_encoders = models::cross_encoders(&call.models, &call.caller).map(|model| cross_encoder(model));
-    let chat = call.llm.models().into_iter().filter(|name| call.caller.models.contains(name)).map(chat_model);
-    Json(ModelsReply {
-        object: ListObject::List,
-        data: embedders.chain(cross_encoders).chain(chat).collect(),
-    })
+    let caller = &call.caller;
+    let mut data = Vec::new();
+    if sees(caller, SEE_EMBEDDERS) {
+        data.extend(models::embedders(&call.models, caller).map(|model| embedder(model)));
+    }
+    if sees(caller, SEE_CROSS_ENCODERS) {
+        data.extend(models::cross_encoders(&call.models, caller).map(|model| cross_encoder(model)));
+    }
+    if sees(caller, SEE_CHAT_MODELS) {
+        let named = call.llm.models().into_iter().filter(|name| caller.models.contains(name));
+        data.extend(named.map(chat_model));
+    }
+    Json(ModelsReply { object: ListObject::List, data })
 }
 
 /// One model, by its id or an alias; both may hold slashes. For chat, every name that leads to an upstream: the list has only those of routes
 /// without `*`.
 pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<ModelReply> {
-    let found = models::embedder(&call.models, &call.caller, &name).map(|model| embedder(model));
-    let found = found.or_else(|_| {
-        let mut all = models::cross_encoders(&call.models, &call.caller);
-        let named = all.find(|model| model.id == name || model.alias.contains(&name));
-        let is_chat = call.caller.models.contains(&name) && call.llm.has_model(&name);
-        let chat = || is_chat.then(|| chat_model(name.clone()));
-        named.map(|model| cross_encoder(model)).or_else(chat).ok_or_else(|| models::no_model(&name))
-    });
-    Ok(Json(found?))
+    let caller = &call.caller;
+    if sees(caller, SEE_EMBEDDERS)
+        && let Ok(model) = models::embedder(&call.models, caller, &name)
+    {
+        return Ok(Json(embedder(model)));
+    }
+    let mut cross_encoders = models::cross_encoders(&call.models, caller);
+    if sees(caller, SEE_CROSS_ENCODERS)
+        && let Some(model) = cross_encoders.find(|model| model.id == name || model.alias.contains(&name))
+    {
+        return Ok(Json(cross_encoder(model)));
+    }
+    if sees(caller, SEE_CHAT_MODELS) && caller.models.contains(&name) && call.llm.has_model(&name) {
+        return Ok(Json(chat_model(name)));
+    }
+    Err(models::no_model(&name).into())
 }
 
 /// What another gateway needs to use an embedding model: the one of the query parameter `model`, or the default one.

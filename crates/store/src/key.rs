@@ -35,7 +35,7 @@ pub struct StoredKey {
     pub previous: Option<(KeyHash, Timestamp)>,
 }
 
-/// What a key spent on a day.
+/// What a key spent on a day, or a change of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
     /// The key.
@@ -44,8 +44,8 @@ pub struct Spent {
     pub model: String,
     /// The day, in UTC, since 1970.
     pub day: i32,
-    /// Billionths of the currency.
-    pub nanos: u64,
+    /// Billionths of the currency; less than none in a change that takes back what a request did not use.
+    pub nanos: i64,
 }
 
 /// An entry for the audit log.

@@ -179,7 +179,7 @@ impl Store {
         sqlite.write(move |c| keys::audit(c, &entry, now)).await
     }
 
-    /// Adds to the ledger what keys have spent, and forgets days before `since`.
+    /// Adds to the ledger changes of what keys have spent, and forgets days before `since`.
     pub async fn add_spending(&self, spent: Vec<Spent>, since: i32) -> Result<()> {
         let Store::Sqlite(sqlite) = self;
         sqlite.write(move |c| spending::add(c, &spent, since)).await

@@ -10,7 +10,7 @@ use tokio::time::Sleep;
 use weir_policy::upstream::Outcome;
 
 use crate::endpoint::Endpoint;
-use crate::{Permit, Result, UpstreamError};
+use crate::{Awaited, Permit, Result, UpstreamError};
 
 /// Time limits of one attempt. A limit that passes is an [`UpstreamError::Timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,9 @@ pub(crate) struct Attempt {
     started: Instant,
     /// When the attempt as a whole must end.
     end: Instant,
-    /// The limit that is measured now, and when it passes.
+    /// The limit that is measured now, what it is for, and when it passes.
     limit: Duration,
+    awaited: Awaited,
     limit_at: Instant,
     /// May be set to an earlier time than the limit's, to be set again then: chunks of a body put the limit off more often than it passes.
     timer: Pin<Box<Sleep>>,
@@ -59,10 +60,13 @@ impl Attempt {
         let own_end = started + limits.total;
         let end = limits.deadline.map_or(own_end, |deadline| deadline.min(own_end));
         if end <= started {
-            return Err(endpoint.timeout(Duration::ZERO));
+            return Err(endpoint.timeout(Awaited::End, Duration::ZERO));
         }
         endpoint.allow(limits.first_byte.min(end - started) + PROBE_GRACE)?;
-        let limit = limits.head.min(limits.first_byte);
+        let (limit, awaited) = match limits.head <= limits.first_byte {
+            true => (limits.head, Awaited::Head),
+            false => (limits.first_byte, Awaited::FirstByte),
+        };
         let limit_at = end.min(started + limit);
         let timer = Box::pin(tokio::time::sleep_until(limit_at.into()));
         Ok(Attempt {
@@ -71,6 +75,7 @@ impl Attempt {
             started,
             end,
             limit,
+            awaited,
             limit_at,
             timer,
             is_recorded: false,
@@ -97,18 +102,18 @@ impl Attempt {
 
     /// The head of the reply is there: measures the time to the first byte of its body.
     pub(crate) fn await_first_byte(&mut self) {
-        if self.limit != self.limits.first_byte {
-            self.limit_from(self.started, self.limits.first_byte);
+        if self.awaited != Awaited::FirstByte {
+            self.limit_from(self.started, self.limits.first_byte, Awaited::FirstByte);
         }
     }
 
     /// Measures the time to the next chunk of the body from now.
     pub(crate) fn restart_idle_timer(&mut self) {
-        self.limit_from(Instant::now(), self.limits.idle);
+        self.limit_from(Instant::now(), self.limits.idle, Awaited::Chunk);
     }
 
-    fn limit_from(&mut self, start: Instant, limit: Duration) {
-        self.limit = limit;
+    fn limit_from(&mut self, start: Instant, limit: Duration, awaited: Awaited) {
+        (self.limit, self.awaited) = (limit, awaited);
         self.limit_at = self.end.min(start + limit);
         if self.limit_at < self.timer.deadline().into_std() {
             self.timer.as_mut().reset(self.limit_at.into());
@@ -125,11 +130,14 @@ impl Attempt {
             self.timer.as_mut().reset(self.limit_at.into());
         }
         let ended = self.limit_at;
-        let waited = if ended == self.end { self.end - self.started } else { self.limit };
+        let (awaited, waited) = match ended == self.end {
+            true => (Awaited::End, self.end - self.started),
+            false => (self.awaited, self.limit),
+        };
         if self.limits.deadline == Some(ended) {
             self.record(Outcome::Unknown);
         }
-        Poll::Ready(self.fail(self.endpoint.timeout(waited)))
+        Poll::Ready(self.fail(self.endpoint.timeout(awaited, waited)))
     }
 
     /// Ends the attempt by an error of the connection or a time limit.

@@ -22,7 +22,7 @@ use crate::attempt::Attempt;
 use crate::connect::{connector, default_tls, proxy_for};
 use crate::endpoint::Endpoint;
 use crate::pool::Pool;
-use crate::{ReplyBody, Result, TimeLimits, UpstreamError};
+use crate::{Awaited, ReplyBody, Result, TimeLimits, UpstreamError};
 
 /// Upper bound of the bytes that are read of an error's body.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -203,7 +203,7 @@ impl UpstreamClient {
         let Some(deadline) = deadline else { return Ok(permit.await) };
         let waited = deadline.saturating_duration_since(Instant::now());
         let permit = tokio::time::timeout_at(deadline.into(), permit).await;
-        permit.map_err(|_| self.endpoint.timeout(waited))
+        permit.map_err(|_| self.endpoint.timeout(Awaited::End, waited))
     }
 
     /// A permit, if one is free.
@@ -292,7 +292,7 @@ impl UpstreamClient {
 
     /// The error of a reply whose first event did not come within `limit`. It is counted and logged.
     pub fn timed_out(&self, limit: Duration) -> UpstreamError {
-        self.endpoint.failed(self.endpoint.timeout(limit))
+        self.endpoint.failed(self.endpoint.timeout(Awaited::FirstByte, limit))
     }
 
     /// The error of a reply that was read and does not fit the request. It is counted and logged.

@@ -11,7 +11,7 @@ use weir_policy::upstream::{BreakerDecision, CircuitBreaker, FAILURES_MAX, Outco
 use weir_telemetry::metrics::Metrics;
 
 use crate::error::{message, retry_after};
-use crate::{Result, UpstreamError};
+use crate::{Awaited, Result, UpstreamError};
 
 /// The identity of an upstream and its circuit breaker.
 pub(crate) struct Endpoint {
@@ -97,8 +97,8 @@ impl Endpoint {
         error
     }
 
-    pub(crate) fn timeout(&self, waited: Duration) -> UpstreamError {
-        UpstreamError::Timeout { upstream: self.name.clone(), waited }
+    pub(crate) fn timeout(&self, awaited: Awaited, waited: Duration) -> UpstreamError {
+        UpstreamError::Timeout { upstream: self.name.clone(), awaited, waited }
     }
 
     /// The error when all permits are taken.

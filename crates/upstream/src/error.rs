@@ -27,10 +27,12 @@ pub enum UpstreamError {
         reason: String,
     },
     /// A time limit passed.
-    #[error("the upstream {upstream} did not answer within {} ms", waited.as_millis())]
+    #[error("the upstream {upstream} {} {} ms", awaited.told(), waited.as_millis())]
     Timeout {
         /// The upstream.
         upstream: String,
+        /// What did not come in time.
+        awaited: Awaited,
         /// The limit.
         waited: Duration,
     },
@@ -72,6 +74,31 @@ pub enum UpstreamError {
         /// Time until the next probe.
         retry_after: Duration,
     },
+}
+
+/// What a time limit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// The head of the reply.
+    Head,
+    /// The first byte of the reply's body, or the first event of a stream.
+    FirstByte,
+    /// The next chunk of the reply's body.
+    Chunk,
+    /// The end of the reply, by the limit of the upstream or the deadline of the caller.
+    End,
+}
+
+impl Awaited {
+    /// What the upstream did not do, before the limit.
+    const fn told(self) -> &'static str {
+        match self {
+            Awaited::Head => "sent no headers within",
+            Awaited::FirstByte => "sent nothing of its reply within",
+            Awaited::Chunk => "sent nothing more of its reply for",
+            Awaited::End => "did not answer in full within",
+        }
+    }
 }
 
 /// What can be done about a status.

@@ -27,6 +27,6 @@ mod transport;
 
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
-pub use error::{Result, UpstreamError};
+pub use error::{Awaited, Result, UpstreamError};
 pub use reply::ReplyBody;
 pub use sse::{EventTooLarge, SseEvent, SseEvents, SseParser};

@@ -218,10 +218,11 @@ async fn serve(
     );
     weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
-    retrieval.close().await;
+    // before the store is closed
     if let Err(error) = ledger.flush_ledger(unix_now()).await {
         tracing::error!(%error, "what keys have spent since the last second is lost");
     }
+    retrieval.close().await;
     requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())

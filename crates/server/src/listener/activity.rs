@@ -74,6 +74,7 @@ pub(super) struct Activity {
     limits: TimeLimits,
     is_replaced: AtomicBool,
     is_stopping: AtomicBool,
+    is_cut_off: AtomicBool,
     /// How often the connection's task has run.
     runs: AtomicU64,
     /// The connection's task, and whether a time limit has begun that is not waited for.
@@ -128,6 +129,7 @@ impl Activity {
             limits,
             is_replaced: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
             runs: AtomicU64::new(0),
             task: AtomicWaker::new(),
             has_new_limit: AtomicBool::new(false),
@@ -211,6 +213,17 @@ impl Activity {
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.task.wake();
+    }
+
+    /// Ends the connection with its requests, because the gateway stops now.
+    pub(super) fn cut_off(&self) {
+        self.is_cut_off.store(true, Ordering::Release);
+        self.task.wake();
+    }
+
+    /// Whether the connection ends with its requests.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Acquire)
     }
 
     /// Whether the connection ends because the gateway stops.

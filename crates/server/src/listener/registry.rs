@@ -129,6 +129,13 @@ impl Registry {
         }
     }
 
+    /// Ends every connection with its requests.
+    pub(super) fn cut_off(&self) {
+        for entry in self.open().connections.values() {
+            entry.activity.cut_off();
+        }
+    }
+
     /// Counts a connection that the gateway closed.
     pub(super) fn count(&self, reason: Closed) {
         self.metrics.connection_closed(reason.label());

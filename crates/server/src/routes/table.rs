@@ -246,7 +246,7 @@ pub const ROUTES: &[Route] = &[
         .in_dialect(Dialect::Tei)
         .replies::<InfoReply>()
         .fails_with(&[ErrorCode::ModelNotFound]),
-    openai_models("/v1/models").about("All models, the default one first."),
+    openai_models("/v1/models").about("The models that the caller may use, the default one first."),
     openai_models("/models").about("The same as `/v1/models`."),
     openai_model("/v1/models/{*id}").about("One model, by its id or an alias; slashes in it need no encoding."),
     openai_model("/models/{*id}").about("The same as `/v1/models/{id}`."),

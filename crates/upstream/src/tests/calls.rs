@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::{
     LIMITS, call, client, client_with, post, read_head, read_request, reply, replying, server, settings,
 };
-use crate::{Permit, Priority, UpstreamClient, UpstreamError, UpstreamRequest};
+use crate::{Awaited, Permit, Priority, UpstreamClient, UpstreamError, UpstreamRequest};
 
 async fn permit(client: &UpstreamClient) -> Permit {
     client.permit(Priority::Interactive, None).await.unwrap()
@@ -139,7 +139,8 @@ async fn retries_stop_at_the_configured_number_and_at_the_budget() {
         }
     }
     assert_eq!(attempts, 4);
-    let timeout = UpstreamError::Timeout { upstream: String::new(), waited: Duration::ZERO };
+    let timeout =
+        UpstreamError::Timeout { upstream: String::new(), awaited: Awaited::End, waited: Duration::ZERO };
     let mut granted = 0;
     for _ in 0..9 {
         granted += usize::from(client.retries(None).wait(timeout.clone()).await.is_ok());

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 
 use super::{LIMITS, LONG, client, client_with, post, read_request, server, settings};
-use crate::{Priority, Result, TimeLimits, UpstreamClient, UpstreamError, UpstreamSettings};
+use crate::{Awaited, Priority, Result, TimeLimits, UpstreamClient, UpstreamError, UpstreamSettings};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -34,24 +34,27 @@ async fn call(client: &UpstreamClient, limits: TimeLimits) -> Result<()> {
     Ok(())
 }
 
-async fn check_timeout(parts: usize, limits: TimeLimits) {
+async fn check_timeout(parts: usize, limits: TimeLimits, expected: Awaited) {
     let client = client(&stalling(parts).await);
     let started = Instant::now();
     let error = call(&client, limits).await.unwrap_err();
-    assert!(matches!(error, UpstreamError::Timeout { waited: SHORT, .. }), "{error:?}");
+    assert!(
+        matches!(error, UpstreamError::Timeout { awaited, waited: SHORT, .. } if awaited == expected),
+        "{error:?}"
+    );
     assert!((SHORT..LONG / 2).contains(&started.elapsed()), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn the_first_byte_of_the_body_has_a_limit() {
-    check_timeout(0, TimeLimits { first_byte: SHORT, ..LIMITS }).await;
-    check_timeout(0, TimeLimits { head: SHORT, ..LIMITS }).await;
-    check_timeout(1, TimeLimits { first_byte: SHORT, ..LIMITS }).await;
+    check_timeout(0, TimeLimits { first_byte: SHORT, ..LIMITS }, Awaited::FirstByte).await;
+    check_timeout(0, TimeLimits { head: SHORT, ..LIMITS }, Awaited::Head).await;
+    check_timeout(1, TimeLimits { first_byte: SHORT, ..LIMITS }, Awaited::FirstByte).await;
 }
 
 #[tokio::test]
 async fn silence_within_a_body_has_a_limit() {
-    check_timeout(2, TimeLimits { idle: SHORT, ..LIMITS }).await;
+    check_timeout(2, TimeLimits { idle: SHORT, ..LIMITS }, Awaited::Chunk).await;
 }
 
 #[tokio::test]
@@ -76,7 +79,7 @@ async fn silence_is_measured_from_the_last_part() {
 #[tokio::test]
 async fn an_attempt_as_a_whole_has_a_limit() {
     for parts in 0..3 {
-        check_timeout(parts, TimeLimits { total: SHORT, ..LIMITS }).await;
+        check_timeout(parts, TimeLimits { total: SHORT, ..LIMITS }, Awaited::End).await;
     }
 }
 

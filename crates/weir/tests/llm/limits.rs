@@ -80,6 +80,17 @@ fn a_key_calls_only_the_models_and_routes_that_it_may() {
     }
     let models = proxy.client.try_send("GET", "/v1/models", &headers, None).unwrap().json();
     assert_eq!(models["data"].as_array().unwrap().len(), 1, "{models}");
+    for (scope, expected) in [("chat", vec!["open", "secret"]), ("embed", vec!["pseudo"]), ("rerank", vec![])]
+    {
+        let key = proxy.key(&admin, &json!({"name": scope, "scopes": [scope]}));
+        let headers = [("x-api-key", key.as_str())];
+        let models = proxy.client.try_send("GET", "/v1/models", &headers, None).unwrap().json();
+        let listed: Vec<&str> =
+            models["data"].as_array().unwrap().iter().filter_map(|model| model["id"].as_str()).collect();
+        assert_eq!(listed, expected, "{scope}");
+        let one = proxy.client.try_send("GET", "/v1/models/pseudo", &headers, None).unwrap();
+        assert_eq!(one.status, if scope == "embed" { 200 } else { 404 }, "{scope}");
+    }
     let search = proxy.key(&admin, &json!({"name": "search", "scopes": ["search"]}));
     let refused = proxy.chat(&ask("open"), &[("x-api-key", &search)]).unwrap();
     assert_eq!(refused.status, 403, "{}", refused.text);
@@ -122,6 +133,48 @@ fn a_budget_is_kept_across_kills_and_never_passed_together() {
     proxy.start_again();
     assert_eq!(proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status, 200, "0.5 is left");
     assert_eq!(proxy.chat(&body, &[("authorization", &bearer)]).unwrap().status, 429);
+}
+
+#[test]
+fn a_kill_charges_what_is_reserved_for_streams_and_a_stop_what_they_used() {
+    let mock = Mock::start(&["--tokens", "600", "--token-ms", "100"]);
+    let price = "[[prices]]\nmodel = \"m\"\ninput = 0\noutput = 100000\n"; // 0.1 for a token
+    let server = "[server]\nshutdown_grace_ms = 300\n";
+    let mut proxy = Proxy::start(&format!("{server}{}{price}", upstream("mock", &mock, "")));
+    let admin = format!("Bearer {}", proxy.key("", &json!({"name": "admin", "scopes": ["admin"]})));
+    let limits = json!({"budget_per_day": 100});
+    let app = json!({"name": "app", "scopes": ["chat"], "limits": limits});
+    let bearer = format!("Bearer {}", proxy.key(admin.trim_start_matches("Bearer "), &app));
+    let spent = |proxy: &Proxy| {
+        let keys =
+            proxy.client.try_send("GET", "/v1/keys", &[("authorization", &admin)], None).unwrap().json();
+        let app = keys["data"].as_array().unwrap().iter().find(|key| key["name"] == "app").cloned();
+        app.unwrap()["spent"]["day"].as_f64().unwrap()
+    };
+    let mut body = ask_stream("m");
+    body["max_tokens"] = 200.into();
+    let start = |proxy: &Proxy| {
+        let mut stream = proxy.open(&body, &[("authorization", &bearer)]);
+        read_until(&mut stream, "t000002");
+        std::thread::sleep(std::time::Duration::from_millis(1_500)); // the ledger is written within a second
+        stream
+    };
+    drop(start(&proxy));
+    proxy.client.wait("the end of the stream", || spent(&proxy) > 0.0);
+    let used = spent(&proxy);
+    assert!((0.3..15.0).contains(&used), "{used}");
+    let running = start(&proxy);
+    proxy.weir.kill();
+    drop(running);
+    proxy.start_again();
+    let charged = spent(&proxy);
+    assert!((charged - used - 20.0).abs() < 1e-6, "{charged} after {used}: what the second stream reserved");
+    let running = start(&proxy);
+    proxy.weir.terminate();
+    drop(running);
+    proxy.start_again();
+    let used = spent(&proxy) - charged;
+    assert!((0.3..15.0).contains(&used), "{used}: what the third stream used until the stop");
 }
 
 #[test]

@@ -9,18 +9,22 @@ use crate::setup::{Mock, Proxy, ask, ask_stream, read_to_close, read_until, upst
 fn a_stalling_upstream_is_ended_by_the_limit_of_each_phase() {
     let mock = Mock::start(&["--tokens", "4"]);
     let limits = |limit: &str| upstream("mock", &mock, &format!("{limit} = 300\n"));
-    for (limit, body, header) in [
-        ("header_timeout_ms", ask("m"), ("x-mock-latency-ms", "60000")),
-        ("header_timeout_ms", ask_stream("m"), ("x-mock-latency-ms", "60000")),
-        ("first_token_timeout_ms", ask_stream("m"), ("x-mock-first-token-ms", "60000")),
-        ("header_timeout_ms", ask("m"), ("x-mock-stall-first-token", "1")),
-        ("total_timeout_ms", ask("m"), ("x-mock-token-ms", "60000")),
+    let (no_headers, not_ended) =
+        ("`mock` sent no headers within 300 ms", "`mock` did not answer in full within 300 ms");
+    let no_event = "`mock` sent nothing of its reply within 300 ms";
+    for (limit, body, header, told) in [
+        ("header_timeout_ms", ask("m"), ("x-mock-latency-ms", "60000"), no_headers),
+        ("header_timeout_ms", ask_stream("m"), ("x-mock-latency-ms", "60000"), no_headers),
+        ("first_token_timeout_ms", ask_stream("m"), ("x-mock-first-token-ms", "60000"), no_event),
+        ("header_timeout_ms", ask("m"), ("x-mock-stall-first-token", "1"), no_event),
+        ("total_timeout_ms", ask("m"), ("x-mock-token-ms", "60000"), not_ended),
     ] {
         let proxy = Proxy::start(&limits(limit));
         let started = Instant::now();
         let reply = proxy.chat(&body, &[header]).unwrap();
         assert_eq!(reply.status, 504, "{limit}: {}", reply.text);
         assert_eq!(reply.json()["error"]["code"], "upstream_timeout", "{limit}: {}", reply.text);
+        assert!(reply.text.contains(told), "{limit}: {}", reply.text);
         assert!(started.elapsed() < Duration::from_secs(30), "{limit}");
     }
 }
@@ -47,12 +51,15 @@ fn a_connection_that_is_not_made_is_ended_by_its_limit() {
 #[test]
 fn a_stream_that_stalls_in_the_middle_ends_by_an_error_event() {
     let mock = Mock::start(&["--tokens", "4"]);
-    for limit in ["idle_timeout_ms", "total_timeout_ms"] {
+    for (limit, told) in [
+        ("idle_timeout_ms", "sent nothing more of its reply for 500 ms"),
+        ("total_timeout_ms", "did not answer in full within 500 ms"),
+    ] {
         let proxy = Proxy::start(&upstream("mock", &mock, &format!("{limit} = 500\n")));
         let mut client = proxy.open(&ask_stream("m"), &[("x-mock-stall-midstream", "1")]);
         read_until(&mut client, "t000001");
         let (rest, is_whole) = read_to_close(&mut client);
-        assert!(rest.contains("\"code\":\"upstream_timeout\""), "{limit}: {rest}");
+        assert!(rest.contains("\"code\":\"upstream_timeout\"") && rest.contains(told), "{limit}: {rest}");
         assert!(!rest.contains("[DONE]") && !is_whole, "{limit}: {rest}");
     }
 }
