@@ -1,6 +1,7 @@
 //! Thread priorities: inference yields cores to threads that serve requests.
 
 use std::cell::Cell;
+use std::ffi::c_long;
 use std::time::Duration;
 
 use thread_priority::{
@@ -62,7 +63,7 @@ impl ThreadPriority {
 /// another core. As long as this thread can run, two threads that are always busy may share the other core for seconds.
 fn pause_if_preempted() {
     thread_local! {
-        static PREEMPTED: Cell<i64> = const { Cell::new(0) };
+        static PREEMPTED: Cell<c_long> = const { Cell::new(0) };
     }
     let preempted = times_preempted();
     if PREEMPTED.replace(preempted) != preempted {
@@ -72,14 +73,14 @@ fn pause_if_preempted() {
 
 /// How often the calling thread lost its core while it could go on.
 #[cfg(target_os = "linux")]
-fn times_preempted() -> i64 {
+fn times_preempted() -> c_long {
     use nix::sys::resource::{UsageWho, getrusage};
-    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().into())
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches())
 }
 
 /// How often the calling thread lost its core while it could go on: not known.
 #[cfg(not(target_os = "linux"))]
-fn times_preempted() -> i64 {
+fn times_preempted() -> c_long {
     0
 }
 
@@ -129,7 +130,9 @@ mod tests {
             sched_setaffinity(None, &one).unwrap();
             pause_if_preempted();
             let before = times_preempted();
-            while times_preempted() == before && !is_over.load(Ordering::Relaxed) {}
+            while times_preempted() == before && !is_over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
             let awake = sleeps();
             give_way();
             let slept = sleeps() - awake;
@@ -143,7 +146,9 @@ mod tests {
         let compute = || {
             sched_setaffinity(None, &one).unwrap();
             let started = std::time::Instant::now();
-            while !is_over.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(20) {}
+            while !is_over.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(20) {
+                std::hint::spin_loop();
+            }
             is_over.store(true, Ordering::Relaxed);
         };
         std::thread::scope(|scope| {

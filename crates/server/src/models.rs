@@ -11,8 +11,8 @@ use super::context::Segments;
 use super::error::ApiError;
 use weir_inference::{LoadedModel, Reranker};
 
-/// A key with one of these scopes sees the models: it can call them, uses them in collections and searches, or manages the gateway.
-const SEE_EMBEDDERS: &[Scope] = &[Scope::Embed, Scope::Search, Scope::Ingest, Scope::Admin];
+/// A key with one of these scopes sees the models: it can name them in requests, or manages the gateway.
+const SEE_EMBEDDERS: &[Scope] = &[Scope::Embed, Scope::Admin];
 const SEE_CROSS_ENCODERS: &[Scope] = &[Scope::Rerank, Scope::Search, Scope::Admin];
 const SEE_CHAT_MODELS: &[Scope] = &[Scope::Chat, Scope::Admin];
 
