@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use weir::cli::{
+use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
     feedback, health, ingest, jobs, keys, model, search, selftest, serve, shell, sync, usage,
 };

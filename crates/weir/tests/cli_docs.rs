@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
-use weir::cli::Arguments;
+use weir_cli::cli::Arguments;
 
 const INTRO: &str = "\
 # The command line
