@@ -23,6 +23,9 @@ readonly instrumented=$folder/$host/dist/weir newest=$folder/newest.profdata
 linking=
 [[ $host != x86_64-*-linux-gnu ]] || linking=-Clink-arg=-Wl,--icf=all
 
+# Code that the profile has hardly seen running is compiled for size, and not inlined: 0.3 MB, without a measurable loss of speed.
+readonly small="-Cllvm-args=-pgso-lwss-only=false -Cllvm-args=-inlinecold-threshold=10 -Cllvm-args=-inline-cold-callsite-threshold=10"
+
 # With --target, RUSTFLAGS do not apply to build scripts and macros, which are not to be counted.
 build() {
     RUSTFLAGS=$1 cargo build --profile dist --locked -p weir --bin weir --target "$host" --target-dir "$2" >&2
@@ -49,6 +52,6 @@ fi
 profile=$folder/$(sha256sum "$newest" | cut -c 1-16).profdata
 [ -e "$profile" ] || cp "$newest" "$profile" # a newer file would be compiled for again
 say "the build by the profile"
-echo "-Cprofile-use=$profile $linking" >"$folder/rustflags"
+echo "-Cprofile-use=$profile $small $linking" >"$folder/rustflags"
 build "$(<"$folder/rustflags")" "$target"
 echo "$target/$host/dist/weir"
