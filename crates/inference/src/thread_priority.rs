@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 use std::ffi::c_long;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
@@ -35,6 +36,9 @@ pub fn set_compute_priority() {
 /// How long a preempted thread sleeps.
 const PAUSE: Duration = Duration::from_micros(200);
 
+/// Time between the sleeps of all threads: one that wakes may preempt another, which must not sleep for that.
+const PAUSE_INTERVAL: Duration = Duration::from_millis(3);
+
 impl ThreadPriority {
     /// Sets the priority of the calling thread.
     pub(super) fn apply(self) {
@@ -66,9 +70,20 @@ fn pause_if_preempted() {
         static PREEMPTED: Cell<c_long> = const { Cell::new(0) };
     }
     let preempted = times_preempted();
-    if PREEMPTED.replace(preempted) != preempted {
+    if PREEMPTED.replace(preempted) != preempted && may_pause(Instant::now()) {
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Whether no thread has slept during [`PAUSE_INTERVAL`]; the caller then does.
+fn may_pause(now: Instant) -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let may_pause = last.is_none_or(|last| now - last >= PAUSE_INTERVAL);
+    if may_pause {
+        *last = Some(now);
+    }
+    may_pause
 }
 
 /// How often the calling thread lost its core while it could go on.
@@ -129,6 +144,7 @@ mod tests {
         let after_preemption = || {
             sched_setaffinity(None, &one).unwrap();
             pause_if_preempted();
+            std::thread::sleep(PAUSE_INTERVAL);
             let before = times_preempted();
             while times_preempted() == before && !is_over.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -158,5 +174,8 @@ mod tests {
             assert_eq!(slept, 1);
             assert!(without_sleep > 50, "{without_sleep} of 100 calls in a row");
         });
+        let later = Instant::now() + PAUSE_INTERVAL;
+        let of_other_threads = [later, later + PAUSE_INTERVAL / 2, later + PAUSE_INTERVAL].map(may_pause);
+        assert_eq!(of_other_threads, [true, false, true]);
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     /// Removed from every message: upstreams quote what they were sent.
     api_key: Option<String>,
     breaker: Mutex<CircuitBreaker>,
+    /// For messages while the circuit breaker is open.
+    last_failure: Mutex<String>,
     metrics: Metrics,
 }
 
@@ -35,11 +37,23 @@ impl Endpoint {
         api_key: Option<String>,
         metrics: Metrics,
     ) -> Endpoint {
-        Endpoint { id, name, url, api_key, breaker: Mutex::default(), metrics }
+        Endpoint {
+            id,
+            name,
+            url,
+            api_key,
+            breaker: Mutex::default(),
+            last_failure: Mutex::new("unknown".to_owned()),
+            metrics,
+        }
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_failure(&self) -> MutexGuard<'_, String> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the circuit breaker for an attempt that records its outcome within `outcome_within`.
@@ -61,7 +75,8 @@ impl Endpoint {
 
     fn check(&self, decision: BreakerDecision) -> Result<()> {
         let BreakerDecision::Reject { retry_after } = decision else { return Ok(()) };
-        let error = UpstreamError::Open { upstream: self.name.clone(), retry_after };
+        let last_failure = self.last_failure().clone();
+        let error = UpstreamError::Open { upstream: self.name.clone(), retry_after, last_failure };
         self.metrics.upstream_failed(&self.id, &error.label());
         Err(error)
     }
@@ -88,12 +103,16 @@ impl Endpoint {
     /// Counts and logs a failed attempt.
     pub(crate) fn failed(&self, error: UpstreamError) -> UpstreamError {
         self.metrics.upstream_failed(&self.id, &error.label());
+        let failure = error.without_text();
         tracing::warn!(
             upstream = self.id,
             url = self.url,
-            error = error.without_text(),
+            error = failure,
             "a request to an upstream failed"
         );
+        if error.is_counted_by_breaker() {
+            *self.last_failure() = failure;
+        }
         error
     }
 

@@ -67,12 +67,17 @@ pub enum UpstreamError {
         reason: String,
     },
     /// The circuit breaker is open.
-    #[error("the upstream {upstream} failed too often and is not asked for {} ms", retry_after.as_millis())]
+    #[error(
+        "the upstream {upstream} failed too often and is not asked for {} ms; the last failure: {last_failure}",
+        retry_after.as_millis()
+    )]
     Open {
         /// The upstream.
         upstream: String,
         /// Time until the next probe.
         retry_after: Duration,
+        /// The error that was counted last, without text of a reply.
+        last_failure: String,
     },
 }
 
@@ -141,6 +146,17 @@ impl UpstreamError {
             | UpstreamError::Broken { .. }
             | UpstreamError::Timeout { .. }
             | UpstreamError::Open { .. } => self.to_string(),
+        }
+    }
+
+    /// Whether the circuit breaker takes the upstream for ill.
+    pub(crate) fn is_counted_by_breaker(&self) -> bool {
+        match self {
+            UpstreamError::Connect { .. } | UpstreamError::Broken { .. } | UpstreamError::Timeout { .. } => {
+                true
+            }
+            UpstreamError::Status { status, .. } => *status >= 500,
+            UpstreamError::Limited { .. } | UpstreamError::Reply { .. } | UpstreamError::Open { .. } => false,
         }
     }
 
