@@ -249,6 +249,17 @@ fn pure_crates_have_every_clippy_setting_of_the_others() {
     assert_none("clippy reads one file per crate: add these lines to crates/clippy-pure.toml", &missing);
 }
 
+/// The optimisation across all crates has the level of the crate that is linked: with `"z"`, embeddings took twice the time.
+#[test]
+fn the_binary_is_released_at_level_3() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, dist) = manifest.split_once("\n[profile.dist]\n").unwrap();
+    let (dist, packages) = dist.split_once("\n[").unwrap();
+    assert!(!dist.contains("opt-level"), "{dist}");
+    assert!(packages.contains("\n[profile.dist.package.weir-cli]\n"));
+    assert!(!packages.contains("\n[profile.dist.package.weir]\n"));
+}
+
 #[test]
 fn no_rust_file_is_too_long() {
     let lines = |path: &PathBuf| fs::read_to_string(path).unwrap().lines().count();

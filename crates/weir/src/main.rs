@@ -54,18 +54,3 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Man { folder } => shell::write_manual_pages(&folder),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    /// The optimisation across crates takes the level of the linked package for all of them: with `"z"` here, embeddings took
-    /// twice the time.
-    #[test]
-    fn the_linked_package_is_released_at_level_3() {
-        let manifest = include_str!("../../../Cargo.toml");
-        assert!(manifest.contains("\n[profile.dist.package.weir-cli]\n"));
-        assert!(!manifest.contains("\n[profile.dist.package.weir]\n"));
-        let (_, dist) = manifest.split_once("\n[profile.dist]\n").unwrap();
-        let (dist, _) = dist.split_once("\n[").unwrap();
-        assert!(!dist.contains("opt-level"), "{dist}");
-    }
-}
