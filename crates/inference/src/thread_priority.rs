@@ -37,7 +37,7 @@ pub fn set_compute_priority() {
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Time between the sleeps of all threads: one that wakes may preempt another, which must not sleep for that.
-const PAUSE_INTERVAL: Duration = Duration::from_millis(3);
+const PAUSE_INTERVAL: Duration = Duration::from_millis(1);
 
 impl ThreadPriority {
     /// Sets the priority of the calling thread.
