@@ -252,7 +252,7 @@ fn pure_crates_have_every_clippy_setting_of_the_others() {
 /// The optimisation across all crates has the level of the crate that is linked: with `"z"`, embeddings took twice the time.
 #[test]
 fn the_binary_is_released_at_level_3() {
-    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, dist) = manifest.split_once("\n[profile.dist]\n").unwrap();
     let (dist, packages) = dist.split_once("\n[").unwrap();
     assert!(!dist.contains("opt-level"), "{dist}");
