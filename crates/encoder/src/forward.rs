@@ -23,8 +23,8 @@ pub struct Scratch {
     wide: AlignedVec<f32>,
     attention: AlignedVec<f32>,
     quantized: QuantizedActivations,
-    /// See [`Scratch::before_each_layer`].
-    before_layer: fn(),
+    /// See [`Scratch::before_each_sublayer`].
+    before_sublayer: fn(),
 }
 
 /// The left-hand rows of a product, converted to the number format of its precision; unused for f32.
@@ -58,13 +58,13 @@ impl Scratch {
             wide: empty(),
             attention: empty(),
             quantized: QuantizedActivations::default(),
-            before_layer: || (),
+            before_sublayer: || (),
         }
     }
 
-    /// Calls `hook` before each layer of a pass, for example to yield the core to other threads.
-    pub fn before_each_layer(self, hook: fn()) -> Scratch {
-        Scratch { before_layer: hook, ..self }
+    /// Calls `hook` before the attention and before the feed-forward network of each layer, for example to yield the core to other threads.
+    pub fn before_each_sublayer(self, hook: fn()) -> Scratch {
+        Scratch { before_sublayer: hook, ..self }
     }
 
     /// Bytes of allocated memory.
@@ -103,8 +103,9 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
 
     pass.look_up_embeddings(&mut scratch.hidden);
     for layer in &model.weights.layout.layers {
-        (scratch.before_layer)();
+        (scratch.before_sublayer)();
         pass.attend(layer, scratch);
+        (scratch.before_sublayer)();
         pass.feed_forward(layer, scratch);
     }
 }

@@ -566,7 +566,7 @@ fn a_prefix_of_tensor_names_makes_no_difference() {
 }
 
 #[test]
-fn the_hook_is_called_before_each_layer() {
+fn the_hook_is_called_before_each_sublayer() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     fn count() {
         CALLS.fetch_add(1, Ordering::Relaxed);
@@ -575,7 +575,7 @@ fn the_hook_is_called_before_each_layer() {
     let (mut without, mut with) = (vec![0.0; model.info().dimension], vec![0.0; model.info().dimension]);
     model.embed(&[&[2, 3, 4]], &mut Scratch::new(), &mut without);
     assert_eq!(CALLS.load(Ordering::Relaxed), 0);
-    model.embed(&[&[2, 3, 4]], &mut Scratch::new().before_each_layer(count), &mut with);
-    assert_eq!(CALLS.load(Ordering::Relaxed), model.info().layers);
+    model.embed(&[&[2, 3, 4]], &mut Scratch::new().before_each_sublayer(count), &mut with);
+    assert_eq!(CALLS.load(Ordering::Relaxed), 2 * model.info().layers);
     assert_eq!(with, without);
 }

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_encoder::Model;
 
 use super::models::{Embedder, LoadedModel, Models};
-use super::pool::MICRO_BATCH_TOKENS;
+use super::pool::BULK_TOKENS_MAX;
 use weir_config::table::Inference;
 
 /// The unit of reservations, because a semaphore counts in `u32`.
@@ -141,9 +141,9 @@ fn text_bytes(model: &LoadedModel) -> usize {
     body.next_multiple_of(UNIT_BYTES) + embedding.next_multiple_of(UNIT_BYTES)
 }
 
-/// Working memory of one thread for the largest micro-batch.
+/// Working memory of one thread for the most that it computes together.
 fn working_bytes(model: &Model) -> usize {
-    model.working_bytes(model.info().max_tokens.max(MICRO_BATCH_TOKENS))
+    model.working_bytes(model.info().max_tokens.max(BULK_TOKENS_MAX))
 }
 
 #[cfg(test)]

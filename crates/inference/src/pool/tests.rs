@@ -84,8 +84,28 @@ fn queries_go_before_texts_that_wait_longer() {
     assert_eq!([push(Lane::Query, 10), push(Lane::Query, 20)], [0, 10], "texts do not delay queries");
     assert_eq!(push(Lane::Interactive, 30), 220, "queries delay texts");
     let mut queue = pool.shared.lock();
-    let mut take = || queue.take(1).iter().map(|batch| batch.tokens).collect::<Vec<_>>();
+    let mut take = || queue.take(1, MICRO_BATCH_TOKENS).iter().map(|batch| batch.tokens).collect::<Vec<_>>();
     assert_eq!([take(), take(), take(), take()], [vec![10, 20], vec![100], vec![90, 30], vec![]]);
+}
+
+#[test]
+fn the_bulk_lane_computes_more_tokens_together() {
+    let model = model();
+    let taken = |lane| {
+        let pool = Pool::start(Settings { lane, threads: 1, ..settings() }).unwrap();
+        pool.stop();
+        pool.shared.lock().is_stopping = false;
+        let (batches, _replies): (Vec<_>, Vec<_>) = (0..5)
+            .map(|_| {
+                let (reply, receiver) = oneshot::channel();
+                (MicroBatch { reply, ..batch(&model, 60, Duration::ZERO) }, receiver)
+            })
+            .unzip();
+        pool.push(lane, batches, |_| Ok(())).unwrap();
+        let Some(Work::Compute(batches)) = pool.shared.next_work(&Weak::new()) else { panic!("no work") };
+        batches.len()
+    };
+    assert_eq!([taken(Lane::Interactive), taken(Lane::Bulk)], [2, 4], "128 and 256 tokens");
 }
 
 #[test]
