@@ -102,7 +102,7 @@ error_codes! {
     InvalidApiKey "invalid_api_key" 401 CLIENT "The API key is missing or not valid",
         "Send a valid key as `Authorization: Bearer KEY`, `x-api-key` or `api-key`.";
     InsufficientScope "insufficient_scope" 403 CLIENT "The caller lacks the scope of the route",
-        "Use an API key with that scope.";
+        "Use an API key that may do what the message names.";
     DocumentNotAllowed "document_not_allowed" 403 CLIENT "The caller may not store this document",
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",

@@ -31,9 +31,20 @@ pub(crate) enum Broken {
 impl Broken {
     /// The code that the caller and the request log get.
     pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Broken::Upstream(UpstreamError::Timeout { .. }) => ErrorCode::UpstreamTimeout.as_str(),
-            Broken::Upstream(_) | Broken::Told | Broken::Events(_) => ErrorCode::UpstreamError.as_str(),
+        let code = if self.is_timeout() { ErrorCode::UpstreamTimeout } else { ErrorCode::UpstreamError };
+        code.as_str()
+    }
+
+    /// Whether a time limit passed.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Broken::Upstream(UpstreamError::Timeout { .. }))
+    }
+
+    /// What can be done about it.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.is_timeout() {
+            true => "retry, or raise `idle_timeout_ms` or `total_timeout_ms` of the upstream",
+            false => "retry",
         }
     }
 

@@ -11,6 +11,9 @@ pub enum LlmError {
     /// The body is no JSON object, or a field that decides something has a wrong type.
     #[error("{0}")]
     Json(String),
+    /// The body is no UTF-8 from this byte on.
+    #[error("the body is not valid UTF-8: byte {0} is the first invalid byte")]
+    Utf8(usize),
     /// A field has a wrong value, or one that the provider has no counterpart for.
     #[error("`{field}` {reason}")]
     Invalid {

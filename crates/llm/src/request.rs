@@ -69,10 +69,13 @@ impl Request {
     /// Reads the fields.
     ///
     /// # Errors
-    /// `Json`, `Invalid`.
+    /// `Json`, `Utf8`, `Invalid`.
     pub(crate) fn read(body: Bytes) -> Result<Request, LlmError> {
+        if body.is_empty() {
+            return Err(LlmError::Json("it is empty, and must be a JSON object".to_owned()));
+        }
         if !body.trim_ascii_start().starts_with(b"{") {
-            return Err(LlmError::Json("the body must be a JSON object".to_owned()));
+            return Err(LlmError::Json("it must be a JSON object".to_owned()));
         }
         if body.len() >= SHORTENED_FROM
             && let Some(copy) = Shortened::of(&body)
@@ -81,8 +84,10 @@ impl Request {
             return Request::of(&body, &fields, |raw| copy.original(range_of(&copy.json, raw)));
         }
         // also for the error of a long one, which tells the place
-        let fields = serde_json::from_slice(&body)
-            .map_err(|error| wrong_type(&body).unwrap_or_else(|| LlmError::Json(error.to_string())))?;
+        let fields = serde_json::from_slice(&body).map_err(|error| match std::str::from_utf8(&body) {
+            Ok(_) => wrong_type(&body).unwrap_or_else(|| LlmError::Json(error.to_string())),
+            Err(invalid) => LlmError::Utf8(invalid.valid_up_to()),
+        })?;
         Request::of(&body, &fields, |raw| range_of(&body, raw))
     }
 
@@ -308,7 +313,10 @@ mod tests {
             let error = read(body).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         };
+        check("", "it is empty");
         check("[\"model\"]", "must be a JSON object");
+        let invalid = Request::read(Bytes::from_static(b"{\"model\":\"m\xff\"}"));
+        assert_eq!(invalid.err(), Some(LlmError::Utf8(11)));
         check("{", "EOF");
         check(r#"{"model":"m","stream":"yes"}"#, "`stream` must be true or false");
         check(r#"{"max_tokens":-5,"model":"m"}"#, "`max_tokens` must be a whole number");

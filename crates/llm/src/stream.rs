@@ -190,10 +190,12 @@ impl StreamSource {
 
     /// The event that tells the caller that the stream broke.
     fn error_event(&self, broken: &Broken) -> Bytes {
-        let (message, code) = (format!("the upstream's stream broke: {broken}"), broken.code());
+        let message = format!("the upstream's stream broke: {broken}; {}", broken.remedy());
+        let code = broken.code();
         match self.api {
             Api::Messages | Api::CountTokens => {
-                let error = json!({"type": "error", "error": {"type": "api_error", "message": message}});
+                let kind = if broken.is_timeout() { "timeout_error" } else { "api_error" };
+                let error = json!({"type": "error", "error": {"type": kind, "message": message}});
                 format!("event: error\ndata: {error}\n\n")
             }
             Api::Responses => {

@@ -81,6 +81,7 @@ fn refused(error: LlmError) -> ApiError {
         LlmError::Json(reason) => {
             ApiError::new(ErrorCode::InvalidJson, format!("the body can't be read: {reason}"))
         }
+        LlmError::Utf8(_) => ApiError::new(ErrorCode::InvalidUtf8, error.to_string()),
         LlmError::Invalid { ref field, .. } => {
             let place: Vec<&str> = field.split('.').collect();
             Invalid::at(ErrorCode::InvalidParameter, &place, error.to_string()).into()

@@ -37,6 +37,9 @@ impl Call {
     }
 }
 
+/// Which tokens a limit counts.
+const TOKENS_OF_REQUEST: &str = "those of its texts (for chat about one for four bytes) and, of a model that answers, of `max_tokens` (where there is none 1,024, for Anthropic's models 4,096)";
+
 /// The error of a request beyond a limit.
 pub(super) fn refusal(limited: &Limited) -> ApiError {
     let Limited { ref model, unit, limit, needed, retry_after, .. } = *limited;
@@ -50,11 +53,13 @@ pub(super) fn refusal(limited: &Limited) -> ApiError {
         (Unit::MonthBudget, _) => over_budget(&who, limited, "month", "the month ends (UTC)"),
         (Unit::Concurrency, _) => format!("{who} is limited to {limit} requests at one time"),
         (Unit::Tokens, Some(_)) => {
-            format!("{who} is limited to {limit} tokens per minute; the request has {needed}")
+            format!(
+                "{who} is limited to {limit} tokens per minute; the request needs {needed}: {TOKENS_OF_REQUEST}"
+            )
         }
         (Unit::Tokens, None) => {
             format!(
-                "{who} is limited to {limit} tokens per minute, and the request alone needs {needed}: those of its texts and, of a model that answers, of `max_tokens` (where there is none 1,024, for Anthropic's models 4,096); send less in one"
+                "{who} is limited to {limit} tokens per minute, and the request alone needs {needed}: {TOKENS_OF_REQUEST}; send less in one"
             )
         }
     };

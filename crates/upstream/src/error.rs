@@ -19,7 +19,7 @@ pub enum UpstreamError {
         reason: String,
     },
     /// The connection broke after the request was sent: before the reply, or within it.
-    #[error("the reply of the upstream {upstream} broke off: {reason}; try again")]
+    #[error("the reply of the upstream {upstream} broke off: {reason}")]
     Broken {
         /// The upstream.
         upstream: String,

@@ -37,11 +37,16 @@ const PATH_CHARS_QUOTED_MAX: usize = 200;
 fn nearest_route(path: &str) -> Option<&'static str> {
     let path = path.trim_end_matches('/').replace("/v1/v1/", "/v1/");
     let paths: Vec<&'static str> = ROUTES.iter().map(|route| route.path).collect();
+    let without_version = |path: &'static str| path.strip_prefix("/v1").unwrap_or(path);
     let with_version = format!("/v1{path}");
     let is_route = |candidate: &str| paths.iter().copied().find(|known| *known == candidate);
-    is_route(&path)
-        .or_else(|| is_route(&with_version))
-        .or_else(|| similar_names(&path, &paths).first().copied())
+    is_route(&path).or_else(|| is_route(&with_version)).or_else(|| {
+        let names: Vec<&'static str> = paths.iter().copied().map(without_version).collect();
+        let nearest = *similar_names(path.strip_prefix("/v1").unwrap_or(&path), &names).first()?;
+        let is_versioned = path.starts_with("/v1");
+        let meant = paths.iter().copied().filter(|known| without_version(known) == nearest);
+        meant.max_by_key(|known| known.starts_with("/v1") == is_versioned)
+    })
 }
 
 /// The reply for a method that none of the path's routes takes.
@@ -75,7 +80,10 @@ mod tests {
             ("/search", Some("/v1/search")),
             ("/v1/search/", Some("/v1/search")),
             ("/v1/serach", Some("/v1/search")),
+            ("/v1/rerang", Some("/v1/rerank")),
+            ("/rerang", Some("/rerank")),
             ("/v1/collection", Some("/v1/collections")),
+            ("/v1/foo", None),
             ("/unrelated", None),
         ] {
             assert_eq!(nearest_route(path), expected, "{path}");

@@ -3,6 +3,8 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::setup::{Mock, Proxy, ask, ask_stream, read_to_close, read_until, upstream};
 
 #[test]
@@ -60,7 +62,14 @@ fn a_stream_that_stalls_in_the_middle_ends_by_an_error_event() {
         read_until(&mut client, "t000001");
         let (rest, is_whole) = read_to_close(&mut client);
         assert!(rest.contains("\"code\":\"upstream_timeout\"") && rest.contains(told), "{limit}: {rest}");
+        assert!(rest.contains(limit), "the remedy: {rest}");
         assert!(!rest.contains("[DONE]") && !is_whole, "{limit}: {rest}");
+
+        let body = json!({"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "Hi"}]});
+        let mut client = proxy.open_at("/v1/messages", &body, &[("x-mock-stall-midstream", "1")]);
+        read_until(&mut client, "t000001");
+        let (rest, _) = read_to_close(&mut client);
+        assert!(rest.contains(r#""type":"timeout_error""#) && rest.contains(told), "{limit}: {rest}");
     }
 }
 
