@@ -16,7 +16,9 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys};
 use weir_config::Config;
-use weir_inference::{MemoryBudget, Models, Scheduler, set_background_priority, set_compute_priority};
+use weir_inference::{
+    MemoryBudget, Models, Scheduler, serving_runtime, set_background_priority, set_compute_priority,
+};
 use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
@@ -84,7 +86,7 @@ pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
     // data is for the user that weir runs as: folders 0700, files 0600
     umask(Mode::RWXG | Mode::RWXO);
     let config = with_open_indexes(config, raise_file_limit());
-    let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
+    let runtime = serving_runtime().map_err(ServeError::Start)?;
     let background = Builder::new_multi_thread()
         .enable_all()
         .worker_threads(BACKGROUND_THREADS)

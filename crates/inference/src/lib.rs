@@ -23,7 +23,7 @@ mod token_decoder;
 mod upstream;
 mod waiting;
 
-pub use self::thread_priority::{set_background_priority, set_compute_priority};
+pub use self::thread_priority::{serving_runtime, set_background_priority, set_compute_priority};
 pub use input::Input;
 pub use memory_budget::{BudgetError, MemoryBudget, MemoryLimitError, Reservation};
 pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, reranks};
