@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Threads of the runtime that serves requests that are not parked.
 static SERVING: AtomicIsize = AtomicIsize::new(0);
 
-/// The runtime that serves requests: bulk work gives way to its threads.
+/// The runtime that serves requests, one in a process: bulk work gives way to its threads.
 ///
 /// # Errors
 /// When the system can't start a thread.
