@@ -40,6 +40,8 @@ pub(crate) struct Source {
     pub(crate) start: u64,
     /// The document's bytes.
     pub(crate) text: String,
+    /// The header of the table in whose rows the text begins, with a line feed; else empty.
+    pub(crate) header: String,
     pub(crate) relevance: Option<f32>,
     /// Whether it looks like an injected prompt.
     pub(crate) flagged: bool,
@@ -92,7 +94,7 @@ impl Sources {
             let id = escaped(&source.document_id).replace('"', "&quot;");
             text.push_str(&format!(
                 "<source n=\"{n}\" document=\"{id}\">\n{}\n</source>\n",
-                escaped(&redact(&source.text))
+                escaped(&redact(&format!("{}{}", source.header, source.text)))
             ));
         }
         text
@@ -190,14 +192,16 @@ async fn search(
     let mut left = tokens_max.map_or(TOKENS_MAX, Count::get).saturating_mul(BYTES_PER_TOKEN);
     let mut sources = Vec::new();
     for result in found {
-        let text = result.citation.quote;
-        let Some(rest) = left.checked_sub(text.len() as u64) else { continue };
+        let Some(rest) = left.checked_sub(result.text.len() as u64) else { continue };
         left = rest;
-        let flagged = is_flagged(&text);
+        let flagged = is_flagged(&result.text);
+        let text = result.citation.quote;
+        let header = result.text.strip_suffix(&*text).unwrap_or_default().to_owned();
         sources.push(Source {
             document_id: result.citation.document_id,
             start: result.citation.start,
             text,
+            header,
             relevance: result.relevance,
             flagged,
         });
@@ -341,6 +345,7 @@ mod tests {
             document_id: "a\"<source".to_owned(),
             start: 0,
             text: text.to_owned(),
+            header: String::new(),
             relevance: None,
             flagged: false,
         }]);

@@ -195,6 +195,7 @@ mod tests {
             document_id: document_id.to_owned(),
             start,
             text: text.to_owned(),
+            header: String::new(),
             relevance: None,
             flagged: false,
         };

@@ -2,9 +2,10 @@
 //!
 //! Sentences are packed until the next one does not fit. The chunk then ends at the strongest border within the second
 //! half of the packed sentences. The last sentences are repeated at the start of the next chunk, so that a passage
-//! across the end of a chunk is complete in one of the two.
+//! across the end of a chunk is complete in one of the two. A row of a table counts as a sentence.
 
-use crate::segment::{Border, SEGMENT_BYTES_MAX, Segment, segments};
+use crate::segment::{Border, SEGMENT_BYTES_MAX, Segment, gap_border, segments};
+use crate::table::{Table, tables};
 use crate::unit::{Tokens, Unit, UnitLimits, halves, push_units};
 use std::ops::Range;
 
@@ -36,9 +37,10 @@ pub type TokenOffsets<'a> = &'a mut dyn FnMut(&str) -> Vec<Range<usize>>;
 /// character of more than `max_tokens` tokens. `token_offsets` receives pieces of at most 16 KiB, or of `max_bytes` if that is more, and
 /// every byte of the document about twice.
 pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -> Vec<Range<usize>> {
-    let mut packer = Packer::new(text, chunking, token_offsets);
+    let tables = tables(text);
+    let mut packer = Packer::new(text, &tables, chunking, token_offsets);
     let mut block: Vec<Segment> = Vec::new();
-    for segment in segments(text) {
+    for segment in segments_and_rows(text, &tables) {
         if block.first().is_some_and(|first| segment.span.end - first.span.start > SEGMENT_BYTES_MAX) {
             packer.push_block(&block);
             block.clear();
@@ -49,9 +51,56 @@ pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -
     packer.finish()
 }
 
+/// The sentences of a text, and the rows of its tables.
+fn segments_and_rows<'a>(text: &'a str, tables: &'a [Table]) -> impl Iterator<Item = Segment> + 'a {
+    let mut at = 0;
+    let pieces = tables.iter().flat_map(move |table| {
+        let before = std::mem::replace(&mut at, table.rows.end)..table.rows.start;
+        [(before, false), (table.rows.clone(), true)]
+    });
+    let after = tables.last().map_or(0, |table| table.rows.end)..text.len();
+    let segments = pieces.chain([(after, false)]).flat_map(move |(piece, is_table)| {
+        let rows = text[piece.clone()].split_inclusive(move |c| is_table && c == '\n').scan(
+            piece.start,
+            |start, row| {
+                let begin = *start;
+                *start += row.len();
+                Some((begin, row))
+            },
+        );
+        rows.flat_map(move |(begin, row)| {
+            segments_of_row(row, is_table).map(move |segment| Segment {
+                span: begin + segment.span.start..begin + segment.span.end,
+                ..segment
+            })
+        })
+    });
+    // the end of a piece is not the end of a paragraph
+    segments.map(move |segment| {
+        let after = &text[segment.span.end..];
+        let gap = &after[..after.len() - after.trim_start().len()];
+        let border = match segment.border {
+            Border::Paragraph if gap.len() < after.len() => gap_border(gap).max(Border::Sentence),
+            border => border,
+        };
+        Segment { border, ..segment }
+    })
+}
+
+/// A row as one segment; the sentences of other text, and of a row that is too long.
+fn segments_of_row(row: &str, is_table: bool) -> impl Iterator<Item = Segment> + '_ {
+    let trimmed = row.trim();
+    let is_one = is_table && trimmed.len() <= SEGMENT_BYTES_MAX;
+    let start = row.len() - row.trim_start().len();
+    let whole = Segment { span: start..start + trimmed.len(), border: Border::Paragraph };
+    let whole = Some(whole).filter(|_| is_one && !trimmed.is_empty());
+    whole.into_iter().chain(segments(if is_one { "" } else { row }))
+}
+
 /// Packs units into chunks.
 struct Packer<'a> {
     text: &'a str,
+    tables: &'a [Table],
     limits: UnitLimits,
     overlap_tokens: usize,
     token_offsets: TokenOffsets<'a>,
@@ -67,10 +116,16 @@ struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    fn new(text: &'a str, chunking: &Chunking, token_offsets: TokenOffsets<'a>) -> Packer<'a> {
+    fn new(
+        text: &'a str,
+        tables: &'a [Table],
+        chunking: &Chunking,
+        token_offsets: TokenOffsets<'a>,
+    ) -> Packer<'a> {
         let tokens_max = chunking.max_tokens.max(1);
         Packer {
             text,
+            tables,
             limits: UnitLimits { tokens_max, bytes_max: chunking.max_bytes.max(4) },
             overlap_tokens: chunking.overlap_tokens.min(tokens_max / 2),
             token_offsets,
@@ -221,7 +276,7 @@ impl<'a> Packer<'a> {
     }
 
     /// The units of `chunk` that the next chunk repeats: its last units, but never the first, so that chunks advance; or
-    /// the last words of the last unit if that is longer than the overlap.
+    /// the last words of the last unit if that is longer than the overlap and no row of a table.
     fn overlap(&mut self, chunk: &[Unit]) -> Vec<Unit> {
         let mut tokens = 0;
         let fitting = chunk.iter().skip(1).rev().take_while(|unit| {
@@ -230,7 +285,9 @@ impl<'a> Packer<'a> {
         });
         let count = fitting.count();
         match chunk.last() {
-            Some(last) if count == 0 && last.tokens > self.overlap_tokens => {
+            Some(last)
+                if count == 0 && last.tokens > self.overlap_tokens && !self.is_in_table(last.start) =>
+            {
                 self.last_words(last).into_iter().collect()
             }
             _ => chunk[chunk.len() - count..].to_vec(),
@@ -251,6 +308,11 @@ impl<'a> Packer<'a> {
         let first = starts.clone().next()?;
         let start = starts.find(|&start| self.text[..start].ends_with(char::is_whitespace)).unwrap_or(first);
         Some(Unit { start, end: unit.end, tokens: tokens.within(start, unit.end).len(), border: unit.border })
+    }
+
+    fn is_in_table(&self, at: usize) -> bool {
+        let next = self.tables.partition_point(|table| table.rows.end <= at);
+        self.tables.get(next).is_some_and(|table| table.rows.start <= at)
     }
 
     fn drop_first_repeated(&mut self) {
@@ -371,6 +433,24 @@ mod tests {
     fn a_sentence_beyond_the_limit_is_split_between_lines_then_between_words() {
         check("a b c\nd e f g h", (4, 0, 100), words, &["a b c", "d e f", "g h"]);
         check("a b c d e f g h", (4, 1, 100), words, &["a b c d", "d e f", "f g h"]);
+    }
+
+    #[test]
+    fn chunks_of_a_table_have_whole_rows() {
+        let table = "| a. b | c |\n|---|---|\n| d. E | f |\n| g. H | i |\n| j. K | l |\n| m. N | o |";
+        check(
+            &format!("Of it:\n{table}\nEnd. Of it."),
+            (14, 6, 100),
+            words,
+            &[
+                "Of it:\n| a. b | c |\n|---|---|",
+                "|---|---|\n| d. E | f |\n| g. H | i |",
+                "| g. H | i |\n| j. K | l |",
+                "| j. K | l |\n| m. N | o |",
+                "| m. N | o |\nEnd. Of it.",
+            ],
+        );
+        check("a\tb\n1\t2\n3\t4\n5\t6", (4, 1, 100), words, &["a\tb\n1\t2", "3\t4\n5\t6"]);
     }
 
     #[test]

@@ -4,17 +4,23 @@
 //! elements don't separate words, blocks begin a line, `<pre>` is verbatim. Blocks with a margin in browsers, such as
 //! paragraphs, also have a blank line around them, which the chunker takes as the end of a paragraph.
 //!
-//! The text is taken from `<main>` or `role="main"`; else from the page's only `<article>` if that has most of the text;
-//! else from the whole body, where navigation is also recognised by usual class names and ids.
+//! The text is taken from `<main>` or `role="main"`, all of them; else from the page's only `<article>` if that has most of
+//! the text; else from the whole body, where navigation is also recognised by usual class names and ids. Of headers and
+//! footers outside these the prose is kept, but neither links nor notices such as a copyright.
 
 mod element;
+mod parse;
+mod prose;
 mod walk;
 mod writer;
 
-use ego_tree::NodeRef;
-use scraper::{Html, Node};
+use std::collections::HashSet;
+
+use ego_tree::{NodeId, NodeRef};
+use scraper::Node;
 
 use element::{Keep, has_role, is_never_text};
+use prose::Prose;
 use walk::{Visitor, walk};
 use writer::PageWriter;
 
@@ -29,16 +35,19 @@ pub struct HtmlPage {
 }
 
 impl HtmlPage {
-    /// Parses a page. Any text is accepted, as in browsers.
+    /// Parses a page. Any text is accepted, as in browsers. The time is linear in its length.
     ///
     /// A page that has no text except navigation and hidden elements keeps these.
     pub fn parse(source: &str) -> HtmlPage {
-        let html = Html::parse_document(source);
+        let html = parse::parse(source);
         let root = html.tree.root();
-        let landmarks = Landmarks::find(root);
-        let (body, text) = landmarks.body_text(root);
-        let title =
-            landmarks.title.map(raw_text).or_else(|| first_heading(body)).or_else(|| first_heading(root));
+        let mut landmarks = Landmarks::default();
+        walk(root, &mut landmarks);
+        let mut prose = Prose::default();
+        walk(root, &mut prose);
+        let (body, text) = landmarks.body_text(root, &prose);
+        let heading = |root| first_heading(root, &prose);
+        let title = landmarks.title.map(raw_text).or_else(|| heading(body)).or_else(|| heading(root));
         HtmlPage { title, text }
     }
 }
@@ -48,10 +57,10 @@ impl HtmlPage {
 struct Landmarks<'a> {
     /// The first `<title>` that isn't empty.
     title: Option<NodeRef<'a, Node>>,
-    /// The first `<main>`.
-    main: Option<NodeRef<'a, Node>>,
-    /// The first element with `role="main"`.
-    main_role: Option<NodeRef<'a, Node>>,
+    /// Each `<main>`.
+    mains: Vec<NodeRef<'a, Node>>,
+    /// The other elements with `role="main"`.
+    main_roles: Vec<NodeRef<'a, Node>>,
     /// The first `<article>`.
     article: Option<NodeRef<'a, Node>>,
     /// The number of articles that are in no other article.
@@ -61,25 +70,26 @@ struct Landmarks<'a> {
 }
 
 impl<'a> Landmarks<'a> {
-    fn find(root: NodeRef<'a, Node>) -> Landmarks<'a> {
-        let mut landmarks = Landmarks::default();
-        walk(root, &mut landmarks);
-        landmarks
-    }
-
-    /// The element with the page's own text, and that text.
-    fn body_text(&self, root: NodeRef<'a, Node>) -> (NodeRef<'a, Node>, String) {
-        let of_main = self.main.or(self.main_role).map(|main| (main, text_of(main, Keep::OfMain)));
-        if let Some((main, text)) = of_main.filter(|(_, text)| !text.is_empty()) {
-            return (main, text);
+    /// The first element with the page's own text, and all of that text.
+    fn body_text(&self, root: NodeRef<'a, Node>, prose: &Prose) -> (NodeRef<'a, Node>, String) {
+        let mains = if self.mains.is_empty() { &self.main_roles } else { &self.mains };
+        if let Some(main) = mains.first() {
+            let (text, bytes) = text_of_parts(root, mains, prose);
+            if bytes > 0 {
+                return (*main, text);
+            }
         }
-        let text = text_of(root, Keep::OfBody);
+        let text = text_of(root, Keep::OfBody, prose);
         if text.is_empty() {
-            return (root, text_of(root, Keep::All));
+            return (root, text_of(root, Keep::All, prose));
         }
-        let only_article = self.article.filter(|_| self.articles == 1);
-        let of_article = only_article.map(|article| (article, text_of(article, Keep::OfMain)));
-        of_article.filter(|(_, of_article)| of_article.len() >= text.len() / 2).unwrap_or((root, text))
+        if let Some(article) = self.article.filter(|_| self.articles == 1) {
+            let (of_article, bytes) = text_of_parts(root, &[article], prose);
+            if bytes >= text.len() / 2 {
+                return (article, of_article);
+            }
+        }
+        (root, text)
     }
 }
 
@@ -90,9 +100,9 @@ impl<'a> Visitor<'a> for Landmarks<'a> {
         if name == "title" && self.title.is_none() && !raw_text(node).is_empty() {
             self.title = Some(node);
         } else if name == "main" {
-            self.main.get_or_insert(node);
+            self.mains.push(node);
         } else if has_role(element, "main") {
-            self.main_role.get_or_insert(node);
+            self.main_roles.push(node);
         }
         if name == "article" {
             self.article.get_or_insert(node);
@@ -109,8 +119,16 @@ impl<'a> Visitor<'a> for Landmarks<'a> {
 }
 
 /// The text of `root` and what is in it.
-fn text_of(root: NodeRef<'_, Node>, keep: Keep) -> String {
-    let mut writer = PageWriter::new(root.id(), keep);
+fn text_of(root: NodeRef<'_, Node>, keep: Keep, prose: &Prose) -> String {
+    let mut writer = PageWriter::new(root.id(), keep, prose);
+    walk(root, &mut writer);
+    writer.into_text().0
+}
+
+/// The text of `parts` with the prose of the page's headers and footers, and the bytes that are of `parts`.
+fn text_of_parts(root: NodeRef<'_, Node>, parts: &[NodeRef<'_, Node>], prose: &Prose) -> (String, usize) {
+    let parts: HashSet<NodeId> = parts.iter().map(NodeRef::id).collect();
+    let mut writer = PageWriter::of_parts(root.id(), &parts, prose);
     walk(root, &mut writer);
     writer.into_text()
 }
@@ -123,7 +141,7 @@ fn raw_text(node: NodeRef<'_, Node>) -> String {
 }
 
 /// The first `<h1>` in `root` that has text, on one line.
-fn first_heading(root: NodeRef<'_, Node>) -> Option<String> {
+fn first_heading(root: NodeRef<'_, Node>, prose: &Prose) -> Option<String> {
     struct Headings<'a>(Vec<NodeRef<'a, Node>>);
     impl<'a> Visitor<'a> for Headings<'a> {
         fn enter(&mut self, node: NodeRef<'a, Node>) -> bool {
@@ -138,7 +156,7 @@ fn first_heading(root: NodeRef<'_, Node>) -> Option<String> {
     }
     let mut headings = Headings(Vec::new());
     walk(root, &mut headings);
-    let mut titles = headings.0.into_iter().map(|heading| text_of(heading, Keep::OfMain));
+    let mut titles = headings.0.into_iter().map(|heading| text_of(heading, Keep::OfMain, prose));
     let title = titles.find(|title| !title.is_empty())?;
     Some(title.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -17,6 +17,7 @@ mod script;
 mod segment;
 mod signature;
 mod stem;
+mod table;
 mod unit;
 
 pub use analyse::{Analyser, Token, analyse};
@@ -27,3 +28,4 @@ pub use html::HtmlPage;
 pub use language::Language;
 pub use query::{QueryTerm, StopWords, is_stop_word, query_terms, query_terms_without, word_with_term};
 pub use signature::Signature;
+pub use table::table_headers;

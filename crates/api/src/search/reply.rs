@@ -322,7 +322,7 @@ pub struct SearchResult {
     /// `query` and `vector`, or with `sort`.
     #[serialize_always]
     pub relevance: Option<f32>,
-    /// The text of the document's best chunk.
+    /// The text of the document's best chunk. Where it begins among the rows of a table, the table's header precedes it.
     pub text: String,
     /// The document's title, if it has one.
     #[serialize_always]

@@ -49,6 +49,11 @@ impl Retrieval {
             job_id: format!("job_{}", uuid::Uuid::new_v4().simple()),
             documents,
             rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
+            replace_if_equal: request
+                .replace_if_equal
+                .iter()
+                .map(|field| field.clone().into_owned())
+                .collect(),
         };
         let target = view.clone();
         let job = run_to_completion(async move {

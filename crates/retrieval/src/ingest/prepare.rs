@@ -1,6 +1,7 @@
 //! Prepares documents for the index: chunks, and an embedding for each.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_index::{IndexedChunk, IndexedDocument};
@@ -13,6 +14,9 @@ use weir_inference::{
 
 /// Most bytes of a chunk: some tokenizers turn any number of characters without a space into one token.
 const CHUNK_BYTES_MAX: usize = 8192;
+
+/// The part of a chunk that the header of a table may take: one that is longer is not repeated with its rows.
+const TABLE_HEADER_SHARE: usize = 4;
 
 /// Fewest tokens for the text of a chunk, however long title and prompt are.
 const CHUNK_TOKENS_MIN: usize = 32;
@@ -60,6 +64,8 @@ pub(crate) struct Preparer {
 struct ChunkedDocument {
     document: StoredDocument,
     spans: Vec<ChunkSpan>,
+    /// The headers of the tables in whose rows chunks begin.
+    headers: Vec<Option<Range<usize>>>,
     texts: Vec<String>,
 }
 
@@ -137,30 +143,86 @@ impl Preparer {
         let prompt = self.model.as_ref().map_or("", |model| model.document_prompt());
         // the title is searchable and gives the chunk its context
         let before = if title.is_empty() { prompt.to_owned() } else { format!("{prompt}{title} ") };
-        let mut spans = self.spans(&document.text, &before);
+        let (mut spans, mut headers) = self.spans(&document.text, &before);
         if spans.is_empty() && !title.is_empty() {
             spans.push(0..0); // found by its title
+            headers.push(None);
         }
-        let texts: Vec<String> =
-            spans.iter().map(|span| format!("{before}{}", &document.text[span.clone()])).collect();
+        let texts = spans.iter().zip(&headers).map(|(span, header)| {
+            format!("{before}{}", text_of_chunk(&document.text, span.clone(), header.as_ref()))
+        });
+        let texts: Vec<String> = texts.collect();
         let spans = spans.iter().zip(&texts).map(|(span, text)| ChunkSpan {
             start: span.start as u64,
             end: span.end as u64,
             text_hash: weir_text::text_hash(text),
         });
-        ChunkedDocument { spans: spans.collect(), texts, document }
+        ChunkedDocument { spans: spans.collect(), headers, texts, document }
     }
 
-    fn spans(&self, text: &str, before: &str) -> Vec<std::ops::Range<usize>> {
+    /// The chunks of a text, and for each the header of the table in whose rows it begins.
+    fn spans(&self, text: &str, before: &str) -> (Vec<Range<usize>>, Vec<Option<Range<usize>>>) {
         let mut chunking = Chunking { max_bytes: CHUNK_BYTES_MAX, ..self.chunking.clone() };
         let Some(model) = &self.model else {
             // without a model, words are as good a measure as any
             let pseudo = weir_inference::Pseudo { dimension: 0 };
-            return weir_text::chunk(text, &chunking, &mut |piece| pseudo.token_spans(piece));
+            return chunks_with_headers(text, &chunking, 0, &mut |piece| pseudo.token_spans(piece));
         };
         let room = model.max_tokens().saturating_sub(model.token_spans(before).len());
-        chunking.max_tokens = chunking.max_tokens.min(room.max(CHUNK_TOKENS_MIN));
-        weir_text::chunk(text, &chunking, &mut |piece| model.token_spans(piece))
+        let room = room.max(CHUNK_TOKENS_MIN);
+        let spare = room.saturating_sub(chunking.max_tokens);
+        chunking.max_tokens = chunking.max_tokens.min(room);
+        chunks_with_headers(text, &chunking, spare, &mut |piece| model.token_spans(piece))
+    }
+}
+
+/// Chunks, with the headers of tables that are not too long. Chunks are made smaller where the header and they have more
+/// tokens together than fit: `spare` is what fits beside a chunk.
+fn chunks_with_headers(
+    text: &str,
+    chunking: &Chunking,
+    spare: usize,
+    token_offsets: weir_text::TokenOffsets<'_>,
+) -> (Vec<Range<usize>>, Vec<Option<Range<usize>>>) {
+    let header_max = chunking.max_tokens / TABLE_HEADER_SHARE;
+    let spans = weir_text::chunk(text, chunking, token_offsets);
+    let (headers, longest) = short_headers(text, &spans, header_max, token_offsets);
+    if longest <= spare {
+        return (spans, headers);
+    }
+    let smaller = Chunking { max_tokens: chunking.max_tokens - (longest - spare), ..chunking.clone() };
+    let spans = weir_text::chunk(text, &smaller, token_offsets);
+    let (headers, _) = short_headers(text, &spans, header_max, token_offsets);
+    (spans, headers)
+}
+
+/// The headers of tables that have at most `tokens_max` tokens, and the number of tokens of the longest.
+fn short_headers(
+    text: &str,
+    spans: &[Range<usize>],
+    tokens_max: usize,
+    token_offsets: weir_text::TokenOffsets<'_>,
+) -> (Vec<Option<Range<usize>>>, usize) {
+    let mut headers = weir_text::table_headers(text, spans);
+    let (mut longest, mut last, mut is_short) = (0, None, false);
+    for header in &mut headers {
+        let Some(span) = header.clone() else { continue };
+        if last.as_ref() != Some(&span) {
+            let tokens = token_offsets(&text[span.clone()]).len();
+            is_short = tokens <= tokens_max;
+            longest = longest.max(if is_short { tokens } else { 0 });
+            last = Some(span);
+        }
+        header.take_if(|_| !is_short);
+    }
+    (headers, longest)
+}
+
+/// The text of a chunk as it is searched and shown: rows have the header of their table before them.
+fn text_of_chunk(text: &str, span: Range<usize>, header: Option<&Range<usize>>) -> String {
+    match header {
+        Some(header) => format!("{}\n{}", text[header.clone()].trim(), &text[span]),
+        None => text[span].to_owned(),
     }
 }
 
@@ -177,13 +239,13 @@ impl ChunkedDocument {
 
     fn into_indexed(self, embeddings: &Embeddings) -> IndexedDocument {
         let text = &self.document.text;
-        let chunk = |span: &ChunkSpan| {
+        let chunk = |(span, header): (&ChunkSpan, &Option<Range<usize>>)| {
             let (start, end) = (span.start as usize, span.end as usize);
             let embedding = embeddings.get(&span.text_hash).cloned();
-            IndexedChunk { start, end, text: text[start..end].to_owned(), embedding }
+            IndexedChunk { start, end, text: text_of_chunk(text, start..end, header.as_ref()), embedding }
         };
         IndexedDocument {
-            chunks: self.spans.iter().map(chunk).collect(),
+            chunks: self.spans.iter().zip(&self.headers).map(chunk).collect(),
             id: self.document.id,
             version: self.document.version,
             title: self.document.title,

@@ -172,7 +172,7 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
             chunk: hit.chunk,
             start: hit.start as u64,
             end: hit.end as u64,
-            quote: hit.text.clone(),
+            quote: own_text(&hit.text, hit.start..hit.end).to_owned(),
         },
         text: hit.text,
         ranks: Ranks { lexical: hit.lexical.map(|leg| leg.rank), dense: hit.dense.map(|leg| leg.rank) },
@@ -191,7 +191,13 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
 }
 
 fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {
-    ContextChunk { chunk: chunk.chunk, start: chunk.start as u64, end: chunk.end as u64, text: chunk.text }
+    let text = own_text(&chunk.text, chunk.start..chunk.end).to_owned();
+    ContextChunk { chunk: chunk.chunk, start: chunk.start as u64, end: chunk.end as u64, text }
+}
+
+/// The part of a chunk's text that the document has at `span`: the header of a table may precede it.
+fn own_text(text: &str, span: std::ops::Range<usize>) -> &str {
+    text.len().checked_sub(span.len()).and_then(|before| text.get(before..)).unwrap_or(text)
 }
 
 fn explanation(mut explanation: weir_index::ScoreBreakdown) -> Explanation {

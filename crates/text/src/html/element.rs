@@ -4,6 +4,8 @@ use ego_tree::NodeRef;
 use scraper::node::Element;
 use scraper::{CaseSensitivity, Node};
 
+use super::parse::LINK;
+
 /// Which elements are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -197,7 +199,8 @@ const LINK_MARKS: &str = "¶§#🔗⚓◆↩↑⬆⤴\u{200b}\u{200d}\u{fe0e}\u{
 /// Longest subtree, in nodes, that is examined for being such a link.
 const LINK_NODES_MAX: usize = 8;
 
-fn is_hidden(element: &Element) -> bool {
+/// Whether a browser does not show the element, and a reader of screens does not read it.
+pub(super) fn is_hidden(element: &Element) -> bool {
     element.attr("hidden").is_some_and(|value| !value.eq_ignore_ascii_case("until-found"))
         || element.attr("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true"))
         || element.attr("popover").is_some()
@@ -209,8 +212,7 @@ fn is_navigation(node: NodeRef<'_, Node>, element: &Element) -> bool {
     let by_name = match element.name() {
         "nav" | "search" => true,
         "aside" => !is_note(node, element),
-        "footer" => !node.parent().is_some_and(|parent| is_element(parent, "blockquote")),
-        "a" => is_mark(node, element),
+        LINK => is_mark(node, element),
         _ => false,
     };
     by_name
@@ -259,8 +261,9 @@ fn has_class(element: &Element, class: &str) -> bool {
     element.has_class(class, CaseSensitivity::AsciiCaseInsensitive)
 }
 
-fn is_element(node: NodeRef<'_, Node>, name: &str) -> bool {
-    node.value().as_element().is_some_and(|element| element.name() == name)
+/// Whether an element of this name is a heading.
+pub(super) fn is_heading(name: &str) -> bool {
+    matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "hgroup")
 }
 
 /// The value that the element's `style` attribute gives a property.

@@ -1,16 +1,23 @@
 //! Writes the text of a page: white space as CSS collapses it.
 
+use std::collections::HashSet;
+
 use ego_tree::{NodeId, NodeRef};
 use scraper::Node;
 use scraper::node::Element;
 
-use super::element::{Display, Keep, display, is_dropped, is_never_text, is_preformatted};
+use super::element::{
+    Display, Keep, display, has_role, is_dropped, is_heading, is_hidden, is_never_text, is_preformatted,
+};
+use super::prose::{Prose, is_block, is_edge};
 use super::walk::Visitor;
 
 /// Visits the nodes of a page and collects their text.
-pub(super) struct PageWriter {
+pub(super) struct PageWriter<'p> {
     root: NodeId,
     keep: Keep,
+    prose: &'p Prose,
+    parts: Option<Parts<'p>>,
     text: TextWriter,
     /// Open elements whose white space is kept.
     preformatted: usize,
@@ -20,35 +27,113 @@ pub(super) struct PageWriter {
     headings: usize,
     /// Open articles, sections and headers: a header in them isn't the site's.
     sections: usize,
+    /// Open headers and footers of which only the prose is kept.
+    edges: Vec<NodeId>,
 }
 
-impl PageWriter {
+/// The elements whose text is written, beside the prose of headers and footers.
+struct Parts<'p> {
+    elements: &'p HashSet<NodeId>,
+    /// The open one of them, or the open header or footer outside them.
+    open: Option<NodeId>,
+    /// Bytes of the text when it was opened.
+    start: usize,
+    /// Bytes that were written in `elements`.
+    bytes: usize,
+}
+
+impl<'p> PageWriter<'p> {
     /// A writer of the text in `root`, which is never dropped itself.
-    pub(super) fn new(root: NodeId, keep: Keep) -> PageWriter {
-        let text = TextWriter::default();
-        PageWriter { root, keep, text, preformatted: 0, lists: 0, headings: 0, sections: 0 }
+    pub(super) fn new(root: NodeId, keep: Keep, prose: &'p Prose) -> PageWriter<'p> {
+        PageWriter {
+            root,
+            keep,
+            prose,
+            parts: None,
+            text: TextWriter::default(),
+            preformatted: 0,
+            lists: 0,
+            headings: 0,
+            sections: 0,
+            edges: Vec::new(),
+        }
     }
 
-    pub(super) fn into_text(mut self) -> String {
+    /// A writer of the text in `elements`, and of the prose in the headers and footers of the page.
+    pub(super) fn of_parts(root: NodeId, elements: &'p HashSet<NodeId>, prose: &'p Prose) -> PageWriter<'p> {
+        let parts = Parts { elements, open: None, start: 0, bytes: 0 };
+        PageWriter { parts: Some(parts), ..PageWriter::new(root, Keep::OfMain, prose) }
+    }
+
+    /// The text, and the number of its bytes that are in the given parts.
+    pub(super) fn into_text(mut self) -> (String, usize) {
         // a blank line at the begin of a `<pre>`
         let blank = self.text.text.len() - self.text.text.trim_start_matches('\n').len();
-        self.text.text.split_off(blank)
+        (self.text.text.split_off(blank), self.parts.map_or(0, |parts| parts.bytes))
     }
 
     fn is_skipped(&self, node: NodeRef<'_, Node>, element: &Element) -> bool {
-        is_never_text(element.name())
-            || (element.name() == "button" && self.headings == 0)
-            || (element.name() == "header" && self.is_site_header(node))
-            || is_dropped(node, element, self.keep)
+        if is_never_text(element.name()) || (element.name() == "button" && self.headings == 0) {
+            return true;
+        }
+        if self.keep == Keep::All {
+            return false;
+        }
+        if is_edge(node, element) {
+            return is_hidden(element)
+                || self.is_edge_of_prose(node, element) && !self.prose.is_in(node.id());
+        }
+        let is_bare = !self.edges.is_empty() && is_block(element) && !self.prose.is_in(node.id());
+        let has_prose_beside = || node.parent().is_some_and(|parent| self.prose.is_in(parent.id()));
+        is_dropped(node, element, self.keep) || is_bare && !(is_heading(element.name()) && has_prose_beside())
     }
 
-    /// A header of the whole body is the site's, unless it has the page's title.
-    fn is_site_header(&self, node: NodeRef<'_, Node>) -> bool {
+    /// Whether only the prose of a header or footer is kept: of every footer, and of a site's header unless it has the
+    /// page's title.
+    fn is_edge_of_prose(&self, node: NodeRef<'_, Node>, element: &Element) -> bool {
         let has_title = || {
             let mut inside = node.descendants().filter_map(|node| node.value().as_element());
             inside.any(|element| element.name() == "h1")
         };
-        self.keep == Keep::OfBody && self.sections == 0 && !has_title()
+        let is_header =
+            element.name() == "header" && !has_role(element, "banner") && !has_role(element, "contentinfo");
+        let is_of_body = self.keep == Keep::OfBody && self.sections == 0 && self.edges.is_empty();
+        !is_header || is_of_body && !has_title()
+    }
+
+    /// Whether the node is outside the parts that are written.
+    fn is_outside(&self) -> bool {
+        self.parts.as_ref().is_some_and(|parts| parts.open.is_none())
+    }
+
+    /// Opens a part if the element is one. Whether the elements in it are visited.
+    fn enter_outside(&mut self, node: NodeRef<'_, Node>, element: &Element) -> bool {
+        let is_edge = is_edge(node, element);
+        if is_never_text(element.name()) || is_hidden(element) {
+            return false;
+        }
+        let Some(parts) = self.parts.as_mut() else { return true };
+        if parts.elements.contains(&node.id()) || is_edge && self.prose.is_in(node.id()) {
+            (parts.open, parts.start) = (Some(node.id()), self.text.text.len());
+            self.edges.extend(is_edge.then_some(node.id()));
+            self.open(element);
+            return true;
+        }
+        node.id() == self.root || !is_edge && !is_dropped(node, element, Keep::OfMain)
+    }
+
+    fn open(&mut self, element: &Element) {
+        match display(element.name()) {
+            Display::Break => self.text.break_line(),
+            Display::Row => self.text.open_row(),
+            Display::Cell => self.text.open_cell(),
+            shown @ (Display::Inline
+            | Display::Spaced
+            | Display::Line
+            | Display::Paragraph
+            | Display::List) => self.separate(shown),
+        }
+        self.count(element, true);
     }
 
     /// Notes that an element is opened, or closed if `is_open` is false.
@@ -81,37 +166,45 @@ impl PageWriter {
     }
 }
 
-impl<'a> Visitor<'a> for PageWriter {
+impl<'a> Visitor<'a> for PageWriter<'_> {
     fn enter(&mut self, node: NodeRef<'a, Node>) -> bool {
-        if let Node::Text(text) = node.value() {
+        let is_outside = self.is_outside();
+        if let Node::Text(text) = node.value()
+            && !is_outside
+        {
             if self.preformatted > 0 { self.text.push_verbatim(text) } else { self.text.push(text) }
         }
         let Some(element) = node.value().as_element() else { return true };
+        if is_outside {
+            return self.enter_outside(node, element);
+        }
         if node.id() != self.root && self.is_skipped(node, element) {
             return false;
         }
-        match display(element.name()) {
-            Display::Break => self.text.break_line(),
-            Display::Row => self.text.open_row(),
-            Display::Cell => self.text.open_cell(),
-            shown @ (Display::Inline
-            | Display::Spaced
-            | Display::Line
-            | Display::Paragraph
-            | Display::List) => self.separate(shown),
-        }
-        self.count(element, true);
+        let is_edge_of_prose = is_edge(node, element) && self.is_edge_of_prose(node, element);
+        self.edges.extend(is_edge_of_prose.then_some(node.id()));
+        self.open(element);
         true
     }
 
     fn leave(&mut self, node: NodeRef<'a, Node>) {
         let Some(element) = node.value().as_element() else { return };
+        if self.is_outside() {
+            return;
+        }
+        self.edges.pop_if(|edge| *edge == node.id());
         self.count(element, false);
         let shown = display(element.name());
         if shown == Display::Row {
             self.text.close_row();
         }
         self.separate(shown);
+        if let Some(parts) = self.parts.as_mut().filter(|parts| parts.open == Some(node.id())) {
+            if parts.elements.contains(&node.id()) {
+                parts.bytes += self.text.text.len() - parts.start;
+            }
+            parts.open = None;
+        }
     }
 }
 

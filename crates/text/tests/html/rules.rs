@@ -149,7 +149,8 @@ fn names_of_navigation_count_outside_the_main_element_only() {
 
 #[test]
 fn the_text_is_that_of_the_main_element() {
-    check_text("a<main>b</main>c<main>d</main>", "b");
+    check_text("a<main>b</main>c<main>d</main>", "b\n\nd");
+    check_text("<main>b</main><table><tr><td>x<td><main hidden>c</main><main>d</main></table>", "b\n\nd");
     check_text("a<div role='presentation main'>b</div>c", "b");
     check_text("a<div role=main>b</div><main>c</main>", "c");
     check_text("a<main> </main>", "a");
@@ -168,6 +169,60 @@ fn the_header_of_a_site_is_dropped_unless_it_has_the_title() {
     check("<header><h1>a</h1></header>b", Some("a"), "a\n\nb");
     check_text("<section><header>a</header>b</section>", "a\n\nb");
     check_text("<main><header>a</header>b</main>", "a\n\nb");
+}
+
+#[test]
+fn prose_in_headers_and_footers_is_kept() {
+    let prose = "The ferry leaves at noon.";
+    for edge in [
+        "header",
+        "footer",
+        "div role=banner",
+        "div role=contentinfo",
+        "header role=banner",
+        "footer class=footer",
+    ] {
+        let end = edge.split(' ').next().unwrap();
+        let with = |inner: &str| {
+            format!(
+                "<{edge}><h2>x</h2><div><h2>T</h2>{inner}</div><ul><li><a href=/>home page of the site</a></ul></{end}>"
+            )
+        };
+        let of_prose = format!("x\n\nT\n\n{prose}");
+        for inner in [
+            format!("<p>{prose}</p><p>© 2026 by the owner of the site.</p>"),
+            format!("<div>{prose}</div>x y"),
+        ] {
+            let edge = with(&inner);
+            let of_prose = if inner.ends_with('y') { format!("{of_prose}\nx y") } else { of_prose.clone() };
+            check_text(&format!("{edge}<p>a"), &format!("{of_prose}\n\na"));
+            check_text(
+                &format!("x<nav>x</nav>{edge}<main>a</main>x{edge}"),
+                &format!("{of_prose}\n\na\n\n{of_prose}"),
+            );
+            check_text(
+                &format!("{edge}<article>long enough to be the article</article>"),
+                &format!("{of_prose}\n\nlong enough to be the article"),
+            );
+        }
+    }
+    check_text(
+        "<main>a<footer><p>Posted by Ada Lovelace in June</p></footer></main>",
+        "a\n\nPosted by Ada Lovelace in June",
+    );
+    check_text("<header><p>船は正午に桟橋を出発します。</p></header>a", "船は正午に桟橋を出発します。\n\na");
+    for notice in [
+        "<p>© 2026 Example and its contributors.</p>",
+        "<p>Created using Sphinx 7.2 on a fine day.</p>",
+        "<p><a href=/>One</a> <a href=/>two</a> <a href=/>three</a> <a href=/>four</a> <a href=/>five six</a></p>",
+        "<p>Too few words here.</p>",
+        "<div>Without an end it needs more words</div>",
+        "<nav><p>The way to the pages of this site.</p></nav>",
+        "<p hidden>The ferry leaves at noon today.</p>",
+    ] {
+        check_text(&format!("<header>{notice}</header><main>a</main><footer>{notice}</footer>"), "a");
+        check_text(&format!("<header>{notice}</header><p>a</p><footer>{notice}</footer>"), "a");
+    }
 }
 
 #[test]
@@ -192,12 +247,58 @@ fn the_title_is_that_of_the_page_or_its_first_heading() {
 }
 
 #[test]
-fn deep_nesting_does_not_overflow_the_stack() {
-    // the parser takes time in the square of the depth
-    for (open, depth) in
-        [("<div>", 20_000), ("<header>", 200), ("<table><tr><td>", 200), ("<aside class=note>", 200)]
-    {
-        let deep = format!("{}x", open.repeat(depth));
-        assert_eq!(HtmlPage::parse(&deep).text.trim(), "x", "{open}");
+fn formatting_elements_have_no_effect_on_text() {
+    check_text(
+        "<p><b>a<p>b</b> c</p><i>d<div>e</i>f</div>",
+        "a\n\nb c\n\nd\ne\nf".replace("\ne\nf", "\nef").as_str(),
+    );
+    check_text("<p>a<svg><b>b</b></p>", "a");
+}
+
+/// Bytes of a page whose time would be noticed if it grew with the square of the length: 30 s for nested elements.
+const PAGE_BYTES: usize = 500_000;
+
+#[test]
+fn a_page_takes_time_in_proportion_to_its_length() {
+    for (part, expected) in [
+        ("<div>", "x"),
+        ("<b>", "x"),
+        ("<p><b id=N>", "x"),
+        ("<a href=N><p>", "x"),
+        ("<header>", "x"),
+        ("<footer>", ""),
+        ("<table><tr><td>", "x"),
+        ("<aside class=note>", "x"),
+        ("<ul><li>", "x"),
+        ("<font N>", "x"),
+        ("</p></b>", "x"),
+        ("<div></div><b>", "x"),
+        ("<table><b>", "x"),
+        ("<select><option>", ""),
+        ("<svg><g>", ""),
+        ("<x-N>", "x"),
+        ("<form><input>", "x"),
+    ] {
+        let (mut page, mut number) = (String::new(), 0);
+        while page.len() < PAGE_BYTES {
+            page.push_str(&part.replace('N', &format!("n{number}")));
+            number += 1;
+        }
+        let text = HtmlPage::parse(&format!("{page}x")).text;
+        let found = text.trim();
+        assert!(found == expected || expected.is_empty(), "{part}: {}", found.len());
     }
+    let attributes: String = (0..150_000).map(|n| format!("a{n} ")).collect();
+    check_text(&format!("<p {attributes}>x"), "x");
+}
+
+#[test]
+fn text_below_the_depth_limit_is_kept_in_order() {
+    let (open, close) = ("<div hidden><div>", "</div></div>");
+    let deep = format!("a{}b{}c", "<div>".repeat(2_000), "</div>".repeat(2_000));
+    check_text(&deep, "a\nb\nc");
+    let hidden = format!("a{}b{}c<nav>x</nav>", open.repeat(2_000), close.repeat(2_000));
+    check_text(&hidden, "ac");
+    let lists = format!("{}<p>x<script>1<2</script><br>y<p>z", "<ul><li>".repeat(1_000));
+    assert_eq!(HtmlPage::parse(&lists).text.split_whitespace().collect::<Vec<_>>(), ["x", "y", "z"]);
 }

@@ -201,6 +201,33 @@ fn demand_24_a_search_that_the_embedder_refuses_answers_by_words_and_says_so() {
     assert_eq!(reply["results"][0]["ranks"], json!({"lexical": 1, "dense": null}));
 }
 
+/// The rows of a table are found by the names of its columns, and have them before them.
+#[test]
+fn each_chunk_of_a_table_has_its_header() {
+    let gateway = Gateway::start();
+    let row =
+        |n: usize| format!("| Part {n} | supplier-{} | {} EUR | warehouse {} |\n", n % 7, n * 13, n % 5);
+    let rows: String = (0..60).map(row).collect();
+    let header = "| Part | Supplier | Price | Location |";
+    let text = format!("Prices of all parts.\n\n{header}\n|---|---|---|---|\n{rows}\nEnd of it.");
+    gateway.ingest(&[json!({"id": "t", "text": text})]);
+    let reply =
+        ask(&gateway, &json!({"query": "price of part 57", "group_by": "chunk", "top_k": 50, "context": 1}));
+    let hits = reply["results"].as_array().unwrap();
+    assert!(hits.len() > 3, "{reply}");
+    let byte = |value: &Value| value.as_u64().unwrap() as usize;
+    for hit in hits {
+        let citation = &hit["citation"];
+        let quote = citation["quote"].as_str().unwrap();
+        assert_eq!(quote, &text[byte(&citation["start"])..byte(&citation["end"])]);
+        let shown = hit["text"].as_str().unwrap();
+        assert!(shown.contains(header) && shown.ends_with(quote), "{shown}");
+        for near in hit["context"].as_array().unwrap() {
+            assert_eq!(near["text"], text[byte(&near["start"])..byte(&near["end"])]);
+        }
+    }
+}
+
 /// Demand 25: a hit cites the bytes of its words, and its neighbours come along.
 #[test]
 fn demand_25_citations_lead_to_the_words_and_to_what_stands_around_them() {
