@@ -11,6 +11,9 @@ use crate::{ReadStep, Rejection, StepResult, document_of_fields};
 /// Bytes of a line, at most. The gateway's default limit for a text is far lower.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
+/// What some programs write at the beginning of a file in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads a file line by line. Lines that are not documents are rejected as `path#line`.
 ///
 /// A line is an object as [`document_of_fields`] describes it.
@@ -47,7 +50,10 @@ impl JsonLines {
 
     fn document(&self, line: &[u8]) -> Result<Document, String> {
         let text = std::str::from_utf8(line).map_err(|error| {
-            format!("is not valid UTF-8: byte {} of the line is the first bad one", error.valid_up_to())
+            format!(
+                "is not valid UTF-8: byte {} of the line is the first bad one; write the file in UTF-8, as JSON is",
+                error.valid_up_to()
+            )
         })?;
         let fields = serde_json::from_str(text).map_err(|error| format!("is not a JSON object: {error}"))?;
         let default_id = format!("{}#{}", self.file_id, self.line_number);
@@ -79,9 +85,11 @@ impl Iterator for JsonLines {
             Ok(Ok(line)) if line.is_empty() => return None,
             Ok(Ok(line)) => {
                 bytes = line.len() as u64;
+                let mark = if self.line_number == 1 { BYTE_ORDER_MARK } else { b"" };
+                let line = line.strip_prefix(mark).unwrap_or(&line);
                 match line.trim_ascii().is_empty() {
                     true => Ok(StepResult::Empty),
-                    false => self.document(&line).map(StepResult::Document),
+                    false => self.document(line).map(StepResult::Document),
                 }
             }
             Ok(Err(message)) => Err(message),

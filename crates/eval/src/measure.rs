@@ -113,9 +113,14 @@ impl Target<'_> {
                 empty += u64::from(is_empty);
                 !is_empty
             }
-            StepResult::Empty | StepResult::Rejected(_) => true,
+            StepResult::Empty | StepResult::Rejected(_) | StepResult::Note(_) => true,
         });
-        let options = IngestOptions { collection, batch_documents_max: BATCH_DOCUMENTS_MAX, bytes_total };
+        let options = IngestOptions {
+            collection,
+            batch_documents_max: BATCH_DOCUMENTS_MAX,
+            bytes_total,
+            replace_if_equal: &[],
+        };
         let report = ingest(self.client, options, documents, self.progress, self.cancelled).await?;
         // public sets have documents with equal ids, which were named
         if !report.rejections.is_empty() {

@@ -8,9 +8,12 @@ use weir_api::{Document, Metadata};
 use weir_client::{JsonLines, ReadStep, Rejection, StepResult, document_of_fields};
 
 use super::SourceFile;
+use super::encoding::Declaration;
+use super::front_matter::FrontMatter;
 use super::headings::first_heading;
 use super::input::{Counter, Input};
 use super::kinds::{Heading, Reader, stem_of};
+use super::notebook;
 use super::rows::Rows;
 
 /// The field of the metadata with the name of the folder that was given to `weir ingest` or `weir sync`.
@@ -67,14 +70,17 @@ fn open(file: &SourceFile) -> Result<OpenFile, String> {
     let input = Input::open(&file.path, file.kind.is_compressed).map_err(|error| error.to_string())?;
     let bytes_read = input.bytes_read.clone();
     let results: Results = match file.kind.reader {
-        Reader::Text(heading) => one(file, text(file, heading, input.read_text()?)),
-        Reader::Html => one(file, page(file, &input.read_text()?)),
-        Reader::Json => json(file, input.read_text()?)?,
+        Reader::Text(Heading::Markdown) => one(file, markdown(file, input.read_text(Declaration::Comment)?)),
+        Reader::Text(heading) => one(file, text(file, heading, input.read_text(Declaration::Comment)?)),
+        Reader::Source => one(file, source(file, input.read_text(Declaration::Comment)?)),
+        Reader::Notebook => one(file, source(file, notebook::text(&input.read_text(Declaration::None)?)?)),
+        Reader::Html => one(file, page(file, &input.read_text(Declaration::Html)?)),
+        Reader::Json => json(file, input.read_text(Declaration::None)?)?,
         Reader::JsonLines => {
             let lines = JsonLines::new(input.reader, file.path.clone(), file.id.clone());
             Box::new(lines.with_prefix(&file.prefix).map(|step| (step.place, step.result)))
         }
-        Reader::Rows(separator) => Box::new(Rows::open(input.reader, separator, file)?),
+        Reader::Rows(separator) => Box::new(Rows::open(input, separator, file)?),
     };
     Ok(OpenFile { results, folder: file.folder.clone(), bytes_read })
 }
@@ -95,8 +101,30 @@ fn in_folder(folder: Option<&str>, result: StepResult) -> StepResult {
             document.metadata = Some(Metadata::from_map(&fields));
             StepResult::Document(document)
         }
-        StepResult::Rejected(_) | StepResult::Empty => result,
+        StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => result,
     }
+}
+
+/// A Markdown file: its front matter is title and metadata, the rest is the text.
+fn markdown(file: &SourceFile, text: String) -> StepResult {
+    let Some((front_matter, body)) = FrontMatter::split(&text) else {
+        return document(file, first_heading(Heading::Markdown, &text), text);
+    };
+    let title = front_matter.title.or_else(|| first_heading(Heading::Markdown, body));
+    if body.trim().is_empty() && title.is_none() {
+        return StepResult::Empty;
+    }
+    StepResult::Document(Document {
+        id: Some(file.id.clone()),
+        title: title.or_else(|| stem_of(&file.path)),
+        text: body.to_owned(),
+        metadata: Some(Metadata::from_map(&metadata_of(file, front_matter.metadata))),
+    })
+}
+
+/// Source code: the title is the path, which says what the code is for.
+fn source(file: &SourceFile, text: String) -> StepResult {
+    document(file, Some(file.id.clone()), text)
 }
 
 fn text(file: &SourceFile, heading: Heading, text: String) -> StepResult {
@@ -112,14 +140,18 @@ fn document(file: &SourceFile, title: Option<String>, text: String) -> StepResul
     if text.trim().is_empty() {
         return StepResult::Empty;
     }
-    let mut metadata = Map::new();
-    metadata.insert("path".to_owned(), file.id.clone().into());
     StepResult::Document(Document {
         id: Some(file.id.clone()),
         title: title.or_else(|| stem_of(&file.path)),
         text,
-        metadata: Some(Metadata::from_map(&metadata)),
+        metadata: Some(Metadata::from_map(&metadata_of(file, Map::new()))),
     })
+}
+
+/// The metadata of a file: `path` is always its own, also where the file says another.
+fn metadata_of(file: &SourceFile, mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.insert("path".to_owned(), file.id.clone().into());
+    fields
 }
 
 /// An object with a text is a document, and so is each of a list where one has a text. Anything else is text itself.

@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use encoding_rs::{Decoder, UTF_8};
 use flate2::bufread::MultiGzDecoder;
+
+use super::encoding::{Declaration, byte_order_mark, decode, remedy};
 
 /// Bytes of a file, or of a row of one, that becomes one document, at most. The gateway's default limit for a text is far
 /// lower.
@@ -15,12 +18,17 @@ pub(super) const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 /// Bytes that a compressed file expands to, at most.
 const EXPANDED_BYTES_MAX: u64 = 16 << 30;
 
+/// Bytes of UTF-16 that are decoded at a time.
+const DECODED_BYTES: usize = 16 << 10;
+
 /// An open file.
 pub(super) struct Input {
-    /// The content, decompressed.
+    /// The content: decompressed, without a byte order mark, in UTF-8 if it has the mark of UTF-16.
     pub(super) reader: Box<dyn BufRead + Send>,
     /// What was read from the disk.
     pub(super) bytes_read: Counter,
+    path: PathBuf,
+    has_mark: bool,
 }
 
 /// Counts the bytes that a reader has read. Copies share the count.
@@ -38,32 +46,76 @@ impl Input {
     pub(super) fn open(path: &Path, is_compressed: bool) -> std::io::Result<Input> {
         let bytes_read = Counter::default();
         let file = Counted { file: File::open(path)?, bytes_read: bytes_read.clone() };
-        let reader: Box<dyn BufRead + Send> = if is_compressed {
+        let mut reader: Box<dyn BufRead + Send> = if is_compressed {
             let expanded = MultiGzDecoder::new(BufReader::new(file));
             Box::new(BufReader::new(Expanded { reader: expanded, left: EXPANDED_BYTES_MAX }))
         } else {
             Box::new(BufReader::new(file))
         };
-        Ok(Input { reader, bytes_read })
+        let mark = byte_order_mark(reader.fill_buf()?);
+        if let Some((encoding, length)) = mark {
+            reader.consume(length);
+            if encoding != UTF_8 {
+                let decoder = encoding.new_decoder_without_bom_handling();
+                reader = Box::new(BufReader::new(Decoded {
+                    reader,
+                    decoder: Some(decoder),
+                    text: Vec::new(),
+                    at: 0,
+                }));
+            }
+        }
+        Ok(Input { reader, bytes_read, path: path.to_owned(), has_mark: mark.is_some() })
     }
 
-    /// The whole content as text, without a byte order mark.
-    pub(super) fn read_text(self) -> Result<String, String> {
-        self.read_text_up_to(DOCUMENT_BYTES_MAX)
+    /// The whole content as text.
+    pub(super) fn read_text(self, declaration: Declaration) -> Result<String, String> {
+        self.read_text_up_to(DOCUMENT_BYTES_MAX, declaration)
     }
 
-    fn read_text_up_to(self, bytes_max: u64) -> Result<String, String> {
+    fn read_text_up_to(self, bytes_max: u64, declaration: Declaration) -> Result<String, String> {
         let mut bytes = Vec::new();
         let mut reader = self.reader.take(bytes_max + 1);
         reader.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         if bytes.len() as u64 > bytes_max {
             return Err(format!("has more than {bytes_max} bytes; cut it into several files"));
         }
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let offset = error.utf8_error().valid_up_to();
-            format!("is not valid UTF-8: byte {offset} is the first bad one; convert it with iconv -t UTF-8")
-        })?;
-        Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+        let declaration = if self.has_mark { Declaration::None } else { declaration };
+        decode(bytes, declaration).map_err(|bad| {
+            format!("is not valid UTF-8: byte {bad} is the first bad one; {}", remedy(&self.path))
+        })
+    }
+}
+
+/// A file in UTF-16, read as UTF-8. Damaged characters become U+FFFD.
+struct Decoded {
+    reader: Box<dyn BufRead + Send>,
+    /// `None` after the end.
+    decoder: Option<Decoder>,
+    /// What was decoded, and read up to `at`.
+    text: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Decoded {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while self.at == self.text.len() {
+            let Some(decoder) = &mut self.decoder else { return Ok(0) };
+            let read = self.reader.fill_buf()?;
+            let read = &read[..read.len().min(DECODED_BYTES)];
+            let is_end = read.is_empty();
+            self.text.resize(decoder.max_utf8_buffer_length(read.len()).unwrap_or(DECODED_BYTES * 4), 0);
+            let (_, bytes, written, _) = decoder.decode_to_utf8(read, &mut self.text, is_end);
+            self.reader.consume(bytes);
+            self.text.truncate(written);
+            self.at = 0;
+            if is_end {
+                self.decoder = None;
+            }
+        }
+        let count = (&self.text[self.at..]).read(buffer)?;
+        self.at += count;
+        Ok(count)
     }
 }
 
@@ -123,7 +175,7 @@ mod tests {
         std::fs::write(&path, content).unwrap();
         let input = Input::open(&path, true).unwrap();
         let bytes_read = input.bytes_read.clone();
-        let text = input.read_text_up_to(BYTES_MAX);
+        let text = input.read_text_up_to(BYTES_MAX, Declaration::None);
         assert!(text.is_err() || bytes_read.take() == content.len() as u64);
         text
     }
@@ -134,6 +186,27 @@ mod tests {
             read(&[compressed(b"\xef\xbb\xbfone, "), compressed(b"two")].concat()).unwrap(),
             "one, two"
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_decides_the_encoding() {
+        let text = "é𝄞 ".repeat(20_000);
+        let little: Vec<u8> =
+            [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> =
+            [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_be_bytes).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        for content in [little, big, format!("\u{feff}{text}").into_bytes()] {
+            for is_compressed in [false, true] {
+                std::fs::write(&path, if is_compressed { compressed(&content) } else { content.clone() })
+                    .unwrap();
+                let input = Input::open(&path, is_compressed).unwrap();
+                assert_eq!(input.read_text(Declaration::Html).unwrap(), text);
+            }
+        }
+        std::fs::write(&path, b"\xff\xfea\0\xe9").unwrap();
+        assert_eq!(Input::open(&path, false).unwrap().read_text(Declaration::None).unwrap(), "a\u{fffd}");
     }
 
     #[test]

@@ -10,6 +10,10 @@ use super::input::Input;
 pub(super) enum Reader {
     /// One document with the file as its text.
     Text(Heading),
+    /// One document with the file as its text and its path as title.
+    Source,
+    /// One document with the cells of a Jupyter notebook and its path as title.
+    Notebook,
     /// One document with the text of the page.
     Html,
     /// A list of documents, one document, or text.
@@ -34,13 +38,13 @@ pub(super) enum Heading {
 /// What separates the cells of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
-    /// A comma, or a semicolon where the header has more of them.
-    Comma,
+    /// A comma, a semicolon, a tab or a bar: the one that the header has most of.
+    Any,
     Tab,
 }
 
 /// The endings of names, in lower case and without their dot. Each can be followed by [`GZIP`].
-const KINDS: [(&str, Reader); 18] = [
+const KINDS: [(&str, Reader); 19] = [
     ("txt", Reader::Text(Heading::None)),
     ("md", Reader::Text(Heading::Markdown)),
     ("markdown", Reader::Text(Heading::Markdown)),
@@ -55,14 +59,102 @@ const KINDS: [(&str, Reader); 18] = [
     ("htm", Reader::Html),
     ("xhtml", Reader::Html),
     ("json", Reader::Json),
+    ("ipynb", Reader::Notebook),
     ("jsonl", Reader::JsonLines),
     ("ndjson", Reader::JsonLines),
-    ("csv", Reader::Rows(Separator::Comma)),
+    ("csv", Reader::Rows(Separator::Any)),
     ("tsv", Reader::Rows(Separator::Tab)),
 ];
 
-/// Names of texts that may have any ending, such as `README.Debian`. In lower case only those that packages use: `todo.py` and
-/// `news.js` are source code.
+/// The endings of source code and of configuration, in lower case. Some are also endings of other files, so that these are
+/// read only if they begin with text.
+const SOURCE_ENDINGS: [&str; 82] = [
+    "bash",
+    "bat",
+    "c",
+    "cc",
+    "cfg",
+    "clj",
+    "cljs",
+    "cmake",
+    "conf",
+    "cpp",
+    "cs",
+    "css",
+    "cxx",
+    "dart",
+    "elm",
+    "erl",
+    "ex",
+    "exs",
+    "fish",
+    "fs",
+    "gd",
+    "go",
+    "gradle",
+    "graphql",
+    "groovy",
+    "h",
+    "hcl",
+    "hh",
+    "hpp",
+    "hrl",
+    "hs",
+    "hxx",
+    "ini",
+    "java",
+    "jl",
+    "js",
+    "jsx",
+    "kt",
+    "kts",
+    "less",
+    "lua",
+    "m",
+    "mjs",
+    "cjs",
+    "mk",
+    "ml",
+    "mli",
+    "mm",
+    "nim",
+    "nix",
+    "php",
+    "pl",
+    "pm",
+    "properties",
+    "proto",
+    "ps1",
+    "pxd",
+    "py",
+    "pyi",
+    "pyx",
+    "r",
+    "rb",
+    "rs",
+    "sass",
+    "scala",
+    "scss",
+    "sh",
+    "sol",
+    "sql",
+    "svelte",
+    "swift",
+    "tcl",
+    "tf",
+    "toml",
+    "ts",
+    "tsx",
+    "v",
+    "vhd",
+    "vue",
+    "wgsl",
+    "zig",
+    "zsh",
+];
+
+/// Names of texts that may have any ending, such as `README.Debian`. In lower case only those that packages use: `todo.x` and
+/// `news.y` are something else.
 const TEXT_NAMES: [&str; 24] = [
     "README",
     "Readme",
@@ -113,7 +205,8 @@ pub(super) struct Kind {
 pub(in crate::cli) fn accepted() -> String {
     let endings: Vec<String> = KINDS.iter().map(|(ending, _)| format!(".{ending}")).collect();
     format!(
-        "{} files, each also as .{GZIP}, and text files without an ending or with a name such as README.Debian",
+        "{} files, each also as .{GZIP}, source code (.py, .rs, .toml, …), and text files without an ending or with a name such as \
+         README.Debian",
         endings.join(", ")
     )
 }
@@ -131,6 +224,9 @@ pub(super) fn kind_of(path: &Path) -> Result<Kind, String> {
     let is_named_as_text = || TEXT_NAMES.iter().any(|name| inner.split('.').next() == Some(*name));
     match KINDS.iter().find(|(known, _)| *known == ending) {
         Some(&(_, reader)) => Ok(Kind { reader, is_compressed }),
+        None if SOURCE_ENDINGS.contains(&ending.as_str()) && is_text(path, is_compressed) => {
+            Ok(Kind { reader: Reader::Source, is_compressed })
+        }
         None if is_named_as_text() && is_text(path, is_compressed) => Ok(text),
         None if is_compressed => Err(format!(".{ending}.{GZIP}")),
         None => Err(format!(".{ending}")),
@@ -158,7 +254,7 @@ fn ending_of(name: &str) -> Option<&str> {
     (is_ending && !ending.is_empty()).then_some(ending)
 }
 
-/// Whether a file begins with UTF-8 without NUL. True also for a file that can't be read: reading it gives the reason.
+/// Whether a file begins with text. True also for a file that can't be read: reading it gives the reason.
 fn is_text(path: &Path, is_compressed: bool) -> bool {
     let mut head = Vec::new();
     let read = Input::open(path, is_compressed)
@@ -166,13 +262,7 @@ fn is_text(path: &Path, is_compressed: bool) -> bool {
     if read.is_err() {
         return true;
     }
-    let is_cut = head.len() as u64 == SNIFFED_BYTES;
-    let is_utf8 = match std::str::from_utf8(&head) {
-        Ok(_) => true,
-        // the last character may be cut
-        Err(error) => is_cut && error.error_len().is_none(),
-    };
-    is_utf8 && !head.contains(&0)
+    super::encoding::is_text(&head, head.len() as u64 == SNIFFED_BYTES)
 }
 
 #[cfg(test)]
@@ -193,7 +283,7 @@ mod tests {
         assert_eq!(kind("a.tsv", b""), plain(Reader::Rows(Separator::Tab)));
         assert_eq!(kind("a.JSON.GZ", b""), Ok(Kind { reader: Reader::Json, is_compressed: true }));
         for (name, left_out) in
-            [("a.PNG", ".png"), ("a.tar.gz", ".tar.gz"), ("main.rs", ".rs"), ("a.tgz", ".tgz")]
+            [("a.PNG", ".png"), ("a.tar.gz", ".tar.gz"), ("main.o", ".o"), ("a.tgz", ".tgz")]
         {
             assert_eq!(kind(name, b"text"), Err(left_out.to_owned()));
         }
@@ -210,7 +300,7 @@ mod tests {
         assert_eq!(kind("cut", &cut), Ok(text), "a character may be cut where sniffing ends");
         let late = [vec![b'a'; 1024], vec![0]].concat();
         assert_eq!(kind("late", &late), Ok(text));
-        for content in [b"\x7fELF\0".as_slice(), b"caf\xe9 noir", b"caf\xc3"] {
+        for content in [b"\x7fELF\0".as_slice(), b"caf\xff noir", b"caf\xc3"] {
             assert_eq!(kind("program", content), Err(NO_ENDING.to_owned()));
         }
     }
@@ -224,9 +314,25 @@ mod tests {
         for (name, left_out) in [("README.png", ".png"), ("LICENSE.db", ".db")] {
             assert_eq!(kind(name, b"\x89\0"), Err(left_out.to_owned()));
         }
-        for (name, left_out) in [("todo.py", ".py"), ("x.Debian", ".debian")] {
+        for (name, left_out) in [("todo.x", ".x"), ("x.Debian", ".debian")] {
             assert_eq!(kind(name, b"text"), Err(left_out.to_owned()));
         }
+    }
+
+    #[test]
+    fn source_code_is_read_if_it_is_text() {
+        let mut sorted = SOURCE_ENDINGS;
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(KINDS.iter().all(|(ending, _)| !SOURCE_ENDINGS.contains(ending)));
+        for name in ["main.rs", "a.PY", "Cargo.toml", "a.d.ts", "todo.py"] {
+            assert_eq!(
+                kind(name, b"text"),
+                Ok(Kind { reader: Reader::Source, is_compressed: false }),
+                "{name}"
+            );
+        }
+        assert_eq!(kind("video.ts", b"G@\0\x10\0"), Err(".ts".to_owned()));
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! Finds the files to ingest and reads documents from them.
 
 mod documents;
+mod encoding;
+mod front_matter;
 mod headings;
 mod input;
 mod kinds;
+mod markup;
+mod notebook;
 mod rows;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -104,6 +109,11 @@ impl SourceFiles {
         self.files.is_empty() && self.rejections.is_empty()
     }
 
+    /// Whether files were given themselves, not with their folder.
+    pub(super) fn has_named_files(&self) -> bool {
+        self.files.iter().any(|file| file.folder.is_none())
+    }
+
     /// The size of all files.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
@@ -178,7 +188,10 @@ impl SourceFiles {
             });
         self.files = kept;
         for file in duplicates {
-            let message = format!("another file has the id `{}`; give the folder above both", file.id);
+            let message = format!(
+                "another file has the id `{}`; give the folder above both, or each alone with a --prefix",
+                file.id
+            );
             self.reject(file.path.display().to_string(), message);
         }
     }

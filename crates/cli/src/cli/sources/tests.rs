@@ -38,8 +38,10 @@ fn read_all(files: &[(&str, &[u8])]) -> Vec<String> {
                 }
                 StepResult::Empty => "empty".to_owned(),
                 StepResult::Rejected(rejected) => {
-                    format!("{}: {}", rejected.name.trim_start_matches(&prefix), rejected.message)
+                    let message = rejected.message.replace(&prefix, "");
+                    format!("{}: {message}", rejected.name.trim_start_matches(&prefix))
                 }
+                StepResult::Note(note) => format!("note: {}: {note}", step.place.trim_start_matches(&prefix)),
             }
         })
         .collect();
@@ -67,14 +69,17 @@ fn text_is_a_document_with_the_name_of_its_file() {
     check("b/c/a.txt", " \n", &["empty"]);
     assert_eq!(
         read_all(&[("bad.txt", b"ok\xff")]),
-        ["bad.txt: is not valid UTF-8: byte 2 is the first bad one; convert it with iconv -t UTF-8"]
+        [
+            "bad.txt: is not valid UTF-8: byte 2 is the first bad one; convert it from its encoding, such as ISO-8859-1: \
+            iconv -f ISO-8859-1 -t UTF-8 'bad.txt' > 'bad.utf-8.txt'"
+        ]
     );
 }
 
 #[test]
 fn markup_has_its_first_heading_as_title() {
     for (name, text, title) in [
-        ("a.md", "# T\nx", "T"),
+        ("a.md", "# [*T*](u)\nx", "T"),
         ("a.markdown", "# T\nx", "T"),
         ("a.rst", "T\n=\nx", "T"),
         ("a.adoc", "= T\nx", "T"),
@@ -84,6 +89,85 @@ fn markup_has_its_first_heading_as_title() {
     ] {
         check(name, text, &[&format!("{name} | {title} | {text} | {{\"path\":\"{name}\"}}")]);
     }
+}
+
+#[test]
+fn front_matter_is_title_and_metadata() {
+    check(
+        "front.md",
+        "\u{feff}---\r\ntitle: **Boat** safety\r\ntags: harbour, safety\r\npath: x\r\n---\r\n\r\nWear it.\r\n\r\n# Later\r\n",
+        &[
+            "front.md | Boat safety | Wear it.\r\n\r\n# Later\r\n | {\"path\":\"front.md\",\"tags\":[\"harbour\",\"safety\"]}",
+        ],
+    );
+    check("a.md", "---\ntag: x\n---\n# T", &[r##"a.md | T | # T | {"path":"a.md","tag":"x"}"##]);
+    check("a.md", "---\ntitle: T\n---\n", &[r#"a.md | T |  | {"path":"a.md"}"#]);
+    check("a.md", "---\ntag: x\n---\n\n", &["empty"]);
+    check("a.md", "---\nprose\n---\n", &["a.md | prose | ---\nprose\n---\n | {\"path\":\"a.md\"}"]);
+}
+
+#[test]
+fn source_code_has_its_path_as_title() {
+    for name in ["src/main.py", "b.rs", "Cargo.toml"] {
+        check(name, "# x", &[&format!("{name} | {name} | # x | {{\"path\":\"{name}\"}}")]);
+    }
+    check(
+        "n.ipynb",
+        r##"{"cells": [{"source": ["# x"]}]}"##,
+        &[r##"n.ipynb | n.ipynb | # x | {"path":"n.ipynb"}"##],
+    );
+    check("n.ipynb", "7", &["n.ipynb: is not a notebook: it has no `cells`; save it again with Jupyter"]);
+}
+
+/// A text in UTF-16 with a byte order mark.
+fn utf_16(text: &str) -> Vec<u8> {
+    [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+}
+
+#[test]
+fn every_kind_is_read_in_other_encodings() {
+    for (name, content, expected) in [
+        ("a.txt", "bär", "a.txt | a | bär"),
+        ("a.md", "# bär\n", "a.md | bär | # bär\n"),
+        ("a.py", "bär", "a.py | a.py | bär"),
+        ("a.html", "<meta charset=latin1><p>bär", "a.html | a | bär"),
+        ("a.json", r#"{"text":"bär"}"#, "a.json | - | bär"),
+        ("a.jsonl", r#"{"text":"bär"}"#, "a.jsonl#1 | - | bär"),
+        ("a.csv", "text\nbär\n", "a.csv#2 | - | bär"),
+        ("README", "bär", "README | README | bär"),
+    ] {
+        let expected = format!("{expected} | {{\"path\":\"{name}\"}}");
+        for bytes in [utf_16(content), format!("\u{feff}{content}").into_bytes()] {
+            assert_eq!(read_all(&[(name, &bytes)]), [expected.clone()], "{name}");
+        }
+        let latin_1: Vec<u8> = content.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+        let found = read_all(&[(name, &latin_1)]);
+        if name.starts_with("a.json") {
+            assert!(found[0].contains("is not valid UTF-8"), "{name}: {found:?}");
+        } else {
+            assert_eq!(found, [expected], "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_remedy_of_a_file_in_another_encoding_works() {
+    let folder = folder_with(&[("it's.csv", b"text,n\n\xfe\xf0x,1\n")]);
+    let read = || {
+        let sources = SourceFiles::find(&[folder.path().to_owned()], "");
+        Documents::of(sources.files).map(|step| step.result).collect::<Vec<_>>()
+    };
+    let StepResult::Rejected(rejection) = read().remove(0) else { panic!("the row is read") };
+    let (_, command) = rejection.message.split_once("ISO-8859-1: ").unwrap();
+    assert!(std::process::Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+    let texts: Vec<String> = read()
+        .into_iter()
+        .filter_map(|result| match result {
+            StepResult::Document(document) => Some(document.text),
+            StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
+        })
+        .collect();
+    assert_eq!(texts, ["þðx"]);
 }
 
 #[test]
@@ -109,7 +193,7 @@ fn lines_become_documents_and_malformed_ones_are_rejected() {
             "l.jsonl#6: `text` must be a text",
             "l.jsonl#7: `id` must be a text or a number",
             "l.jsonl#8: has no `text`",
-            "l.jsonl#9: is not valid UTF-8: byte 0 of the line is the first bad one",
+            "l.jsonl#9: is not valid UTF-8: byte 0 of the line is the first bad one; write the file in UTF-8, as JSON is",
             "l.jsonl#10: is not a JSON object: invalid type: sequence, expected a map at line 1 column 0",
             r#"l.jsonl#11 | - | last | {"path":"l.jsonl"}"#,
         ]
@@ -150,7 +234,7 @@ fn rows_with_a_text_have_the_other_cells_as_metadata() {
         "\u{feff}ID,Text,title,year,,Name\n7,\"one,\ntwo\",T,2019,x,\n,b,,007,,\"é \"\"q\"\"\"\n8,,,,,\n9,,only,,,\n",
         &[
             r#"7 | T | one,
-two | {"column_5":"x","path":"a.csv","year":2019}"#,
+two | {"column_5":"x","path":"a.csv","year":"2019"}"#,
             r#"a.csv#4 | - | b | {"Name":"é \"q\"","path":"a.csv","year":"007"}"#,
             "empty",
             r#"9 | only |  | {"path":"a.csv"}"#,
@@ -158,6 +242,45 @@ two | {"column_5":"x","path":"a.csv","year":2019}"#,
     );
     check("a.tsv", "text\tn\nx, y\t1\n", &[r#"a.tsv#2 | - | x, y | {"n":1,"path":"a.tsv"}"#]);
     check("a.csv", "text;n\nx, y;1\n", &[r#"a.csv#2 | - | x, y | {"n":1,"path":"a.csv"}"#]);
+}
+
+#[test]
+fn a_column_has_one_type() {
+    check(
+        "a.csv",
+        "text,price,code\na,19.99,1\nb,19.90,x\nc,7,2\n",
+        &[
+            r#"a.csv#2 | - | a | {"code":"1","path":"a.csv","price":19.99}"#,
+            r#"a.csv#3 | - | b | {"code":"x","path":"a.csv","price":19.9}"#,
+            r#"a.csv#4 | - | c | {"code":"2","path":"a.csv","price":7}"#,
+        ],
+    );
+}
+
+#[test]
+fn tables_are_read_with_any_separator_and_any_line_end() {
+    let expected = |line: u32| format!("a.csv#{line} | a | name: x, y\nunits: 1 | {{\"path\":\"a.csv\"}}");
+    for (content, line) in [
+        ("name;units\nx, y;1\n", 2),
+        ("name\tunits\nx, y\t1\n", 2),
+        ("name|units\nx, y|1\n", 2),
+        ("\"name\";\"units\"\n\"x, y\";\"1\"\n", 2),
+        ("sep=;\r\nname;units\r\nx, y;1\r\n", 3),
+        ("name;units\rx, y;1\r", 2),
+        ("sep=#\rname#units\rx, y#1", 3),
+    ] {
+        check("a.csv", content, &[&expected(line)]);
+    }
+    check(
+        "a.csv",
+        "na:me\nx\n",
+        &[
+            "note: a.csv: is read as a table with one column, `na:me`; the separators are a comma, a semicolon, a tab and a bar, and a \
+             first line such as sep=# names another",
+            "a.csv#2 | a | na:me: x | {\"path\":\"a.csv\"}",
+        ],
+    );
+    check("a.csv", "text\nx\n", &[r#"a.csv#2 | - | x | {"path":"a.csv"}"#]);
 }
 
 #[test]
@@ -180,7 +303,8 @@ fn bad_rows_are_rejected_alone() {
         [
             "a.csv#2: has 3 cells and the header 2; put quotes around cells that contain the separator",
             r#"a.csv#3 | - | fine | {"n":1,"path":"a.csv"}"#,
-            "a.csv#4: is not valid UTF-8 in `text`; convert the file with iconv -t UTF-8",
+            "a.csv#4: is not valid UTF-8 in `text`; convert it from its encoding, such as ISO-8859-1: \
+             iconv -f ISO-8859-1 -t UTF-8 'a.csv' > 'a.utf-8.csv'",
             r#"a.csv#5 | - | last | {"n":2,"path":"a.csv"}"#,
         ]
     );
@@ -225,14 +349,14 @@ fn compressed_files_are_read_as_what_they_contain() {
 
 #[test]
 fn files_of_other_kinds_are_counted_by_kind() {
-    let names = ["a.png", "b/c.PNG", "d.pdf", "e.rs", "f.tar.gz", ".git/g.png", "h.txt"];
+    let names = ["a.png", "b/c.PNG", "d.pdf", "e.o", "f.tar.gz", ".git/g.png", "h.txt"];
     let mut files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, b"x".as_slice())).collect();
     files.push(("program", b"\x7fELF\0"));
     let folder = folder_with(&files);
     let sources = SourceFiles::find(&[folder.path().to_owned()], "p/");
     assert_eq!(sources.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["p/h.txt"]);
     let left_out = LeftOut { empty: 3, ..sources.left_out };
-    assert_eq!(left_out.to_string(), "2 .png, 1 .pdf, 1 .rs, 1 .tar.gz, 1 binary without an ending, 3 empty");
+    assert_eq!(left_out.to_string(), "2 .png, 1 .o, 1 .pdf, 1 .tar.gz, 1 binary without an ending, 3 empty");
 }
 
 #[test]
@@ -248,7 +372,7 @@ fn files_with_the_id_of_another_are_rejected() {
         [
             other_kind.as_str(),
             "No such file or directory (os error 2)",
-            "another file has the id `x.txt`; give the folder above both",
+            "another file has the id `x.txt`; give the folder above both, or each alone with a --prefix",
         ]
     );
 }

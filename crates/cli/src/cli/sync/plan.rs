@@ -109,7 +109,7 @@ impl<'a> Plan<'a> {
         match &step.result {
             StepResult::Document(document) => self.observe_document(document, &step.place),
             StepResult::Rejected(rejection) => self.observe_rejection(rejection),
-            StepResult::Empty => {}
+            StepResult::Empty | StepResult::Note(_) => {}
         }
     }
 
