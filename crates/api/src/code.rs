@@ -105,6 +105,8 @@ error_codes! {
         "Use an API key that may do what the message names.";
     DocumentNotAllowed "document_not_allowed" 403 CLIENT "The caller may not store this document",
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
+    DocumentConflict "document_conflict" 409 CLIENT "A document of another source has this id",
+        "Give the document another id (`weir ingest --prefix` does it for all of a folder), or leave out `replace_if_equal` (`weir ingest --replace`) to replace the stored one.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After` if the reply has it, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",

@@ -12,6 +12,9 @@ use crate::invalid::without_position;
 use crate::limits::check_bytes;
 use crate::{DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, Result, parse_item, require};
 
+/// Fields that can be compared before a document is replaced.
+const COMPARED_FIELDS_MAX: usize = 16;
+
 /// Deepest nesting that serde_json parses.
 const METADATA_DEPTH_MAX: usize = 127;
 
@@ -26,6 +29,11 @@ pub struct IngestRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Vec<Document>")]
     pub documents: Vec<&'a RawValue>,
+    /// Fields of the metadata in which a stored document must equal the one that replaces it. Where it does not, the new
+    /// document fails with `document_conflict`; default: documents are always replaced. With `["folder"]`, a file does not
+    /// replace one of another folder.
+    #[serde(default, borrow, skip_serializing_if = "Vec::is_empty")]
+    pub replace_if_equal: Vec<Cow<'a, str>>,
 }
 
 /// A document to ingest. A document with the same id is replaced; identical content is a no-op.
@@ -144,6 +152,10 @@ impl IngestRequest<'_> {
     /// An invalid collection name; no documents, or too many.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         check_collection_name(self.collection())?;
+        let fields = self.replace_if_equal.len();
+        require(fields <= COMPARED_FIELDS_MAX, &["replace_if_equal"], || {
+            format!("`replace_if_equal` has {fields} fields; at most {COMPARED_FIELDS_MAX} are compared")
+        })?;
         let (count, count_max) = (self.documents.len(), limits.documents_per_request_max);
         require(count > 0, &["documents"], || "`documents` is empty; send at least one document")?;
         if count > count_max {

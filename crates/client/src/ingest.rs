@@ -45,6 +45,8 @@ pub enum StepResult {
     Empty,
     /// No document.
     Rejected(Rejection),
+    /// Something to tell about the file, which has documents beside it.
+    Note(String),
 }
 
 /// A document, or a part of a file, that was not ingested.
@@ -65,6 +67,8 @@ pub struct IngestOptions<'a> {
     pub batch_documents_max: usize,
     /// The sum of `bytes` over all steps, as far as it is known: the scale of the progress.
     pub bytes_total: u64,
+    /// Fields of the metadata in which a stored document must equal the one that replaces it.
+    pub replace_if_equal: &'a [&'a str],
 }
 
 /// Shows the progress of an ingest.
@@ -314,6 +318,7 @@ impl Ingest<'_> {
                 }
                 StepResult::Empty => self.report.empty += 1,
                 StepResult::Rejected(rejection) => self.report.rejections.push(rejection),
+                StepResult::Note(note) => self.progress.note(&format!("{}: {note}", step.place)),
             }
             batch.file_bytes += step.bytes;
             if batch.documents.len() >= self.options.batch_documents_max {
@@ -391,6 +396,7 @@ impl Ingest<'_> {
         let request = IngestRequest {
             collection: Some(self.options.collection.into()),
             documents: documents.iter().map(|document| &*document.json).collect(),
+            replace_if_equal: self.options.replace_if_equal.iter().map(|field| (*field).into()).collect(),
         };
         self.client.ingest(&request, |message| self.progress.note(message)).await
     }

@@ -1,8 +1,12 @@
 //! Jobs: the progress of documents that were submitted together.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{NewDocument, Timestamp};
+
+/// Characters of a value that an error shows.
+const SHOWN_CHARACTERS_MAX: usize = 100;
 
 /// Documents that are stored in one transaction, with one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +17,9 @@ pub struct Submission {
     pub documents: Vec<NewDocument>,
     /// Documents that were refused before this call. The job lists them in its `errors`.
     pub rejected: Vec<DocumentError>,
+    /// Fields of the metadata in which a stored document must equal the new one that replaces it; the new one is refused
+    /// where it does not.
+    pub replace_if_equal: Vec<String>,
 }
 
 /// Why one document of a job failed.
@@ -32,6 +39,21 @@ impl DocumentError {
     pub(crate) fn not_allowed(document_id: String) -> DocumentError {
         let message = "the caller may not store this document; send metadata that passes the caller's mandatory filter, or choose another id";
         DocumentError { document_id, code: "document_not_allowed".to_owned(), message: message.to_owned() }
+    }
+
+    /// The error of a document that would replace one of another source. `stored` and `new` are the values of `field` in
+    /// their metadata.
+    pub(crate) fn conflict(document_id: String, field: &str, stored: &Value, new: &Value) -> DocumentError {
+        let shown = |value: &Value| {
+            let shown: String = value.to_string().chars().take(SHOWN_CHARACTERS_MAX).collect();
+            if value.is_null() { "none".to_owned() } else { shown }
+        };
+        let (stored, new) = (shown(stored), shown(new));
+        let message = format!(
+            "another document has this id, with {stored} as `{field}`, not {new}; choose another id (`weir ingest --prefix`), or replace the \
+             stored document by leaving out `replace_if_equal` (`weir ingest --replace`)"
+        );
+        DocumentError { document_id, code: "document_conflict".to_owned(), message }
     }
 }
 

@@ -26,6 +26,7 @@ fn submission(job: &str, documents: usize) -> Submission {
         job_id: job.to_owned(),
         documents: (0..documents).map(document).collect(),
         rejected: Vec::new(),
+        replace_if_equal: Vec::new(),
     }
 }
 

@@ -33,26 +33,41 @@ that say what to do. `--json` prints JSON on the output and nothing else.
 | file | documents | title |
 |---|---|---|
 | `.txt`, `.log`, `.yaml`, `.yml`; files without an ending that begin with text, such as `README`, and usual names of texts with any ending, such as `README.Debian` | the file | file name without ending |
-| `.md`, `.markdown`, `.rst`, `.adoc`, `.asciidoc`, `.org` | the file | first heading, or the file name |
-| `.html`, `.htm`, `.xhtml` | what a browser shows, without navigation: the text of `<main>`, or of the only `<article>`, or of the body | `<title>`, or the first `<h1>`, or the file name |
+| `.md`, `.markdown` | the file without its front matter (YAML between lines of `---`, or TOML between `+++`), whose fields are metadata: `tags`, `author`, `date` | `title` of the front matter, or the first heading without its markup, or the file name |
+| `.rst`, `.adoc`, `.asciidoc`, `.org` | the file | first heading without its markup, or the file name |
+| source code and its configuration: `.py`, `.rs`, `.go`, `.ts`, `.java`, `.c`, `.sql`, `.toml`, `.ini` and some 70 more, if they begin with text | the file | the path |
+| `.ipynb` | the cells, without outputs | the path |
+| `.html`, `.htm`, `.xhtml` | what a browser shows, without navigation: the text of each `<main>`, or of the only `<article>`, or of the body, with the prose of headers and footers | `<title>`, or the first `<h1>`, or the file name |
 | `.jsonl`, `.ndjson` | one per line: an object with `text` | the line's `title` |
 | `.json` | an object with `text`, or a list of them; any other JSON is sent as text | `title`; of text, the file name |
 | `.csv`, `.tsv` with a column `text` | one per row; columns other than `text`, `title`, `id` are metadata | the column `title` |
 | `.csv`, `.tsv` without one | one per row, as lines `column: cell` | the file name |
 
-Each of these can be compressed (`.txt.gz`). Files of other kinds, source code among them, are left out and counted by kind at the end.
+Each of these can be compressed (`.txt.gz`). Files of other kinds are left out and counted by kind at the end.
+
+**Tables**: the separator is a comma, a semicolon, a tab or a bar, whichever the header and the first rows agree on, or what a first line such as `sep=;`
+says. A table that stays one column is said. A column is of numbers if all of its cells are numbers (`7`, `19.90`; not `007` or `1e3`), unless its name has `version` or `release` in it;
+else all of its cells are texts. Empty cells are left out.
+
+**Encodings**: UTF-8, with or without a byte order mark, and UTF-16. The encoding that a page declares (`<meta charset>`, `<?xml encoding?>`), or a comment in the first
+two lines (`coding: latin-1`), is honoured. Other texts that are not UTF-8 are read as Latin-1 (Windows-1252) if they can be nothing else; where that is not certain, the file is refused and the
+message has the command that converts it. JSON is UTF-8 or UTF-16.
 
 **The id** of a document is the path of its file below the folder that was named, with forward slashes. Documents of lines, rows and lists
 have the `id` (or `_id`) that they bring, or the path with the number of their line (`notes.jsonl#3`); in a list of a `.json` file,
-the number is the position. `weir ingest notes/sub` after `weir ingest notes` stores the same files again under other ids; `--prefix sub/`
-gives them the ids of before. `--prefix` precedes all ids, also those that lines, rows and objects bring: with a prefix each, two folders
-share a collection without replacing each other's documents.
+the number is the position. `weir ingest notes/sub` after `weir ingest notes` stores the same files again under other ids; `--prefix sub/ --replace`
+gives them the ids of before.
 
-A document replaces the one that has its id. Where that happens within a run, the first ten are named (`replaced: …`), they are counted in the
+**Two folders in one collection** need a prefix each if they have files with equal paths: `weir ingest repoA --prefix repoA/`, `weir ingest repoB --prefix repoB/`. `--prefix` precedes all ids, also
+those that lines, rows and objects bring. Without it, a document of the second folder does not replace one of the first: it fails with `document_conflict`, the other folder's document stays, and
+the exit code is 1. `--replace` replaces it. Folders are compared by their names, so that a folder can be moved; two folders that have the same name (`a/docs`, `b/docs`) replace each other's documents. A file that is given by its own name
+replaces a file of that name that was given so before; the summary says it.
+
+A document replaces the one of its folder that has its id. Where that happens within a run, the first ten are named (`replaced: …`), they are counted in the
 summary and as `replaced` in the output of `--json`, and the exit code is 1. The first 3.5 million ids of a run are compared.
 
 **The metadata** has the `path` of the file, and as `folder` the name of the folder in which it was found. Lines and
-objects add their `metadata` and their other fields, rows their other cells; a cell that JSON would write the same way (`2019`, `1.5`, but not `007`) is a number, and an empty cell is left out.
+objects add their `metadata` and their other fields, front matter its fields, rows their other cells.
 
 Hidden files and folders are left out, and links are not followed. What can't be read (a missing file, invalid UTF-8, a bad line) or is
 refused by the gateway is named at the end with the reason, and the exit code is 1; everything else goes in.

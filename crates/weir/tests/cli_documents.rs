@@ -112,6 +112,50 @@ fn documents_with_the_id_of_another_are_named_and_do_not_count() {
 }
 
 #[test]
+fn a_folder_does_not_replace_the_documents_of_another_without_a_word() {
+    let line = CommandLine::with(&[
+        ("repoA/README.md", "about A"),
+        ("repoA/l.jsonl", "{\"id\":\"one\",\"text\":\"of A\"}\n"),
+        ("repoB/README.md", "about B"),
+        ("repoB/m.jsonl", "{\"id\":\"one\",\"text\":\"of B\"}\n"),
+        ("repoB/only.md", "only in B"),
+    ]);
+    let text =
+        |id: &str| line.gateway.get(&format!("/v1/collections/default/documents/{id}")).1["text"].clone();
+    line.out("ingest repoA");
+    for command in ["ingest repoB", "sync repoB"] {
+        let run = line.run(command);
+        assert_eq!(run.code, 1, "{}", run.err);
+        for id in ["README.md", "one"] {
+            let failed = format!(
+                "failed: {id}: another document has this id, with \"repoA\" as `folder`, not \"repoB\"; choose another id \
+                 (`weir ingest --prefix`), or replace the stored document by leaving out `replace_if_equal` (`weir ingest --replace`) \
+                 (document_conflict)\n"
+            );
+            assert!(run.err.contains(&failed), "{}", run.err);
+        }
+        assert_eq!((text("README.md"), text("one")), (json!("about A"), json!("of A")));
+    }
+    assert_eq!(line.ids(), "README.md one only.md");
+    line.out("ingest repoB --prefix repoB/");
+    assert_eq!(text("README.md"), "about A");
+    assert_eq!(text("repoB%2FREADME.md"), "about B");
+
+    // the same folder still updates its own, wherever it is
+    line.write("repoA/README.md", "more about A");
+    assert_eq!(line.json("ingest repoA")["changed"], 1);
+    std::fs::rename(line.folder.path().join("repoA"), line.folder.path().join("repoB/repoA")).unwrap();
+    line.write("repoB/repoA/README.md", "all about A");
+    assert_eq!(line.json("ingest repoB/repoA")["changed"], 1);
+    // a file that is given by its name is not of the folder
+    assert_eq!(line.run("ingest repoB/README.md").code, 1);
+    assert_eq!(text("README.md"), "all about A");
+    let replaced = line.out("ingest repoB/README.md --replace");
+    assert!(replaced.ends_with("--prefix keeps them apart\n"), "{replaced}");
+    assert_eq!(text("README.md"), "about B");
+}
+
+#[test]
 fn a_prefix_precedes_the_ids_that_lines_rows_and_objects_bring() {
     let line = CommandLine::with(&[
         ("f/l.jsonl", "{\"id\":\"a\",\"text\":\"x\"}\n{\"_id\":7,\"text\":\"y\"}\n"),

@@ -204,6 +204,9 @@ pub struct IngestArguments {
     /// or object brings.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
+    /// Replace documents of other folders that have the same ids. Without this they stay, and the new ones fail.
+    #[arg(long)]
+    pub replace: bool,
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
@@ -226,6 +229,9 @@ pub struct SyncArguments {
     /// names of folders, paths of files or ids are equal.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
+    /// Replace documents of other folders that have the same ids. Without this they stay, and the new ones fail.
+    #[arg(long)]
+    pub replace: bool,
     /// Only say what would be sent and deleted.
     #[arg(long)]
     pub dry_run: bool,

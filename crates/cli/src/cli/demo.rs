@@ -107,6 +107,7 @@ impl Demo<'_> {
             collection: weir_api::DEFAULT_COLLECTION,
             batch_documents_max: BATCH_DOCUMENTS_MAX,
             bytes_total: sources.bytes(),
+            replace_if_equal: &[],
         };
         let mut progress = DocumentProgress::default();
         let never = CancellationToken::new();

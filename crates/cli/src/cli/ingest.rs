@@ -10,7 +10,10 @@ use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::progress::DocumentProgress;
-use super::sources::{Documents, LeftOut, SourceFiles};
+use super::sources::{Documents, FOLDER, LeftOut, SourceFiles};
+
+/// What a file does that was given itself, not with its folder: its folder is not known to the gateway.
+const NAMED_FILES: &str = "a file that is given by its name replaces the file of that name from any other folder; --prefix keeps them apart";
 
 /// Sends files to a gateway.
 ///
@@ -25,7 +28,9 @@ pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()
         collection: &arguments.collection,
         batch_documents_max: arguments.batch as usize,
         bytes_total: sources.bytes(),
+        replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
     };
+    let has_named_files = sources.has_named_files();
     let (steps, left_out) = steps(sources);
     let report = ingest(&client, options, steps, &mut DocumentProgress::default(), &cancelled).await?;
     let left_out = LeftOut { empty: report.empty, ..left_out };
@@ -33,6 +38,9 @@ pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()
         writeln!(context.out, "{}", summary_json(&report, &arguments.collection, &left_out))?;
     } else {
         context.out.write_all(summary(&report, &arguments.collection, &left_out).as_bytes())?;
+        if has_named_files && report.changed > 0 {
+            writeln!(context.out, "{NAMED_FILES}")?;
+        }
     }
     context.out.flush()?;
     Ok(report.check_complete()?)

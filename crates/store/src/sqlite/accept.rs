@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use rusqlite::Connection;
+use serde_json::{Map, Value};
 
 use super::collections::CollectionRow;
 use super::{documents, jobs, operations};
@@ -41,6 +42,18 @@ impl HashedSubmission {
     }
 }
 
+/// The error of a document that differs in one of these fields from the stored one. Metadata that can't be read, of a damaged
+/// document, is replaced.
+fn conflict(document: &NewDocument, fields: &[String], stored: &str) -> Option<DocumentError> {
+    let stored: Map<String, Value> = serde_json::from_str(stored).ok()?;
+    let new: Map<String, Value> = serde_json::from_str(&document.metadata).ok()?;
+    fields.iter().find_map(|field| {
+        let value = |metadata: &Map<String, Value>| metadata.get(field).cloned().unwrap_or_default();
+        let (stored, new) = (value(&stored), value(&new));
+        (stored != new).then(|| DocumentError::conflict(document.id.clone(), field, &stored, &new))
+    })
+}
+
 pub(crate) fn accept(
     connection: &Connection,
     access: &Access,
@@ -62,6 +75,15 @@ pub(crate) fn accept(
         }
         if let Some((_, true)) = stored {
             unchanged += 1;
+            continue;
+        }
+        let fields = &submission.submission.replace_if_equal;
+        if stored.is_some()
+            && !fields.is_empty()
+            && let Some(stored) = documents::metadata(connection, collection, &document.id)?
+            && let Some(conflict) = conflict(document, fields, &stored)
+        {
+            refused.push(conflict);
             continue;
         }
         if let Some((version, _)) = stored {

@@ -195,9 +195,18 @@ pub(super) fn is_hidden(connection: &Connection, access: &Access, id: &str) -> R
     if !access.is_filtered() {
         return Ok(false);
     }
-    let metadata = "SELECT metadata FROM documents WHERE collection_id = ?1 AND id = ?2";
-    let metadata: Option<String> = by_id(connection, metadata, access.collection, id, |row| row.get(0))?;
+    let metadata = metadata(connection, access.collection, id)?;
     Ok(metadata.is_none_or(|metadata| !access.is_visible(&metadata)))
+}
+
+/// The metadata of the document with this id.
+pub(super) fn metadata(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+) -> Result<Option<String>> {
+    let metadata = "SELECT metadata FROM documents WHERE collection_id = ?1 AND id = ?2";
+    by_id(connection, metadata, collection, id, |row| row.get(0))
 }
 
 /// Version of the document with this id, and whether its content has this hash. A damaged document has no content.

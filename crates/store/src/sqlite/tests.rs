@@ -25,7 +25,12 @@ fn view(store: &Store, collection: &Collection) -> StoreView {
 fn submission(job: &str, bytes: usize) -> Submission {
     let document =
         NewDocument { id: job.to_owned(), title: None, text: "x".repeat(bytes), metadata: "{}".to_owned() };
-    Submission { job_id: job.to_owned(), documents: vec![document], rejected: Vec::new() }
+    Submission {
+        job_id: job.to_owned(),
+        documents: vec![document],
+        rejected: Vec::new(),
+        replace_if_equal: Vec::new(),
+    }
 }
 
 fn documents(connection: &Connection) -> Result<u64> {

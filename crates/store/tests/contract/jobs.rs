@@ -68,6 +68,39 @@ pub async fn a_job_lists_refused_documents(open: Open<'_>) {
     close_sound(store).await;
 }
 
+pub async fn a_document_that_differs_in_a_compared_field_is_not_replaced(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let with = |id: &str, text: &str, metadata: &str| NewDocument {
+        metadata: metadata.to_owned(),
+        ..document(id, text)
+    };
+    let stored = [with("a", "1", r#"{"f":"x"}"#), with("b", "1", "{}"), with("c", "1", r#"{"f":1,"g":2}"#)];
+    accept(&store, &made, "first", &stored).await;
+    let new = [
+        with("a", "2", r#"{"f":"y"}"#),
+        with("b", "2", r#"{"f":null,"g":3}"#),
+        with("c", "2", r#"{"f":1.0,"g":4}"#),
+        with("d", "2", r#"{"f":"y"}"#),
+    ];
+    let compared = |job: &str, fields: &[&str]| Submission {
+        replace_if_equal: fields.iter().map(|field| (*field).to_owned()).collect(),
+        ..submission(job, &new)
+    };
+    let job = view(&store, &made).accept(compared("second", &["f"]), 2.0).await.unwrap().unwrap();
+    let refused: Vec<(&str, &str)> =
+        job.errors.iter().map(|error| (error.document_id.as_str(), error.code.as_str())).collect();
+    assert_eq!(refused, [("a", "document_conflict"), ("c", "document_conflict")]);
+    assert!(job.errors[0].message.contains(r#"with "x" as `f`, not "y""#), "{}", job.errors[0].message);
+    assert_eq!((job.new, job.changed, job.failed), (1, 1, 2));
+    // content that is stored already is no conflict, and without fields nothing is compared
+    let again = view(&store, &made).accept(compared("third", &["f", "g"]), 2.0).await.unwrap().unwrap();
+    assert_eq!((again.unchanged, again.failed), (2, 2));
+    let all = view(&store, &made).accept(compared("fourth", &[]), 2.0).await.unwrap().unwrap();
+    assert_eq!((all.changed, all.failed), (2, 0));
+    close_sound(store).await;
+}
+
 pub async fn a_job_without_operations_is_completed_at_once(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;

@@ -70,6 +70,7 @@ macro_rules! contract {
             jobs::{
                 a_job_progresses_with_the_applied_sequence,
                 a_job_lists_refused_documents,
+                a_document_that_differs_in_a_compared_field_is_not_replaced,
                 a_job_without_operations_is_completed_at_once,
                 a_completed_job_has_the_counts_of_its_documents_and_chunks,
                 a_superseded_generation_does_not_update_jobs,
@@ -140,7 +141,12 @@ pub fn document(id: &str, text: &str) -> NewDocument {
 }
 
 pub fn submission(job: &str, documents: &[NewDocument]) -> Submission {
-    Submission { job_id: job.to_owned(), documents: documents.to_vec(), rejected: Vec::new() }
+    Submission {
+        job_id: job.to_owned(),
+        documents: documents.to_vec(),
+        rejected: Vec::new(),
+        replace_if_equal: Vec::new(),
+    }
 }
 
 /// A collection with model `m`, created at second 1.

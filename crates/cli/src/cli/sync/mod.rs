@@ -18,7 +18,7 @@ use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps, summary, summary_json};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::progress::DocumentProgress;
-use super::sources::{LeftOut, SourceFiles, folder_name};
+use super::sources::{FOLDER, LeftOut, SourceFiles, folder_name};
 use super::terminal::{confirm, one_line};
 use plan::Plan;
 
@@ -83,6 +83,7 @@ async fn send(
         collection: &arguments.collection,
         batch_documents_max: arguments.batch as usize,
         bytes_total: sources.bytes(),
+        replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
     };
     let (steps, left_out) = steps(sources);
     let steps = steps.inspect(|step| plan.observe(step));
