@@ -14,6 +14,9 @@ const SNIFFED_BYTES: usize = 4096;
 /// Longest run of letters beyond ASCII in a word of Latin-1: texts in other alphabets have longer ones.
 const LETTERS_IN_A_ROW_MAX: usize = 3;
 
+/// Bytes of a sentence in which `¿` and `¡` have their other mark.
+const SENTENCE_BYTES_MAX: usize = 1000;
+
 /// Where a text declares its encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Declaration {
@@ -193,38 +196,68 @@ pub(super) fn latin_1(bytes: &[u8]) -> bool {
     let mut letters_in_a_row = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         letters_in_a_row = if is_high_letter(byte) { letters_in_a_row + 1 } else { 0 };
-        let before = at.checked_sub(1).map_or(b' ', |at| bytes[at]);
-        let after = bytes.get(at + 1).copied().unwrap_or(b' ');
-        let is_plausible = match byte {
-            0..=0x7f => true,
-            _ if is_high_letter(byte) => {
-                let is_capital = (0xc0..0xdf).contains(&byte);
-                letters_in_a_row <= LETTERS_IN_A_ROW_MAX
-                    && !(is_capital && (before.is_ascii_lowercase() || before >= 0xdf))
-            }
-            // quotes, dashes, the ellipsis and the bullet of Windows, and spaces
-            0x82 | 0x84 | 0x85 | 0x91..=0x97 | 0xa0 | 0xab | 0xbb => true,
-            // signs stand beside figures and spaces: € £ § © ® ° ± ² ³ · ¹ º ¼ ½ ¾ ¿ ¡ × ™ ‰ ª
-            0x80
-            | 0x89
-            | 0x99
-            | 0xa1
-            | 0xa3
-            | 0xa7
-            | 0xa9
-            | 0xae
-            | 0xb0..=0xb2
-            | 0xb7
-            | 0xbc..=0xbf
-            | 0xd7 => !(is_letter(before) && is_letter(after)),
-            0xaa | 0xb3 | 0xb9 | 0xba => before.is_ascii_digit(),
-            _ => false,
-        };
-        if !is_plausible {
+        if !byte.is_ascii() && (letters_in_a_row > LETTERS_IN_A_ROW_MAX || !is_western(bytes, at)) {
             return false;
         }
     }
     true
+}
+
+/// Whether the byte beyond ASCII at this place is written there in western languages. The comments name the letters that the byte
+/// is in the alphabets of eastern Europe.
+fn is_western(bytes: &[u8], at: usize) -> bool {
+    let text_before = &bytes[..at];
+    let before = text_before.last().copied().unwrap_or(b' ');
+    let after = bytes.get(at + 1).copied().unwrap_or(b' ');
+    let sentence = &bytes[at..bytes.len().min(at + SENTENCE_BYTES_MAX)];
+    let is_beside_letter = is_letter(before) || is_letter(after);
+    match bytes[at] {
+        // õ, as in Portuguese; ő
+        0xd5 | 0xf5 => matches!(after, b'e' | b'E'),
+        // œ; ś
+        0x8c | 0x9c => matches!(after, b'u' | b't' | b'd' | b's' | b'U' | b'T' | b'D' | b'S'),
+        // a capital does not follow a small letter
+        byte @ 0xc0..0xdf if is_high_letter(byte) => !before.is_ascii_lowercase() && before < 0xdf,
+        byte if is_high_letter(byte) => true,
+        // quotes, dashes, the ellipsis and the bullet of Windows, « and », spaces, hyphens and the dot of Catalan; §, °, ², ´, × and ÷
+        0x82
+        | 0x84
+        | 0x85
+        | 0x91..=0x97
+        | 0xa0
+        | 0xa7
+        | 0xab
+        | 0xad
+        | 0xb0
+        | 0xb2
+        | 0xb4
+        | 0xb7
+        | 0xbb
+        | 0xd7
+        | 0xf7 => true,
+        // €, ‰ and ™
+        0x80 | 0x89 | 0x99 => true,
+        // £, © and ®; Ł, Š and Ž
+        0xa3 | 0xa9 | 0xae => !is_letter(after),
+        // ±, ¼, ½ and ¾; ą, ź, ˝ and ž
+        0xb1 | 0xbc..=0xbe => !is_beside_letter,
+        // ª, ¹ and º; Ş, š and ş
+        0xaa | 0xb9 | 0xba => before.is_ascii_digit(),
+        // ³; ł
+        0xb3 => before.is_ascii_digit() || before == b'm' && !is_letter(after) && is_unit(text_before),
+        // µ; ľ
+        0xb5 => text_before.trim_ascii_end().last().is_some_and(u8::is_ascii_digit),
+        // ¡ and ¿, to which marks at the end belong; Ą and ż
+        0xa1 => !is_letter(before) && sentence.contains(&b'!'),
+        0xbf => !is_letter(before) && sentence.contains(&b'?'),
+        _ => false,
+    }
+}
+
+/// Whether a text ends with a unit of length.
+fn is_unit(text: &[u8]) -> bool {
+    let word = text.rsplit(|byte| !is_letter(*byte)).next().unwrap_or_default();
+    [b"m".as_slice(), b"mm", b"cm", b"dm", b"km"].contains(&word)
 }
 
 /// The letters of western languages. Those that only Icelandic has are other letters in Turkish; `ÿ` is more often a damage.
@@ -291,7 +324,9 @@ mod tests {
                 "Été, Noël à la crème: 5 €, “ja” – 20°",
             ),
             (b"Gr\xfc\xdfe aus \xd6sterreich", "Grüße aus Österreich"),
-            (b"5 m\xb2 und 3\xba", "5 m² und 3º"),
+            (b"5 m\xb2 und 3\xba, 2 m\xb3, 5 \xb5m \xb1 1, \xa9 2026", "5 m² und 3º, 2 m³, 5 µm ± 1, © 2026"),
+            (b"\xbfQu\xe9 tal? \xa1S\xed, se\xf1or!", "¿Qué tal? ¡Sí, señor!"),
+            (b"le c\x9cur; a\xe7\xf5es; col\xb7lecci\xf3", "le cœur; ações; col·lecció"),
         ] {
             check(bytes, Declaration::None, Ok(text));
         }
@@ -307,6 +342,12 @@ mod tests {
             (b"\xb3\xf3d\xbc", 0),
             (b"a\xb3\xf3d", 1),
             (b"\xde\xfeman", 0),
+            (b"id\xf5 van", 2),
+            (b"s\xb1 i s\xb9", 1),
+            (b"\xbfe jest", 0),
+            (b"je\x9cli nie", 2),
+            (b"\xa9koda \xbee", 0),
+            (b"m\xb3ody", 1),
             (b"\x7fELF\0\xe9", 5),
             (b"a\x81", 1),
         ] {
