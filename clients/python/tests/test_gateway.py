@@ -331,6 +331,14 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual((again.unchanged, again.failed, again.errors[0].document_id), (1, 1, "1"))
 
     @with_both_clients
+    def test_a_document_that_differs_in_a_compared_field_is_not_replaced(self, client: Weir, own: str) -> None:
+        changed = [{**document, "text": "new", "metadata": {"lang": "en"}} for document in RIVER]
+        job = client.ingest(changed, collection=own, replace_if_equal=["lang"], wait=True)
+        self.assertEqual((job.changed_documents, [error.document_id for error in job.errors]), (2, ["a/2"]))
+        report = client.ingest_many(changed, collection=own, replace_if_equal=["lang"], batch_size=1)
+        self.assertEqual((report.unchanged, [error.code for error in report.errors]), (2, ["document_conflict"]))
+
+    @with_both_clients
     def test_an_error_has_code_parameter_remedy_and_request(self, client: Weir, own: str) -> None:
         with self.assertRaises(weir.NotFound) as caught:
             client.search("weir", collection="nowhere")

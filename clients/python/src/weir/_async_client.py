@@ -98,18 +98,20 @@ class AsyncWeir:
         documents: Iterable[Document | Mapping[str, Any]],
         *,
         collection: str = "default",
+        replace_if_equal: Sequence[str] = (),
         wait: bool = False,
         timeout: float | None = None,
         progress: Watch = False,
     ) -> types.Job:
         """Sends documents in one request. They are stored when this returns; with `wait`, searchable.
 
-        The job lists documents that failed. `timeout` and `progress` are those of `wait_for_job`.
+        The job lists documents that failed. A stored document is replaced only by one that equals it in the metadata
+        fields `replace_if_equal`. `timeout` and `progress` are those of `wait_for_job`.
         """
         check_many(documents, "documents")
         shown = reporter(progress)
         try:
-            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown))
+            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown, replace_if_equal))
         finally:
             shown.close()
 
@@ -118,6 +120,7 @@ class AsyncWeir:
         documents: Iterable[Document | Mapping[str, Any]] | AsyncIterable[Document | Mapping[str, Any]],
         *,
         collection: str = "default",
+        replace_if_equal: Sequence[str] = (),
         batch_size: int = 200,
         progress: Watch = False,
     ) -> types.IngestReport:
@@ -128,7 +131,7 @@ class AsyncWeir:
         """
         check_many(documents, "documents")
         total = len(documents) if isinstance(documents, Sequence) else None
-        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total)
+        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total, replace_if_equal)
         try:
             async for document in as_async(documents):
                 await self._run(run.add(document))

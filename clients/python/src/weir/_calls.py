@@ -17,9 +17,10 @@ _JSON = {"content-type": "application/json"}
 _NOT_READY = 503
 
 
-def ingest(documents: Sequence[bytes], collection: str) -> Call[types.Job]:
+def ingest(documents: Sequence[bytes], collection: str, replace_if_equal: Sequence[str] = ()) -> Call[types.Job]:
     """`documents` are in JSON."""
-    body = b'{"collection":%b,"documents":[%b]}' % (encode(collection), b",".join(documents))
+    compared = b',"replace_if_equal":%b' % encode(list(replace_if_equal)) if replace_if_equal else b""
+    body = b'{"collection":%b,"documents":[%b]%b}' % (encode(collection), b",".join(documents), compared)
     return Call(_post("/v1/ingest", body), _object(types.Job))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from weir import _calls as calls
@@ -27,21 +27,32 @@ def ingest(
     wait: bool,
     timeout: float | None,
     shown: Reporter,
+    replace_if_equal: Sequence[str] = (),
 ) -> Flow[Job]:
     """Sends documents in one request; with `wait`, waits until they are searchable."""
-    job = yield from flows.call(calls.ingest([encode(document) for document in documents], collection))
+    encoded = [encode(document) for document in documents]
+    job = yield from flows.call(calls.ingest(encoded, collection, replace_if_equal))
     return (yield from flows.wait_for_job(job, timeout, shown.show_job)) if wait else job
 
 
 class IngestRun:
     """One ingest. `add` and `finish` are flows; `close` ends the progress in any case."""
 
-    def __init__(self, flows: Flows, collection: str, batch_size: int, shown: Reporter, total: int | None) -> None:
+    def __init__(
+        self,
+        flows: Flows,
+        collection: str,
+        batch_size: int,
+        shown: Reporter,
+        total: int | None,
+        replace_if_equal: Sequence[str] = (),
+    ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         self._flows = flows
         self._collection = collection
         self._batch_size = batch_size
+        self._replace_if_equal = replace_if_equal
         self._shown = shown
         self._total = total
         self._batch: list[bytes] = []
@@ -73,7 +84,7 @@ class IngestRun:
 
     def _send(self) -> Flow[None]:
         yield from self._finish_jobs(JOBS_MAX - 1)
-        job = yield from self._flows.call(calls.ingest(self._batch, self._collection))
+        job = yield from self._flows.call(calls.ingest(self._batch, self._collection, self._replace_if_equal))
         self._counts["documents"] += len(self._batch)
         self._job_ids.append(job.job_id)
         self._unfinished.append(job.job_id)

@@ -159,7 +159,7 @@ fn entity(rest: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{HEADING_BYTES_MAX, plain};
 
     #[test]
     fn headings_are_shown_without_markup() {
