@@ -45,7 +45,7 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
         }
         let is_row: fn(&str) -> bool = match lines.peek().map(|next| &text[next.clone()]) {
             Some(next) if line.contains('|') && is_rule(next) => |line| line.contains('|'),
-            Some(next) if has_tabs(line) && tabs_of(next) == tabs_of(line) => {
+            Some(next) if has_tabs(line) && (1..=tabs_of(line)).contains(&tabs_of(next)) => {
                 |line| line.trim_end().contains('\t')
             }
             Some(_) | None => continue,
@@ -66,7 +66,7 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
 /// Whether a line separates a header from its rows: `|---|:--:|`.
 fn is_rule(line: &str) -> bool {
     line.contains('|')
-        && line.contains("--")
+        && ["--", ":-", "-:", "|-"].iter().any(|rule| line.contains(rule))
         && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t' | '\r' | '+'))
 }
 
@@ -122,7 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_with_as_many_tabs_are_a_table() {
+    fn lines_with_tabs_are_a_table() {
+        check("a\tb\tc\n1\t2\n3\t4\t5", &[("a\tb\tc", "1\t2\n3\t4\t5")]);
+        check("a\tb\n1\t2\t3\n4\t5", &[]);
         check("t\na\tb\n1\t2\n3\n\t4\n", &[]);
         check("t\na\tb\n1\t2\n\t4\n5\t\n\ny\tz", &[("a\tb", "1\t2\n\t4")]);
         check(

@@ -51,7 +51,7 @@ else all of its cells are texts. Empty cells are left out.
 
 **Encodings**: UTF-8, with or without a byte order mark, and UTF-16. The encoding that a page declares (`<meta charset>`, `<?xml encoding?>`), or a comment in the first
 two lines (`coding: latin-1`), is honoured. Other texts that are not UTF-8 are read as Latin-1 (Windows-1252) if they can be nothing else; where that is not certain, the file is refused and the
-message has the command that converts it. JSON is UTF-8 or UTF-16.
+message has the command that converts it. JSON Lines are UTF-8 or UTF-16.
 
 **The id** of a document is the path of its file below the folder that was named, with forward slashes. Documents of lines, rows and lists
 have the `id` (or `_id`) that they bring, or the path with the number of their line (`notes.jsonl#3`); in a list of a `.json` file,

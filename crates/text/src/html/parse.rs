@@ -18,6 +18,8 @@ use html5ever::tokenizer::{
 use html5ever::tree_builder::{Tracer, TreeBuilder, TreeBuilderOpts, TreeSink};
 use scraper::{Html, HtmlTreeSink};
 
+use super::element::{Display, display};
+
 /// Open elements, at most; Chromium has the same limit. The tags of elements that are nested more deeply are ignored, and their
 /// text belongs to the last element that was opened.
 const DEPTH_MAX: usize = 512;
@@ -102,17 +104,18 @@ struct Limited {
 }
 
 impl Limited {
-    /// The tag as the parser gets it; `None` if it is ignored.
-    fn limited(&self, mut tag: Tag) -> Option<Tag> {
+    /// What the parser gets in place of a tag: that of an ignored block still separates words. `None`: nothing.
+    fn limited(&self, mut tag: Tag) -> Option<Token> {
         if FORMATTING.contains(&&*tag.name) {
             tag.name = LocalName::from(format!("{RENAMED}{}", tag.name));
         }
         let is_taken = if tag.kind == StartTag { self.is_opened(&tag) } else { self.is_closed(&tag) };
         if !is_taken {
-            return None;
+            let is_inline = display(&tag.name) == Display::Inline;
+            return (!is_inline).then(|| Token::CharacterTokens(StrTendril::from(" ")));
         }
         tag.attrs.retain(|attribute| ATTRIBUTES.contains(&&*attribute.name.local));
-        Some(tag)
+        Some(Token::TagToken(tag))
     }
 
     fn is_opened(&self, tag: &Tag) -> bool {
@@ -166,7 +169,7 @@ impl TokenSink for Limited {
     fn process_token(&self, token: Token, line_number: u64) -> TokenSinkResult<NodeId> {
         let token = match token {
             Token::TagToken(tag) => match self.limited(tag) {
-                Some(tag) => Token::TagToken(tag),
+                Some(token) => token,
                 None => return TokenSinkResult::Continue,
             },
             Token::DoctypeToken(_)
@@ -313,6 +316,8 @@ mod tests {
             ["<div>", "<p><b>", "<table><tr><td>", "<svg><g>", "<select><option>", "<template>", "<b id=x>"]
         {
             let depth = depth(&open.repeat(2_000));
+            // a template has a node for its content
+            let depth = if open == "<template>" { depth / 2 } else { depth };
             assert!(
                 (100..=DEPTH_MAX + 3 * OPENED_BY_TAG_MAX).contains(&depth) || depth < 20,
                 "{open}: {depth}"

@@ -297,6 +297,7 @@ fn text_below_the_depth_limit_is_kept_in_order() {
     let (open, close) = ("<div hidden><div>", "</div></div>");
     let deep = format!("a{}b{}c", "<div>".repeat(2_000), "</div>".repeat(2_000));
     check_text(&deep, "a\nb\nc");
+    check_text(&format!("{}a<p>b<i>c</i></p>d", "<div>".repeat(2_000)), "a bc d");
     let hidden = format!("a{}b{}c<nav>x</nav>", open.repeat(2_000), close.repeat(2_000));
     check_text(&hidden, "ac");
     let lists = format!("{}<p>x<script>1<2</script><br>y<p>z", "<ul><li>".repeat(1_000));

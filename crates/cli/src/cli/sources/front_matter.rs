@@ -86,7 +86,7 @@ fn yaml(fields: &str) -> Option<Map<String, Value>> {
     (reader.peek().is_none() && !map.is_empty()).then_some(map)
 }
 
-/// Reads fields, lists and texts by their indentation. Anchors, types and keys of several lines are not read.
+/// Reads fields, lists and texts by their indentation. Anchors and types are text, and keys of several lines are not read.
 struct Yaml {
     lines: Vec<String>,
     at: usize,
@@ -154,7 +154,8 @@ impl Yaml {
             },
             Some(style @ ('|' | '>')) if rest.len() <= 3 => Some(self.block(indent, style).into()),
             Some('"' | '\'') => {
-                quoted(rest).filter(|(_, after)| after.trim().is_empty()).map(|(text, _)| text.into())
+                let (text, after) = quoted(rest)?;
+                without_comment(after).is_empty().then(|| text.into())
             }
             Some('[') => {
                 let mut whole = rest.to_owned();
@@ -165,10 +166,12 @@ impl Yaml {
                 }
                 inline_list(&whole)
             }
-            Some('&' | '*' | '!') => None,
             Some(_) => {
                 let mut whole = rest.to_owned();
                 while let Some((_, line)) = self.peek().filter(|(found, _)| *found > indent) {
+                    if key_of(&line).is_some() {
+                        return None;
+                    }
                     self.at += 1;
                     whole = format!("{whole} {}", without_comment(&line));
                 }

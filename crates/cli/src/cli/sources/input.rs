@@ -173,7 +173,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.gz");
         std::fs::write(&path, content).unwrap();
-        let input = Input::open(&path, true).unwrap();
+        let input = Input::open(&path, true).map_err(|error| error.to_string())?;
         let bytes_read = input.bytes_read.clone();
         let text = input.read_text_up_to(BYTES_MAX, Declaration::None);
         assert!(text.is_err() || bytes_read.take() == content.len() as u64);

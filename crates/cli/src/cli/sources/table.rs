@@ -305,7 +305,7 @@ mod tests {
             ("sep=;\na,b", (b';', 6)),
             ("SEP=\t\r\na,b", (b'\t', 7)),
             ("\"sep=#\"\ra,b", (b'#', 8)),
-            ("sep=;;\na,b", (b',', 0)),
+            ("sep=;;\na,b", (b';', 0)),
             ("sep=", (b',', 0)),
         ] {
             let layout = Layout::of(head.as_bytes(), Separator::Tab);

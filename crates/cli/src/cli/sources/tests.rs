@@ -142,7 +142,7 @@ fn every_kind_is_read_in_other_encodings() {
         }
         let latin_1: Vec<u8> = content.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
         let found = read_all(&[(name, &latin_1)]);
-        if name.starts_with("a.json") {
+        if name == "a.jsonl" {
             assert!(found[0].contains("is not valid UTF-8"), "{name}: {found:?}");
         } else {
             assert_eq!(found, [expected], "{name}");
@@ -265,7 +265,7 @@ fn tables_are_read_with_any_separator_and_any_line_end() {
         ("name\tunits\nx, y\t1\n", 2),
         ("name|units\nx, y|1\n", 2),
         ("\"name\";\"units\"\n\"x, y\";\"1\"\n", 2),
-        ("sep=;\r\nname;units\r\nx, y;1\r\n", 3),
+        ("sep=;\nname;units\nx, y;1\n", 3),
         ("name;units\rx, y;1\r", 2),
         ("sep=#\rname#units\rx, y#1", 3),
     ] {
