@@ -11,8 +11,9 @@ pub struct HealthReply {
     pub status: String,
     /// Whether the default model is loaded.
     pub model_loaded: bool,
-    /// Number of documents in all collections.
-    pub document_count: u64,
+    /// Number of documents in all collections; absent if keys are required, and the request shows none without restrictions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_count: Option<u64>,
 }
 
 /// The reply of `GET /readyz`: status 200 when ready, 503 otherwise.
@@ -21,7 +22,8 @@ pub struct HealthReply {
 pub struct ReadyReply {
     /// Whether requests are accepted: the model is loaded, and the store and every index are open.
     pub ready: bool,
-    /// The parts that are not ready, each as a short sentence; empty when ready.
+    /// The parts that are not ready, each as a short sentence; empty when ready. If keys are required, collections are named, and `damaged`
+    /// is filled, only for a key without restrictions.
     pub failing: Vec<String>,
     /// Rows of the store that are damaged, the first 100. Each fails alone: lists skip it. `weir doctor` finds all of them; ingesting a
     /// document again replaces its row.

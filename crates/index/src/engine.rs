@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use weir_policy::Caller;
+use weir_query::Query;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 use crate::limiter::catch_panic;
@@ -132,11 +133,14 @@ impl Engine {
         result
     }
 
-    /// Whether queries can name this field: some document has had it in its metadata, or it is `title`.
-    /// Known only while the index is open, and assumed otherwise.
-    pub fn has_field(&self, name: &str) -> bool {
+    /// The query, in which a part that names an unknown field is text. Known are `title` and every field that a document has had; to a
+    /// caller with a mandatory filter, which is evaluated, those of the caller's documents. While the index is not open, all are.
+    pub fn with_known_fields(&self, caller: &Caller, query: Query) -> Query {
         let Engine::Embedded { index, .. } = self;
-        index.if_open().ok().flatten().is_none_or(|index| index.has_field(name))
+        match index.if_open() {
+            Ok(Some(index)) => index.with_known_fields(caller, query),
+            Ok(None) | Err(_) => query,
+        }
     }
 
     /// Replaces what was learned from users' judgments of earlier hits. It is not stored: call this after opening.

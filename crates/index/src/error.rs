@@ -96,16 +96,15 @@ pub enum IndexError {
         value: f32,
     },
     /// The snapshot of an earlier page is no longer pinned.
-    #[error(
-        "the snapshot of operation {0}, which this page continues, has expired: start again from the first page"
-    )]
+    #[error("the snapshot that this page continues has expired: start again from the first page")]
     SnapshotExpired(u64),
-    /// A filter, facet, sort key, group or query names a field that no document has had.
+    /// A filter, facet, sort key, group or query names a field that no document has had; of a caller with a mandatory filter, that none of
+    /// the caller's documents has.
     #[error("no document has the field `{field}`{}{}", suggest_fields(known), if *is_full { FULL } else { "" })]
     UnknownField {
         /// The field's path.
         field: String,
-        /// The first fields of the documents, sorted; empty if the caller has a mandatory filter.
+        /// The first fields of the documents that exist for the caller, sorted.
         known: Vec<String>,
         /// Whether the index holds the maximum number of fields, so that later ones, perhaps including this, were left out.
         is_full: bool,

@@ -215,6 +215,11 @@ pub struct IndexResult {
     pub synonyms: Vec<String>,
     /// The last operation visible to the search.
     pub applied_seq: u64,
+    /// The same, as far as the caller may know: with a mandatory filter, and if [`IndexQuery::explain`] is set, the version of the last
+    /// document that exists for the caller; 0 without `explain`.
+    pub shown_seq: u64,
+    /// Live chunks that exist for the caller.
+    pub existing_chunks: u64,
     /// Live chunks that pass the filter; `None` without one.
     pub selected: Option<u64>,
     /// The result for [`IndexQuery::trace`].

@@ -1,7 +1,7 @@
 //! A bag of words: the terms of a text, with those that correct, complete and stand for them.
 
-use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocSet as _, TERMINATED, Term};
+use tantivy::Term;
+use tantivy::schema::Field;
 use weir_text::{Language, QueryTerm};
 
 use super::compile::{Compiler, SpellingCorrection, TermPostings, once};
@@ -37,7 +37,7 @@ impl Compiler<'_> {
         let mut bag = Bag { terms: Vec::with_capacity(terms.len()), phrases: Vec::new() };
         for term in terms {
             let found = self.postings_of(field, term)?;
-            if found.chunks() > 0 {
+            if found.chunks > 0 {
                 bag.terms.push(found);
                 continue;
             }
@@ -80,9 +80,14 @@ impl Compiler<'_> {
         let postings = segments
             .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
             .collect::<tantivy::Result<Vec<_>>>()?;
-        let term_postings = TermPostings { term, postings };
-        self.frequencies.insert(key, term_postings.chunks());
-        Ok(term_postings)
+        let mut chunks = 0;
+        for (segment, postings) in self.view.searcher.segment_readers().iter().zip(&postings) {
+            if let Some(postings) = postings {
+                chunks += self.existing.count(segment, field, postings)?;
+            }
+        }
+        self.frequencies.insert(key, chunks);
+        Ok(TermPostings { term, postings, chunks })
     }
 
     /// The terms of a text whose last word may be unfinished: it stands for itself and for the most frequent terms that it begins.
@@ -96,8 +101,7 @@ impl Compiler<'_> {
         if text.ends_with(char::is_whitespace) {
             return self.words(text, field);
         }
-        let mut terms =
-            near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?.terms;
+        let mut terms = near_terms::expand_prefix(self.existing, field, &beginning, self.expansion)?.terms;
         terms.truncate(COMPLETIONS_MAX);
         if terms.is_empty() {
             // as a whole word it is perhaps known, or misspelt
@@ -130,10 +134,12 @@ impl Compiler<'_> {
             weir_text::analyse(words, language, |token| visit(token.text));
         };
         let Some(word) = weir_text::word_with_term(text, language, term) else { return Ok(Vec::new()) };
+        let count = |term: &str| self.existing.count_of(&Term::from_field_text(field, term));
+        let count = self.existing.is_restricted().then_some(&count as &dyn Fn(&str) -> _);
         let mut replacements = Vec::new();
-        for other in near_terms::correct_spelling(&self.view.words, &word, term, stems) {
+        for other in near_terms::correct_spelling(&self.view.words, &word, term, stems, count)? {
             // the spelling index also has words of titles and of deleted documents
-            if let Some(chunk_id) = self.existing_chunk(field, &other)? {
+            if let Some(chunk_id) = self.existing.first_of(&Term::from_field_text(field, &other))? {
                 let shown = (self.text_of)(chunk_id);
                 let word = shown.and_then(|text| weir_text::word_with_term(&text, language, &other));
                 replacements.push((other.clone(), word.unwrap_or(other)));
@@ -143,24 +149,5 @@ impl Compiler<'_> {
             }
         }
         Ok(replacements)
-    }
-
-    /// A chunk that exists for the caller and contains the term. Reads postings up to the first such chunk.
-    fn existing_chunk(&self, field: Field, term: &str) -> tantivy::Result<Option<u32>> {
-        let term = Term::from_field_text(field, term);
-        for segment in self.view.searcher.segment_readers() {
-            let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
-            let index = segment.inverted_index(field)?;
-            let Some(mut postings) = index.read_postings(&term, IndexRecordOption::Basic)? else { continue };
-            while postings.doc() != TERMINATED {
-                let entry = postings.doc();
-                let chunk_id = chunk_ids[entry as usize];
-                if !segment.is_deleted(entry) && self.existing.contains(chunk_id) {
-                    return Ok(Some(chunk_id));
-                }
-                postings.advance();
-            }
-        }
-        Ok(None)
     }
 }

@@ -14,8 +14,9 @@ use weir_ranking::{RetrievalMode, Selection, Visible};
 use weir_text::{Language, QueryTerm};
 
 use super::bag::{Bag, QUERY_TERMS_MAX};
+use super::existing::Existing;
 use super::expansion::ExpansionLimit;
-use super::statistics::DocumentFrequencies;
+use super::statistics::{CollectionTotals, DocumentFrequencies};
 use super::{LexicalView, TITLE, near_terms, wildcard};
 use crate::settings::terms as terms_of;
 use crate::{LexicalError, LexicalSettings, Result};
@@ -48,8 +49,10 @@ pub struct LexicalQuery {
     pub is_complete: bool,
     /// How often a term in the title counts.
     pub(super) title_weight: f32,
-    /// Of the terms looked up so far.
+    /// Of the terms looked up so far; of all, if there are `totals`.
     pub(super) frequencies: DocumentFrequencies,
+    /// Sums over the chunks that exist for a caller with a mandatory filter: scores are computed from these.
+    pub(super) totals: Option<Arc<CollectionTotals>>,
 }
 
 /// The scoring part of a query.
@@ -64,13 +67,8 @@ pub(super) struct TermPostings {
     pub(super) term: QueryTerm,
     /// Location of the postings in each segment, in the order of the searcher.
     pub(super) postings: Vec<Option<TermInfo>>,
-}
-
-impl TermPostings {
-    /// Number of chunks that contain it, deleted ones included until they are merged away.
-    pub(super) fn chunks(&self) -> u64 {
-        self.postings.iter().flatten().map(|postings| u64::from(postings.doc_freq)).sum()
-    }
+    /// Number of chunks that exist and contain it, see [`Existing::count`].
+    pub(super) chunks: u64,
 }
 
 impl ScoringQuery {
@@ -124,8 +122,9 @@ impl LexicalView {
     }
 
     fn compiled(&self, query: &Query, context: QueryContext<'_>) -> tantivy::Result<LexicalQuery> {
-        let QueryContext { mode, existing, is_unfinished, expanded_terms_max, settings, select, text_of } =
-            context;
+        let QueryContext { mode, existing, totals, is_unfinished, expanded_terms_max, .. } = context;
+        let QueryContext { settings, select, text_of, .. } = context;
+        let existing = Existing { view: self, visible: existing };
         let corrections_max = if mode == RetrievalMode::Dense { 0 } else { CORRECTIONS_MAX };
         let mut compiler = Compiler {
             view: self,
@@ -165,6 +164,9 @@ impl LexicalView {
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
         let synonyms = std::mem::take(&mut compiler.synonyms);
         let condition = compiler.condition(query)?;
+        if let Some(ranking) = ranking.as_ref().filter(|_| existing.is_restricted()) {
+            compiler.look_up_all(ranking, &terms)?;
+        }
         Ok(LexicalQuery {
             ranking,
             condition,
@@ -174,6 +176,7 @@ impl LexicalView {
             is_complete: compiler.is_complete,
             title_weight: settings.title_weight,
             frequencies: compiler.frequencies,
+            totals: totals.cloned(),
         })
     }
 }
@@ -183,8 +186,10 @@ impl LexicalView {
 pub struct QueryContext<'a> {
     /// In dense mode only words in conditions are corrected.
     pub mode: RetrievalMode,
-    /// The chunks that exist for the caller: words are corrected to theirs.
+    /// The chunks that exist for the caller: words are corrected to theirs, and prefixes stand for theirs.
     pub existing: Visible<'a>,
+    /// [`LexicalView::totals_of`] these chunks, if a mandatory filter selects them.
+    pub totals: Option<&'a Arc<CollectionTotals>>,
     /// Whether the last word may be the beginning of one.
     pub is_unfinished: bool,
     /// Maximum number of terms that all prefixes and wildcards together stand for.
@@ -201,7 +206,7 @@ pub(super) struct Compiler<'a> {
     pub(super) view: &'a LexicalView,
     select: &'a dyn Fn(&Filter) -> Arc<Selection>,
     pub(super) text_of: &'a dyn Fn(u32) -> Option<String>,
-    pub(super) existing: Visible<'a>,
+    pub(super) existing: Existing<'a>,
     pub(super) settings: &'a LexicalSettings,
     pub(super) corrections_max: usize,
     pub(super) expansion: ExpansionLimit,
@@ -262,10 +267,23 @@ impl Compiler<'_> {
         Box::new(BooleanQuery::union(vec![query(field), title]))
     }
 
+    /// Counts the chunks of every term by which `ranking` scores, and of `terms`.
+    fn look_up_all(&mut self, ranking: &ScoringQuery, terms: &[QueryTerm]) -> tantivy::Result<()> {
+        let field = self.view.fields.text;
+        let mut all: Vec<Term> = terms.iter().map(|term| Term::from_field_text(field, &term.text)).collect();
+        ranking.matcher(field).query_terms(&mut |term, _| all.push(term.clone()));
+        for term in all {
+            if !self.frequencies.contains_key(&term) {
+                let chunks = self.existing.count_of(&term)?;
+                self.frequencies.insert(term, chunks);
+            }
+        }
+        Ok(())
+    }
+
     /// The terms that match a pattern.
     fn wildcard(&mut self, pattern: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
-        let expansion =
-            wildcard::expand(&self.view.searcher, field, pattern, self.view.language, self.expansion)?;
+        let expansion = wildcard::expand(self.existing, field, pattern, self.expansion)?;
         self.is_complete &= expansion.is_complete;
         Ok(self.any_of(expansion.terms.into_iter().map(once).collect(), field))
     }
@@ -288,7 +306,7 @@ impl Compiler<'_> {
         let mut whole = terms_of(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
         let beginning = terms_of(text, Language::None).pop().unwrap_or_default();
-        let expansion = near_terms::expand_prefix(&self.view.searcher, field, &beginning, self.expansion)?;
+        let expansion = near_terms::expand_prefix(self.existing, field, &beginning, self.expansion)?;
         self.is_complete &= expansion.is_complete;
         let mut terms = expansion.terms;
         if !terms.contains(&stem) {
@@ -342,7 +360,7 @@ impl Compiler<'_> {
             return Ok(Some(Box::new(excluded)));
         }
         // Tantivy seeks excluded queries backwards, which phrases do not support
-        let chunk_ids = self.view.matching(&excluded, self.existing.tombstones.len())?;
+        let chunk_ids = self.view.matching(&excluded, self.existing.visible.tombstones.len())?;
         Ok(Some(Box::new(self.view.chunk_ids_query(Arc::new(chunk_ids)))))
     }
 

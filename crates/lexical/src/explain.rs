@@ -15,7 +15,7 @@ use crate::{LexicalError, Result};
 pub struct TermContribution {
     /// The term.
     pub term: String,
-    /// Chunks of the collection that contain it.
+    /// Chunks that exist for the caller and contain it.
     pub chunks: u64,
     /// Occurrences in this chunk and its title.
     pub frequency: u32,
@@ -47,7 +47,7 @@ impl LexicalView {
             if postings.doc() > entry || postings.seek(entry) != entry {
                 continue;
             }
-            let statistics = self.statistics(&query.frequencies);
+            let statistics = self.statistics(query);
             let chunks = statistics.doc_freq(&term)?;
             let in_field = |term: Term| -> tantivy::Result<f32> {
                 let query = TermQuery::new(term, IndexRecordOption::WithFreqs);

@@ -10,6 +10,7 @@ mod chunk_ids;
 mod compile;
 mod directory;
 mod error;
+mod existing;
 mod expansion;
 mod explain;
 mod max_score;
@@ -43,6 +44,7 @@ pub use error::{LexicalError, Result};
 pub use explain::TermContribution;
 pub use names::NamedDocument;
 pub use settings::LexicalSettings;
+pub use statistics::CollectionTotals;
 pub use view::LexicalView;
 
 use by_segment::BySegment;

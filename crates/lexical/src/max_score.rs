@@ -34,6 +34,8 @@ pub(super) struct ScoredTerm<'a> {
 pub(super) struct MaxScore<'a> {
     terms: &'a [ScoredTerm<'a>],
     field: Field,
+    /// Whether blocks of postings are left out by their maximum scores.
+    skips_blocks: bool,
     /// As many as any segment needed so far; reused.
     lists: Vec<PostingList<'a>>,
     window: Window,
@@ -42,9 +44,9 @@ pub(super) struct MaxScore<'a> {
 impl<'a> MaxScore<'a> {
     /// The terms must be sorted by decreasing maximum score. Scores are added in this order whatever is pruned, so that they do
     /// not depend on pruning.
-    pub(super) fn new(terms: &'a [ScoredTerm<'a>], field: Field) -> MaxScore<'a> {
+    pub(super) fn new(terms: &'a [ScoredTerm<'a>], field: Field, skips_blocks: bool) -> MaxScore<'a> {
         debug_assert!(terms.is_sorted_by(|one, next| one.weight.max_score() >= next.weight.max_score()));
-        MaxScore { terms, field, lists: Vec::new(), window: Window::default() }
+        MaxScore { terms, field, skips_blocks, lists: Vec::new(), window: Window::default() }
     }
 
     /// Calls `visit` with the entries that score above the threshold, ascending, and their scores; deleted entries are included.
@@ -71,7 +73,8 @@ impl<'a> MaxScore<'a> {
             self.window.first = first;
             for list in essential {
                 let others_bound = (bounds[0] - list.bound()) * ROUNDING;
-                list.add_to(&mut self.window, &norms, threshold - others_bound);
+                let limit = if self.skips_blocks { threshold - others_bound } else { f32::NEG_INFINITY };
+                list.add_to(&mut self.window, &norms, limit);
             }
             self.window.take(|entry, score| {
                 if let Some(score) = complete(score, entry, probed, probed_bounds, &norms, threshold) {
@@ -324,7 +327,7 @@ mod tests {
             let all = all(&searcher, field, &numbers);
             let terms = scored(&searcher, field, &numbers, &postings);
             // reused for one segment after the other
-            let mut search = MaxScore::new(&terms, field);
+            let mut search = MaxScore::new(&terms, field, true);
             for count in [1, 10, 100, 2_000, 20_000] {
                 let found = best_by_max_score(&mut search, &searcher, count);
                 let wanted = best_of(all.iter().copied(), count);
@@ -344,7 +347,7 @@ mod tests {
         let postings = postings(&searcher, field);
         let numbers: Vec<usize> = (0..TERMS.len()).collect();
         let terms = scored(&searcher, field, &numbers, &postings);
-        let best = |count| best_by_max_score(&mut MaxScore::new(&terms, field), &searcher, count);
+        let best = |count| best_by_max_score(&mut MaxScore::new(&terms, field, true), &searcher, count);
         let all = best(20_000);
         assert_eq!(all.len(), ENTRIES as usize);
         for count in [1, 10, 100, 2_000] {

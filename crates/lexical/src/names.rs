@@ -18,8 +18,10 @@ use crate::{LexicalError, Result};
 const NAME_BYTES_MAX: usize = 200;
 /// Documents with equal names, and those whose names begin with the query, at most.
 const NAMED_MAX: usize = 64;
-/// Names looked at per segment.
+/// Names looked at per segment: of documents that exist for the caller.
 const NAMES_SCANNED_MAX: usize = 256;
+/// Names read per segment, those of hidden documents included.
+const NAMES_READ_MAX: usize = 100_000;
 
 /// A document whose name is the query, or begins with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,10 +50,16 @@ pub(super) fn normalised(name: &str) -> Option<String> {
 
 impl LexicalView {
     /// The visible documents whose title or id is the query or begins with its words, those with the whole name first. With
-    /// `is_prefix` the last word may be the beginning of a word.
-    pub fn named(&self, query: &str, is_prefix: bool, visible: Visible<'_>) -> Result<Vec<NamedDocument>> {
+    /// `is_prefix` the last word may be the beginning of a word. `visible` are some of the chunks that exist for the caller.
+    pub fn named(
+        &self,
+        query: &str,
+        is_prefix: bool,
+        visible: Visible<'_>,
+        existing: Visible<'_>,
+    ) -> Result<Vec<NamedDocument>> {
         let Some(name) = normalised(query) else { return Ok(Vec::new()) };
-        let found = self.with_names(&name, is_prefix, visible);
+        let found = self.with_names(&name, is_prefix, visible, existing);
         let mut found = found.map_err(LexicalError::during("search"))?;
         found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
         // a title and an id may both fit
@@ -66,6 +74,7 @@ impl LexicalView {
         name: &str,
         is_prefix: bool,
         visible: Visible<'_>,
+        existing: Visible<'_>,
     ) -> tantivy::Result<Vec<NamedDocument>> {
         // names consist of words and spaces; a space precedes `!` and each letter, digit and mark
         let end = if is_prefix { format!("{name}{}", char::MAX) } else { format!("{name}!") };
@@ -74,8 +83,15 @@ impl LexicalView {
             let index = segment.inverted_index(self.fields.name)?;
             let chunk_ids = self.chunk_ids.get(segment).unwrap_or_default();
             let mut names = index.terms().range().ge(name).lt(&end).into_stream()?;
-            let (mut scanned, mut leading) = (0, 0);
-            while scanned < NAMES_SCANNED_MAX && leading < NAMED_MAX && names.advance() {
+            let (mut scanned, mut read, mut leading) = (0, 0, 0);
+            while scanned < NAMES_SCANNED_MAX
+                && read < NAMES_READ_MAX
+                && leading < NAMED_MAX
+                && names.advance()
+            {
+                read += 1;
+                // all names exist without a mandatory filter
+                let mut exists = existing.selection.is_none();
                 let before = found.len();
                 let share = name.len() as f32 / names.key().len() as f32;
                 let mut postings =
@@ -85,9 +101,10 @@ impl LexicalView {
                     if !segment.is_deleted(postings.doc()) && visible.contains(chunk_id) {
                         found.push(NamedDocument { chunk_id, share });
                     }
+                    exists = exists || existing.contains(chunk_id);
                     postings.advance();
                 }
-                if share < 1.0 {
+                if share < 1.0 && exists {
                     scanned += 1;
                     leading += found.len() - before;
                 }

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use tantivy::Searcher;
 use tantivy::schema::Field;
 
 use super::by_segment::BySegment;
+use super::existing::Existing;
 use super::expansion::{Expansion, ExpansionLimit};
 use super::spelling_index::{self, SpellingIndex};
 
-/// Maximum number of terms scanned per segment, to bound the cost of a prefix.
+/// Maximum number of terms scanned per segment, to bound the cost of a prefix: of those that exist for the caller.
 const TERMS_SCANNED_MAX: usize = 20_000;
+/// Maximum number of terms read per segment, hidden ones included.
+const TERMS_READ_MAX: usize = 1_000_000;
 /// Minimum lengths for one edit and for two.
 const EDIT_LENGTHS: [usize; 2] = [5, 9];
 /// Longer words are not corrected.
@@ -18,27 +20,36 @@ const CHARS_MAX: usize = 64;
 /// Shorter words are not corrected.
 const WORD_CHARS_MIN: usize = 4;
 
-/// The terms with this prefix, most frequent first.
+/// The existing terms with this prefix, most frequent first.
 pub(super) fn expand_prefix(
-    searcher: &Searcher,
+    existing: Existing<'_>,
     field: Field,
     prefix: &str,
     limit: ExpansionLimit,
 ) -> tantivy::Result<Expansion> {
-    let scanned_max = limit.scanned(TERMS_SCANNED_MAX);
+    let (scanned_max, read_max) = (limit.scanned(TERMS_SCANNED_MAX), limit.scanned(TERMS_READ_MAX));
     let mut found = HashMap::new();
     let mut is_scanned = true;
-    for segment in searcher.segment_readers() {
+    for segment in existing.view.searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(prefix).into_stream()?;
-        let mut seen = 0;
-        while seen < scanned_max && terms.advance() && terms.key().starts_with(prefix.as_bytes()) {
+        let (mut seen, mut read) = (0, 0);
+        while seen < scanned_max
+            && read < read_max
+            && terms.advance()
+            && terms.key().starts_with(prefix.as_bytes())
+        {
+            read += 1;
+            let chunks = existing.count(segment, field, terms.value())?;
+            if chunks == 0 {
+                continue;
+            }
             seen += 1;
             if let Ok(term) = std::str::from_utf8(terms.key()) {
-                found.entry(term.to_owned()).or_insert((0, 0)).1 += u64::from(terms.value().doc_freq);
+                found.entry(term.to_owned()).or_insert((0, 0)).1 += chunks;
             }
         }
-        is_scanned &= seen < scanned_max;
+        is_scanned &= seen < scanned_max && read < read_max;
     }
     Ok(limit.cut(nearest(found), is_scanned))
 }
@@ -48,16 +59,17 @@ pub(super) fn expand_prefix(
 /// product name is not a misspelling.
 ///
 /// `word` is in lower case, `stem` is its term. Words are compared, not stems, because an edit may prevent stemming or change it. `stems`
-/// calls back with the stem of each word of a text.
+/// calls back with the stem of each word of a text. `count` counts the chunks with a term that exist for the caller; `None` if all chunks do.
 pub(super) fn correct_spelling(
     segments: &BySegment<SpellingIndex>,
     word: &str,
     stem: &str,
     stems: impl Fn(&str, &mut dyn FnMut(&str)),
-) -> Vec<String> {
+    count: Option<&dyn Fn(&str) -> tantivy::Result<u64>>,
+) -> tantivy::Result<Vec<String>> {
     let letters: Vec<char> = word.chars().collect();
     if letters.len() < WORD_CHARS_MIN || letters.len() > CHARS_MAX || word.contains(char::is_numeric) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let mut found = HashMap::new();
     stems(&words_one_edit_away(&letters), &mut |other: &str| {
@@ -67,12 +79,27 @@ pub(super) fn correct_spelling(
             found.insert(other.to_owned(), (1, chunks));
         }
     });
+    keep_existing(&mut found, count)?;
     let chars: Vec<char> = stem.chars().collect();
     let edits = EDIT_LENGTHS.iter().filter(|&&from| chars.len() >= from).count();
     if found.is_empty() && edits > 0 {
         found = near(segments, &chars, stem, edits);
+        keep_existing(&mut found, count)?;
     }
-    nearest(found)
+    Ok(nearest(found))
+}
+
+/// Replaces the number of chunks of each term by that of `count`, and removes the terms that then have none.
+fn keep_existing(
+    found: &mut HashMap<String, (usize, u64)>,
+    count: Option<&dyn Fn(&str) -> tantivy::Result<u64>>,
+) -> tantivy::Result<()> {
+    let Some(count) = count else { return Ok(()) };
+    for (term, (_, chunks)) in &mut *found {
+        *chunks = count(term)?;
+    }
+    found.retain(|_, (_, chunks)| *chunks > 0);
+    Ok(())
 }
 
 /// The terms with the same first letter within `edits` edits, each with its distance and the number of chunks that contain it.

@@ -6,11 +6,14 @@ use tantivy::query::{Bm25StatisticsProvider, Bm25Weight};
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
+use super::Fields;
+
 /// Number of chunks that contain each term of a query, deleted ones included until they are merged away.
 pub(super) type DocumentFrequencies = HashMap<Term, u64>;
 
-/// Sums over all segments of a commit.
-pub(super) struct CollectionTotals {
+/// Sums over all segments of a commit, or over the chunks that exist for a caller.
+#[derive(Debug, PartialEq)]
+pub struct CollectionTotals {
     entries: u64,
     tokens: Vec<(Field, u64)>,
 }
@@ -23,9 +26,19 @@ impl CollectionTotals {
             tokens: tokens.collect::<tantivy::Result<_>>()?,
         })
     }
-}
 
-impl CollectionTotals {
+    /// Those of `entries` chunks with `tokens` tokens of title and text. Titles alone have no lengths, so that each counts as one token.
+    pub(super) fn of_existing(entries: u64, tokens: u64, fields: Fields) -> CollectionTotals {
+        // without a chunk nothing is scored, but a mean length is computed
+        let entries = entries.max(1);
+        CollectionTotals { entries, tokens: vec![(fields.text, tokens.max(1)), (fields.title, entries)] }
+    }
+
+    /// Number of entries.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries
+    }
+
     /// The BM25 weight of a term that `chunks` chunks contain.
     pub(super) fn weight(&self, field: Field, chunks: u64) -> Bm25Weight {
         let mean_length = self.tokens(field).unwrap_or_default() as f32 / self.entries as f32;
@@ -37,17 +50,20 @@ impl CollectionTotals {
     }
 }
 
-/// The numbers of the searcher, without asking each segment for each.
+/// The numbers of the searcher, without asking each segment for each, or of the chunks that exist for a caller.
 pub(super) struct Bm25Statistics<'a> {
     pub(super) searcher: &'a Searcher,
     pub(super) totals: &'a CollectionTotals,
     pub(super) frequencies: &'a DocumentFrequencies,
+    /// Whether `totals` and `frequencies` are those of a caller with a mandatory filter, and the searcher's numbers are hidden.
+    pub(super) is_restricted: bool,
 }
 
 impl Bm25StatisticsProvider for Bm25Statistics<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
         match self.totals.tokens(field) {
             Some(tokens) => Ok(tokens),
+            None if self.is_restricted => Ok(self.totals.entries),
             None => self.searcher.total_num_tokens(field),
         }
     }
@@ -59,6 +75,8 @@ impl Bm25StatisticsProvider for Bm25Statistics<'_> {
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
         match self.frequencies.get(term) {
             Some(chunks) => Ok(*chunks),
+            // compiling looks up every term of the query
+            None if self.is_restricted => Ok(0),
             None => self.searcher.doc_freq(term),
         }
     }

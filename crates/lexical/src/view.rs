@@ -18,7 +18,7 @@ use super::compile::{Condition, ScoringQuery, TermPostings};
 use super::directory::GuardedDirectory;
 use super::max_score::{MaxScore, ScoredTerm};
 use super::spelling_index::SpellingIndex;
-use super::statistics::{Bm25Statistics, CollectionTotals, DocumentFrequencies};
+use super::statistics::{Bm25Statistics, CollectionTotals};
 use super::{Fields, LexicalQuery};
 use crate::{LexicalError, Result};
 
@@ -40,22 +40,29 @@ pub struct LexicalView {
 }
 
 /// The scorer of a query.
+///
+/// The maximum score of a block of postings was determined with the lengths of all chunks. It bounds no score that is computed from those
+/// of a part of them, which a caller with a mandatory filter has; then no block is left out.
 enum Scoring<'a> {
-    AnyOf(Vec<ScoredTerm<'a>>),
-    Weight(Box<dyn Weight>),
+    AnyOf { terms: Vec<ScoredTerm<'a>>, skips_blocks: bool },
+    Weight { weight: Box<dyn Weight>, is_pruned: bool },
 }
 
 /// The state of one thread that scores segments.
 enum SegmentScorer<'a> {
     AnyOf(Box<MaxScore<'a>>),
-    Weight(&'a dyn Weight),
+    Weight { weight: &'a dyn Weight, is_pruned: bool },
 }
 
 impl Scoring<'_> {
     fn segment_scorer(&self, field: Field) -> SegmentScorer<'_> {
         match self {
-            Scoring::AnyOf(terms) => SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, field))),
-            Scoring::Weight(weight) => SegmentScorer::Weight(weight.as_ref()),
+            Scoring::AnyOf { terms, skips_blocks } => {
+                SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, field, *skips_blocks)))
+            }
+            Scoring::Weight { weight, is_pruned } => {
+                SegmentScorer::Weight { weight: weight.as_ref(), is_pruned: *is_pruned }
+            }
         }
     }
 }
@@ -93,35 +100,35 @@ impl LexicalView {
     ) -> Result<Vec<ScoredChunk>> {
         let mut best = TopK::new(depth);
         let Some(ranking) = query.ranking.as_ref().filter(|_| depth > 0) else { return Ok(Vec::new()) };
+        let is_restricted = query.totals.is_some();
         let scorer = match (selection, ranking) {
-            (Some(selection), ranking) if selection.count() < self.entries / SELECTED_SHARE => {
+            // with a mandatory filter, the number of hidden chunks must not decide in which order scores are added
+            (Some(selection), ranking) if !is_restricted && selection.count() < self.entries / SELECTED_SHARE => {
                 let led = BooleanQuery::new(vec![
                     (Occur::Must, Box::new(self.chunk_ids_query(Arc::clone(selection))) as Box<dyn Matcher>),
                     (Occur::Must, ranking.matcher(self.fields.text)),
                 ]);
-                self.weight(&led, &query.frequencies)
+                self.weight(&led, query)
             }
-            (_, ScoringQuery::AnyOf(term_postings)) => Ok(self.any_of(term_postings)),
-            (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), &query.frequencies),
+            (_, ScoringQuery::AnyOf(term_postings)) => Ok(self.any_of(term_postings, query)),
+            (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), query),
         };
         let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, in_parallel, &mut best));
         collected.map_err(LexicalError::during("search"))?;
         Ok(best.into_sorted())
     }
 
-    fn weight(
-        &self,
-        matcher: &dyn Matcher,
-        frequencies: &DocumentFrequencies,
-    ) -> tantivy::Result<Scoring<'_>> {
-        matcher.weight(self.scoring(&self.statistics(frequencies))).map(Scoring::Weight)
+    fn weight(&self, matcher: &dyn Matcher, query: &LexicalQuery) -> tantivy::Result<Scoring<'_>> {
+        let weight = matcher.weight(self.scoring(&self.statistics(query)))?;
+        Ok(Scoring::Weight { weight, is_pruned: query.totals.is_none() })
     }
 
-    fn any_of<'a>(&self, term_postings: &'a [TermPostings]) -> Scoring<'a> {
+    fn any_of<'a>(&self, term_postings: &'a [TermPostings], query: &LexicalQuery) -> Scoring<'a> {
+        let totals = query.totals.as_deref().unwrap_or(&self.totals);
         let mut scored: Vec<ScoredTerm<'_>> = term_postings
             .iter()
             .map(|term_postings| {
-                let weight = self.totals.weight(self.fields.text, term_postings.chunks());
+                let weight = totals.weight(self.fields.text, term_postings.chunks);
                 ScoredTerm {
                     weight: weight.boost_by(term_postings.term.count as f32),
                     postings: &term_postings.postings,
@@ -129,25 +136,32 @@ impl LexicalView {
             })
             .collect();
         scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
-        Scoring::AnyOf(scored)
+        Scoring::AnyOf { terms: scored, skips_blocks: query.totals.is_none() }
     }
 
     /// The highest possible BM25 score of the query: the sum of its terms' idf, times `k1 + 1` and the term's count in the query.
     pub fn bm25_max(&self, query: &LexicalQuery) -> Result<f32> {
+        let statistics = self.statistics(query);
+        let entries = query.totals.as_ref().map_or(self.entries as f32, |totals| totals.entries() as f32);
         let mut sum = 0.0;
         for QueryTerm { text, count } in &query.terms {
             let term = Term::from_field_text(self.fields.text, text);
-            let holding = self.statistics(&query.frequencies).doc_freq(&term);
+            let holding = statistics.doc_freq(&term);
             let holding = holding.map_err(LexicalError::during("search"))? as f32;
             // deleted entries count until they are merged away
-            let others = (self.entries as f32 - holding).max(0.0);
+            let others = (entries - holding).max(0.0);
             sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX * *count as f32;
         }
         Ok(sum)
     }
 
-    pub(super) fn statistics<'a>(&'a self, frequencies: &'a DocumentFrequencies) -> Bm25Statistics<'a> {
-        Bm25Statistics { searcher: &self.searcher, totals: &self.totals, frequencies }
+    pub(super) fn statistics<'a>(&'a self, query: &'a LexicalQuery) -> Bm25Statistics<'a> {
+        Bm25Statistics {
+            searcher: &self.searcher,
+            totals: query.totals.as_deref().unwrap_or(&self.totals),
+            frequencies: &query.frequencies,
+            is_restricted: query.totals.is_some(),
+        }
     }
 
     pub(super) fn scoring<'a>(&'a self, statistics: &'a Bm25Statistics<'a>) -> EnableScoring<'a> {
@@ -206,7 +220,14 @@ impl LexicalView {
         };
         match segment_scorer {
             SegmentScorer::AnyOf(terms) => terms.for_each_above(segment, number, threshold, visit),
-            SegmentScorer::Weight(weight) => weight.for_each_pruning(threshold, segment, &mut visit),
+            SegmentScorer::Weight { weight, is_pruned: true } => {
+                weight.for_each_pruning(threshold, segment, &mut visit)
+            }
+            SegmentScorer::Weight { weight, is_pruned: false } => {
+                weight.for_each(segment, &mut |entry, score| {
+                    visit(entry, score);
+                })
+            }
         }
     }
 

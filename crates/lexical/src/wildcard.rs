@@ -2,34 +2,38 @@
 
 use std::collections::HashMap;
 
+use tantivy::Term;
 use tantivy::schema::Field;
-use tantivy::{Searcher, Term};
 use weir_text::Language;
 
+use super::existing::Existing;
 use super::expansion::{Expansion, ExpansionLimit};
 use crate::settings::terms as terms_of;
 
 /// Maximum number of terms scanned per query, to bound the cost of a pattern that begins with few letters.
 const TERMS_SCANNED_MAX: usize = 200_000;
+/// The same where a mandatory filter hides chunks: hidden terms must not end the scan.
+const TERMS_READ_MAX: usize = 2_000_000;
 /// Maximum number of `?` that are replaced by each letter of the alphabet, which gives 676 words to stem.
 const LETTERS_REPLACED_MAX: usize = 2;
 
-/// The terms that match a pattern of letters, digits, `*` (any letters) and `?` (one letter), the most frequent first.
+/// The existing terms that match a pattern of letters, digits, `*` (any letters) and `?` (one letter), the most frequent first.
 ///
 /// Terms are stems. With `?` alone the words that the pattern may mean are stemmed; with `*` the stems themselves are compared.
 pub(super) fn expand(
-    searcher: &Searcher,
+    existing: Existing<'_>,
     field: Field,
     pattern: &str,
-    language: Language,
     limit: ExpansionLimit,
 ) -> tantivy::Result<Expansion> {
-    let scanned_max = limit.scanned(TERMS_SCANNED_MAX);
+    let scanned_max =
+        limit.scanned(if existing.is_restricted() { TERMS_READ_MAX } else { TERMS_SCANNED_MAX });
+    let found_max = limit.scanned(TERMS_SCANNED_MAX);
     let pattern = normalised(pattern);
     let mut found: HashMap<String, u64> = HashMap::new();
     for word in words_of(&pattern) {
-        let Ok([stem]) = <[String; 1]>::try_from(terms_of(&word, language)) else { continue };
-        let chunks = searcher.doc_freq(&Term::from_field_text(field, &stem))?;
+        let Ok([stem]) = <[String; 1]>::try_from(terms_of(&word, existing.view.language)) else { continue };
+        let chunks = existing.count_of(&Term::from_field_text(field, &stem))?;
         if chunks > 0 {
             found.insert(stem, chunks);
         }
@@ -37,20 +41,28 @@ pub(super) fn expand(
     let pattern: Vec<char> = pattern.chars().collect();
     let beginning: String = pattern.iter().take_while(|c| !is_joker(**c)).collect();
     let mut scanned = 0;
-    for segment in searcher.segment_readers() {
+    for segment in existing.view.searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(&beginning).into_stream()?;
-        while scanned < scanned_max && terms.advance() && terms.key().starts_with(beginning.as_bytes()) {
+        while scanned < scanned_max
+            && found.len() < found_max
+            && terms.advance()
+            && terms.key().starts_with(beginning.as_bytes())
+        {
             scanned += 1;
             let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
             if matches(&pattern, term) {
-                *found.entry(term.to_owned()).or_default() += u64::from(terms.value().doc_freq);
+                let chunks = existing.count(segment, field, terms.value())?;
+                if chunks > 0 {
+                    *found.entry(term.to_owned()).or_default() += chunks;
+                }
             }
         }
     }
     let mut terms: Vec<(u64, String)> = found.into_iter().map(|(term, chunks)| (chunks, term)).collect();
     terms.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    Ok(limit.cut(terms.into_iter().map(|(_, term)| term).collect(), scanned < scanned_max))
+    let is_scanned = scanned < scanned_max && terms.len() < found_max;
+    Ok(limit.cut(terms.into_iter().map(|(_, term)| term).collect(), is_scanned))
 }
 
 fn is_joker(c: char) -> bool {

@@ -1,8 +1,10 @@
-//! Cursors: where the next page begins, signed, so that only cursors of this gateway are accepted.
+//! Cursors: where the next page begins, signed, so that only cursors of this gateway are accepted, and encrypted, because the index version
+//! counts the changes of all documents, hidden ones included.
 //!
 //! A cursor names the collection, its generation and the request that it belongs to, the index version of the first page, and the offset.
-//! It is serialised with postcard, authenticated with keyed BLAKE3, and encoded as base64url. The key is a file in the data directory: cursors
-//! survive a restart, and a cursor of another gateway is refused.
+//! It is serialised with postcard behind a random salt, authenticated with keyed BLAKE3, encrypted with a BLAKE3 stream whose synthetic
+//! nonce is the tag (SIV: Rogaway and Shrimpton, 2006), and encoded as base64url. The key is a file in the data directory: cursors survive
+//! a restart, and a cursor of another gateway is refused.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,8 +21,12 @@ use weir_store::{CollectionId, GenerationId};
 const KEY_FILE: &str = "cursor.key";
 const KEY_BYTES: usize = 32;
 /// Version of the layout of [`Content`].
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 const TAG_BYTES: usize = 32;
+/// Random bytes before the content, so that equal positions have different texts.
+const SALT_BYTES: usize = 16;
+/// Separates the key of the encryption from that of the tags.
+const ENCRYPTION: &str = "weir 2026-11 encryption of cursors";
 /// Longest accepted text; a URI has no room for more, and 256 re-scored hits take less.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
@@ -65,7 +71,7 @@ pub(crate) struct Placed {
     pub late_interaction: Option<f32>,
 }
 
-/// What is signed.
+/// What is signed and encrypted.
 #[derive(Serialize, Deserialize)]
 struct Content {
     format: u8,
@@ -80,7 +86,7 @@ enum Position {
     AfterId(String),
 }
 
-/// The key that signs and verifies cursors.
+/// The key that signs, encrypts and verifies cursors.
 pub(crate) struct CursorKey([u8; KEY_BYTES]);
 
 impl RequestHash {
@@ -140,10 +146,25 @@ impl CursorKey {
     fn sign_position(&self, binding: &Binding, position: Position) -> String {
         let content = Content { format: FORMAT, binding: *binding, position };
         // serialising into memory does not fail
-        let mut bytes = postcard::to_stdvec(&content).unwrap_or_default();
+        self.seal(&postcard::to_stdvec(&content).unwrap_or_default())
+    }
+
+    /// The text that holds `content`.
+    fn seal(&self, content: &[u8]) -> String {
+        let salt: [u8; SALT_BYTES] = rand::random();
+        let mut bytes = [&salt[..], content].concat();
         let tag = blake3::keyed_hash(&self.0, &bytes);
+        self.encrypt(&tag, &mut bytes);
         bytes.extend(tag.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Encrypts or decrypts: XOR with the stream of `tag`.
+    fn encrypt(&self, tag: &blake3::Hash, bytes: &mut [u8]) {
+        let key = blake3::derive_key(ENCRYPTION, &self.0);
+        let mut stream = vec![0; bytes.len()];
+        blake3::Hasher::new_keyed(&key).update(tag.as_bytes()).finalize_xof().fill(&mut stream);
+        bytes.iter_mut().zip(stream).for_each(|(byte, stream)| *byte ^= stream);
     }
 
     fn verify_position(&self, binding: &Binding, text: &str) -> Result<Position, Invalid> {
@@ -176,8 +197,10 @@ impl CursorKey {
         let content = bytes.len().checked_sub(TAG_BYTES)?;
         let tag: [u8; TAG_BYTES] = bytes[content..].try_into().ok()?;
         bytes.truncate(content);
+        self.encrypt(&tag.into(), &mut bytes);
         // compares in constant time
-        (blake3::keyed_hash(&self.0, &bytes) == tag).then_some(bytes)
+        let is_ours = blake3::keyed_hash(&self.0, &bytes) == tag && bytes.len() >= SALT_BYTES;
+        is_ours.then(|| bytes.split_off(SALT_BYTES))
     }
 }
 
@@ -254,6 +277,16 @@ mod tests {
     }
 
     #[test]
+    fn the_text_of_a_cursor_tells_nothing() {
+        let (key, own) = (CursorKey([1; 32]), binding(1, 2, "a"));
+        let texts = [key.sign(&own, &cursor()), key.sign(&own, &cursor())];
+        assert_ne!(texts[0], texts[1], "an unchanged index is not to be recognised");
+        let bytes = texts.map(|text| URL_SAFE_NO_PAD.decode(text).unwrap());
+        let content = postcard::to_stdvec(&own.request).unwrap();
+        assert!(bytes.iter().all(|bytes| !bytes.windows(content.len()).any(|part| part == content)));
+    }
+
+    #[test]
     fn a_cursor_with_any_character_changed_is_refused() {
         let key = CursorKey([1; 32]);
         let own = binding(1, 2, "a");
@@ -280,9 +313,7 @@ mod tests {
             if let Some(format) = bytes.first_mut().filter(|_| round % 2 == 0) {
                 *format = FORMAT;
             }
-            let tag = blake3::keyed_hash(&key.0, &bytes);
-            bytes.extend(tag.as_bytes());
-            assert!(key.verify(&binding(1, 2, "a"), &URL_SAFE_NO_PAD.encode(bytes)).is_err(), "{round}");
+            assert!(key.verify(&binding(1, 2, "a"), &key.seal(&bytes)).is_err(), "{round}");
         }
     }
 

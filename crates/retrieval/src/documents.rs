@@ -60,7 +60,7 @@ impl Retrieval {
     /// `collection_not_found`, `document_not_found`; store errors.
     pub async fn document(&self, caller: &Arc<Caller>, collection: &str, id: &str) -> Result<DocumentReply> {
         let view = self.view(caller, collection)?;
-        let document = view.store.document(id).await?.ok_or_else(|| no_document(collection, id))?;
+        let document = view.store().document(id).await?.ok_or_else(|| no_document(collection, id))?;
         render(document)
     }
 
@@ -82,7 +82,7 @@ impl Retrieval {
         }
         let view = self.searchable_view(caller, collection).await?;
         let binding =
-            Binding { collection: view.id, generation: view.preparer.generation, request: wanted.hash() };
+            Binding { collection: view.id(), generation: view.generation(), request: wanted.hash() };
         let page = wanted.cursor.as_ref().map(|text| self.cursors.verify(&binding, text)).transpose()?;
         let offset = page.as_ref().map_or(0, |page| page.offset);
         self.check_depth(offset, wanted.limit)?;
@@ -91,7 +91,7 @@ impl Retrieval {
             sort: sort_keys(&wanted.sort),
             offset: usize::try_from(offset).unwrap_or(usize::MAX),
             as_of: page.map(|page| page.applied_seq),
-            pin: view.engine.capabilities().pinned_snapshots,
+            pin: view.pins_snapshots(),
             ..IndexQuery::new(RetrievalMode::Lexical, None, None, wanted.limit)
         };
         let refused = |error| refusal(error, &wanted.filter_text, &wanted.sort);
@@ -120,12 +120,12 @@ impl Retrieval {
         wanted: Wanted,
     ) -> Result<List<DocumentReply>> {
         let view = self.view(caller, collection)?;
-        let binding = Binding { collection: view.id, generation: ANY_GENERATION, request: wanted.hash() };
+        let binding = Binding { collection: view.id(), generation: ANY_GENERATION, request: wanted.hash() };
         let after = match &wanted.cursor {
             Some(text) => self.cursors.verify_after(&binding, text)?,
             None => wanted.after.unwrap_or_default(),
         };
-        let (page, is_more) = view.store.documents_after(&after, wanted.limit, PAGE_TEXT_BYTES_MAX).await?;
+        let (page, is_more) = view.store().documents_after(&after, wanted.limit, PAGE_TEXT_BYTES_MAX).await?;
         let last = page.last().filter(|_| is_more);
         let next_cursor = last.map(|document| self.cursors.sign_after(&binding, &document.id));
         let data = page.into_iter().map(render).collect::<Result<Vec<_>, _>>()?;
@@ -145,7 +145,8 @@ impl Retrieval {
         let view = self.view(caller, collection)?;
         let id = id.to_owned();
         run_to_completion(async move {
-            let deleted = delete(&view, &id).await?.ok_or_else(|| no_document(&view.name, &id))?;
+            let deleted = view.delete_document(&id).await?;
+            let deleted = deleted.ok_or_else(|| no_document(view.name(), &id))?;
             Ok(DeletedReply { deleted: true, chunks: Some(deleted) })
         })
         .await
@@ -288,7 +289,7 @@ async fn read_documents(view: &CollectionView, found: &IndexResult) -> Result<Ve
         if bytes >= PAGE_TEXT_BYTES_MAX {
             break;
         }
-        let document = view.store.document(&hit.document_id).await?;
+        let document = view.store().document(&hit.document_id).await?;
         bytes += document.as_ref().map_or(0, |document| document.text.len() + document.metadata.len());
         documents.push(document.map(render).transpose()?);
     }
@@ -297,25 +298,11 @@ async fn read_documents(view: &CollectionView, found: &IndexResult) -> Result<Ve
 
 /// Deletes a document if it is still the version that matched the filter; whether it did.
 async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result<bool> {
-    let document = view.store.document(id).await?;
+    let document = view.store().document(id).await?;
     if document.is_none_or(|document| document.version != version) {
         return Ok(false);
     }
-    Ok(delete(view, id).await?.is_some())
-}
-
-/// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
-async fn delete(view: &CollectionView, id: &str) -> Result<Option<u64>> {
-    let Some(deleted) = view.store.delete_document(id).await? else { return Ok(None) };
-    let hidden = view.engine.remove_now(id, deleted.operation).await;
-    view.wake(deleted.operation);
-    view.note_lost(&hidden);
-    match hidden {
-        // an empty index does not have the document either
-        Ok(_) | Err(IndexError::Lost { .. }) => {}
-        Err(error) => return Err(RequestError::internal(&error)),
-    }
-    Ok(Some(deleted.chunks))
+    Ok(view.delete_document(id).await?.is_some())
 }
 
 /// A document as the API shows it.

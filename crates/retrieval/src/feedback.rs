@@ -50,9 +50,9 @@ impl Retrieval {
         let grade = request.check(&self.config.request_limits())?;
         let view = self.view(caller, request.collection())?;
         let FeedbackRequest { query, document_id, chunk, .. } = request;
-        let missing = || no_document(&view.name, &document_id);
+        let missing = || no_document(view.name(), &document_id);
         if let Some(chunk) = chunk {
-            let document = view.store.document(&document_id).await?.ok_or_else(missing)?;
+            let document = view.store().document(&document_id).await?.ok_or_else(missing)?;
             check_chunk(chunk, document.chunks.len(), &document_id)?;
         }
         let feedback = NewFeedback {
@@ -64,9 +64,9 @@ impl Retrieval {
             is_operator: caller.may(Scope::Admin),
         };
         let entries_max = self.config.search.feedback_entries_max;
-        let stored = view.store.add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
-        view.feedback_changed.notify_one();
-        Ok(render(&view.name, stored))
+        let stored = view.store().add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
+        view.notify_feedback_changed();
+        Ok(render(view.name(), stored))
     }
 
     /// Deletes the feedback that `selection` names; relevance follows in the background. Callers without the scope `admin` delete their own. All of it
@@ -90,12 +90,12 @@ impl Retrieval {
             };
             filter.caller = Some(own);
         }
-        let deleted = view.store.delete_feedback(filter).await?;
+        let deleted = view.store().delete_feedback(filter).await?;
         let is_reset = filter == FeedbackFilter::default();
         if is_reset {
-            view.engine.reset_baseline().await.map_err(|error| RequestError::internal(&error))?;
+            view.reset_baseline().await?;
         }
-        view.feedback_changed.notify_one();
+        view.notify_feedback_changed();
         Ok(FeedbackDeleteReply { deleted, reset: is_reset })
     }
 
@@ -112,7 +112,7 @@ impl Retrieval {
         cursor: Option<&str>,
     ) -> Result<List<FeedbackReply>> {
         let view = self.view(caller, collection)?;
-        let (found, next_cursor) = view.store.feedback(selection.filter(), limit, cursor).await?;
+        let (found, next_cursor) = view.store().feedback(selection.filter(), limit, cursor).await?;
         let data = found.into_iter().map(|feedback| render(collection, feedback)).collect();
         Ok(List { data, next_cursor })
     }
@@ -135,7 +135,7 @@ impl Retrieval {
             QueryReport::ZeroResults => weir_store::QueryReport::ZeroResults,
             QueryReport::LowRelevance => weir_store::QueryReport::LowRelevance { below },
         };
-        let found = view.store.query_report(report, limit).await?;
+        let found = view.store().query_report(report, limit).await?;
         let reply = |logged: weir_store::QueryCount| QueryReply {
             query: logged.query,
             count: logged.count,

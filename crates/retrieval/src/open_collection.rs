@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
 use weir_index::{Engine, IndexError};
 use weir_inference::LoadedModel;
+use weir_policy::Caller;
 use weir_query::Query;
 use weir_store::{Collection, CollectionId, Retention};
 use weir_telemetry::metrics::Metrics;
@@ -124,12 +125,13 @@ impl OpenCollection {
     }
 
     /// Parses a query; invalid syntax and unknown fields are read as text.
-    pub(crate) fn read_query(&self, text: &str) -> Query {
+    /// Unknown are those that no document has which exists for the caller.
+    pub(crate) fn read_query(&self, caller: &Caller, text: &str) -> Query {
         let query = weir_query::parse_forgiving(text);
         if query.fields().is_empty() {
             return query;
         }
-        query.with_fields(|name| self.engine.has_field(name))
+        self.engine.with_known_fields(caller, query)
     }
 
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_api::{
-    CollectionReply, CollectionSettings, CollectionStatus, DeletedReply, ErrorCode, Invalid, List,
+    CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List,
     check_collection_name,
 };
 use weir_policy::Caller;
@@ -48,10 +48,10 @@ impl Retrieval {
         if !caller.sees(name) {
             return Err(RequestError::no_collection(name));
         }
-        let (_, created) = self.collections.create(name, settings).await?;
-        let collection = self.view(caller, name)?;
+        let (collection, created) = self.collections.create(name, settings).await?;
+        let view = self.view(caller, name)?;
         if !created && !self.collections.has_settings(&collection, settings) {
-            let has = serde_json::to_string(&collection.settings).unwrap_or_default();
+            let has = serde_json::to_string(view.settings()).unwrap_or_default();
             let message = format!("collection `{name}` exists with other settings: {has}");
             return Err(RequestError::new(ErrorCode::CollectionConflict, message));
         }
@@ -59,13 +59,13 @@ impl Retrieval {
             self.collections.change_lexical(&collection, lexical).await?;
         }
         // a new collection is empty, and must not be answered with an error
-        let counts = if created { (0, 0) } else { collection.counts().await? };
-        Ok((describe_with(&collection, counts), created))
+        let counts = if created { (0, 0) } else { view.counts().await? };
+        Ok((view.describe(counts), created))
     }
 
     /// A collection as the API shows it, with the counts of what the caller may see.
     async fn describe(&self, view: &CollectionView) -> Result<CollectionReply> {
-        Ok(describe_with(view, view.counts().await?))
+        Ok(view.describe(view.counts().await?))
     }
 
     /// Deletes a collection and everything in it.
@@ -79,8 +79,8 @@ impl Retrieval {
         Err(RequestError::no_collection(name))
     }
 
-    /// What of the gateway does not work, in words; empty when it is ready.
-    pub fn failing_parts(&self) -> Vec<String> {
+    /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
+    pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
         let mut failing: Vec<String> =
             self.store.check_files().err().iter().map(ToString::to_string).collect();
         let damaged = self.models.damaged().into_iter();
@@ -88,13 +88,21 @@ impl Retrieval {
             format!("the packed weights of model `{model}` were truncated; start weir again, which packs them again")
         }));
         for collection in self.collections.all(&Caller::system()) {
+            let name = &collection.name;
             if collection.is_rebuilding() {
-                failing.push(format!("the index of collection `{}` is being rebuilt", collection.name));
+                failing.push(match names_collections {
+                    true => format!("the index of collection `{name}` is being rebuilt"),
+                    false => "the index of a collection is being rebuilt".to_owned(),
+                });
             }
             if let Some(failure) = collection.failure() {
-                failing.push(format!("ingest into collection `{}` fails: {failure}", collection.name));
+                failing.push(match names_collections {
+                    true => format!("ingest into collection `{name}` fails: {failure}"),
+                    false => "ingest into a collection fails; ask with the key of an administrator without restrictions, or see the log".to_owned(),
+                });
             }
         }
+        failing.dedup();
         failing
     }
 
@@ -115,18 +123,7 @@ impl Retrieval {
         self.metrics.indexes_open(self.collections.open_indexes());
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
-            let (documents, chunks) = view.counts().await?;
-            let (learned, _) = view.engine.learned_relevance();
-            gauges.push(CollectionGauges {
-                feedback_votes: learned.votes as u64,
-                relevance_shift: f64::from(learned.shift),
-                name: view.name.clone(),
-                documents,
-                chunks,
-                pending: view.pending_operations(),
-                index_segments: view.engine.counts().segments,
-                index_bytes: view.engine.disk_bytes().await.unwrap_or(0),
-            });
+            gauges.push(view.gauges().await?);
         }
         Ok(gauges)
     }
@@ -147,17 +144,5 @@ impl Retrieval {
             }
             Some(_) | None => Ok(()),
         }
-    }
-}
-
-fn describe_with(view: &CollectionView, (document_count, chunk_count): (u64, u64)) -> CollectionReply {
-    CollectionReply {
-        name: view.name.clone(),
-        document_count,
-        chunk_count,
-        model: view.model().map(|model| model.id.clone()),
-        settings: view.shown_settings(),
-        status: if view.is_rebuilding() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
-        created_at: view.created_at,
     }
 }

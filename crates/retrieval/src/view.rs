@@ -1,26 +1,31 @@
 //! What one caller sees of a collection.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use weir_api::ErrorCode;
+use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned};
 use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall};
+use weir_inference::LoadedModel;
 use weir_policy::Caller;
+use weir_query::Query;
 use weir_ranking::RetrievalMode;
-use weir_store::StoreView;
+use weir_store::{CollectionId, GenerationId, Job, StoreView, Submission};
+use weir_telemetry::CollectionGauges;
+use weir_text::Language;
 
+use crate::clock::now;
 use crate::error::RequestError;
-use crate::open_collection::OpenCollection;
+use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::{Parts, Result};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
-/// It exists only for a collection on the caller's allow list, and applies the caller's mandatory filter to every read.
+/// It exists only for a collection on the caller's allow list, and applies the caller's mandatory filter to every read. It shows the
+/// collection itself to nobody: each function answers from the documents that exist for the caller, or from settings.
 #[derive(Clone)]
 pub struct CollectionView {
-    pub(crate) collection: Arc<OpenCollection>,
-    pub(crate) caller: Arc<Caller>,
-    pub(crate) store: StoreView,
+    collection: Arc<OpenCollection>,
+    caller: Arc<Caller>,
+    store: StoreView,
 }
 
 impl Parts {
@@ -66,17 +71,119 @@ impl Parts {
     }
 }
 
+/// The collection's settings, which are the same for every caller.
 impl CollectionView {
+    /// Names it in the store.
+    pub(crate) fn id(&self) -> CollectionId {
+        self.collection.id
+    }
+
+    /// The name in the API.
+    pub(crate) fn name(&self) -> &str {
+        &self.collection.name
+    }
+
+    /// The settings in force, none absent but `lexical`.
+    pub(crate) fn settings(&self) -> &CollectionSettings {
+        &self.collection.settings
+    }
+
+    /// The settings of lexical retrieval in force.
+    pub(crate) fn lexical(&self) -> Arc<LexicalInForce> {
+        self.collection.lexical()
+    }
+
+    /// The model that embeds its chunks; `None` for a text-only collection.
+    pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
+        self.collection.model()
+    }
+
+    /// The language of its texts.
+    pub(crate) fn language(&self) -> Language {
+        self.collection.language()
+    }
+
+    /// The generation of its embeddings.
+    pub(crate) fn generation(&self) -> GenerationId {
+        self.collection.preparer.generation
+    }
+
+    /// Whether later pages can see the index as it was on the first.
+    pub(crate) fn pins_snapshots(&self) -> bool {
+        self.collection.engine.capabilities().pinned_snapshots
+    }
+
+    /// Whether the dense retriever compares every embedding exactly.
+    pub(crate) fn is_dense_exact(&self) -> bool {
+        self.collection.engine.capabilities().exact_dense
+    }
+}
+
+/// What the caller finds and changes.
+impl CollectionView {
+    /// Who sees it.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Whether a mandatory filter may hide documents.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.caller.filter().is_some()
+    }
+
+    /// Its documents, feedback and query log.
+    pub(crate) fn store(&self) -> &StoreView {
+        &self.store
+    }
+
+    /// The collection as the API shows it, with these numbers of documents and chunks.
+    pub(crate) fn describe(&self, (document_count, chunk_count): (u64, u64)) -> CollectionReply {
+        let is_rebuilding = self.collection.is_rebuilding();
+        CollectionReply {
+            name: self.name().to_owned(),
+            document_count,
+            chunk_count,
+            model: self.model().map(|model| model.id.clone()),
+            settings: self.collection.shown_settings(),
+            status: if is_rebuilding { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+            created_at: self.collection.created_at,
+        }
+    }
+
     /// Searchable documents and chunks that the caller may see.
     pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
-        let counts = self.collection.engine.counts();
-        if self.caller.filter().is_none() {
+        if !self.is_filtered() {
+            let counts = self.collection.engine.counts();
             return Ok((counts.documents, counts.chunks));
         }
         let query = IndexQuery::new(RetrievalMode::Lexical, None, None, 1);
         let found = self.search(query).await.map_err(|error| RequestError::internal(&error))?;
         let (MatchCount::Exact(documents) | MatchCount::Window(documents)) = found.total;
-        Ok((documents, found.selected.unwrap_or(counts.chunks)))
+        Ok((documents, found.existing_chunks))
+    }
+
+    /// Gauges of the collection; with a mandatory filter the numbers of documents and chunks alone, because the others are of the whole.
+    pub(crate) async fn gauges(&self) -> Result<CollectionGauges> {
+        let (documents, chunks) = self.counts().await?;
+        let gauges = CollectionGauges { name: self.name().to_owned(), documents, chunks, ..Default::default() };
+        if self.is_filtered() {
+            return Ok(gauges);
+        }
+        let engine = &self.collection.engine;
+        let (learned, _) = engine.learned_relevance();
+        Ok(CollectionGauges {
+            feedback_votes: learned.votes as u64,
+            relevance_shift: f64::from(learned.shift),
+            pending: self.collection.pending_operations(),
+            index_segments: engine.counts().segments,
+            index_bytes: engine.disk_bytes().await.unwrap_or(0),
+            ..gauges
+        })
+    }
+
+    /// Parses a query; invalid syntax and unknown fields are read as text.
+    pub(crate) fn read_query(&self, text: &str) -> Query {
+        self.collection.read_query(&self.caller, text)
     }
 
     /// Runs a search on the index.
@@ -90,12 +197,77 @@ impl CollectionView {
     pub(crate) async fn recall(&self, query: IndexQuery) -> Result<Option<Recall>, IndexError> {
         self.collection.engine.recall(&self.caller, query).await
     }
-}
 
-impl Deref for CollectionView {
-    type Target = OpenCollection;
+    /// What relevance has learned that holds for the caller's searches: with a mandatory filter nothing, because judgments and searches can
+    /// be of hidden documents.
+    pub(crate) fn learned_relevance(&self) -> ExplainLearned {
+        if self.is_filtered() {
+            return ExplainLearned::default();
+        }
+        let (summary, (cosine, drop)) = self.collection.engine.learned_relevance();
+        ExplainLearned {
+            votes: summary.votes as u64,
+            callers: summary.callers as u64,
+            shift: summary.shift,
+            cosine,
+            drop,
+        }
+    }
 
-    fn deref(&self) -> &OpenCollection {
-        &self.collection
+    /// Forgets what was learned from searches.
+    pub(crate) async fn reset_baseline(&self) -> Result<()> {
+        let reset = self.collection.engine.reset_baseline().await;
+        reset.map_err(|error| RequestError::internal(&error))
+    }
+
+    /// Notifies the worker that feedback was added or deleted.
+    pub(crate) fn notify_feedback_changed(&self) {
+        self.collection.feedback_changed.notify_one();
+    }
+
+    /// Stores documents, and wakes the worker. `None` if the collection is deleted.
+    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<Job>> {
+        let job = self.store.accept(submission, now()).await?;
+        if let Some(job) = &job {
+            self.collection.wake(job.last_operation);
+        }
+        Ok(job)
+    }
+
+    /// Refuses documents while more than `limit` operations are not searchable yet. The number is that of all callers, and told to those
+    /// who may see every document.
+    ///
+    /// # Errors
+    /// `overloaded`.
+    pub(crate) fn check_pending(&self, limit: u64) -> Result<()> {
+        let pending = self.collection.pending_operations();
+        if pending <= limit {
+            return Ok(());
+        }
+        let how_many = if self.is_filtered() { "too many".to_owned() } else { pending.to_string() };
+        let message = format!(
+            "collection `{}` has {how_many} operations that are not searchable yet; the limit \
+             `limits.pending_operations_max` is {limit}",
+            self.name()
+        );
+        Err(RequestError::new(ErrorCode::Overloaded, message))
+    }
+
+    /// Waits until everything up to operation `number` is searchable, or the collection is closed.
+    pub(crate) async fn wait_until_searchable(&self, number: u64) {
+        self.collection.wait_until_searchable(number).await;
+    }
+
+    /// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
+    pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<u64>> {
+        let Some(deleted) = self.store.delete_document(id).await? else { return Ok(None) };
+        let hidden = self.collection.engine.remove_now(id, deleted.operation).await;
+        self.collection.wake(deleted.operation);
+        self.collection.note_lost(&hidden);
+        match hidden {
+            // an empty index does not have the document either
+            Ok(_) | Err(IndexError::Lost { .. }) => Ok(Some(deleted.chunks)),
+            Err(error) => Err(RequestError::internal(&error)),
+        }
     }
 }

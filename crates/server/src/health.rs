@@ -1,7 +1,7 @@
 //! Health, readiness and metrics: answered without using a model.
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use weir_api::{HealthReply, ReadyReply};
 
@@ -12,12 +12,17 @@ use crate::Result;
 /// Damaged rows that readiness names.
 const DAMAGED_ROWS_MAX: usize = 100;
 
+/// Whether who asks may see every document: these routes answer everybody, and tell nobody else of what is stored.
+fn sees_all(gateway: &Gateway, headers: &HeaderMap) -> bool {
+    (gateway.authenticate)(headers).is_some_and(|caller| caller.is_unrestricted())
+}
+
 /// Alive, and how much there is to search.
-pub(super) async fn healthz(State(gateway): State<Gateway>) -> Json<HealthReply> {
+pub(super) async fn healthz(State(gateway): State<Gateway>, headers: HeaderMap) -> Json<HealthReply> {
     Json(HealthReply {
         status: "ok".to_owned(),
         model_loaded: gateway.models.default_model().is_some(),
-        document_count: gateway.retrieval.document_count(),
+        document_count: sees_all(&gateway, &headers).then(|| gateway.retrieval.document_count()),
     })
 }
 
@@ -27,20 +32,24 @@ pub(super) async fn livez() -> &'static str {
 }
 
 /// Whether every part is there: otherwise 503 with the parts that are not.
-pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
-    let failing = gateway.retrieval.failing_parts();
+pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
+    let sees_all = sees_all(&gateway, &headers);
+    let failing = gateway.retrieval.failing_parts(sees_all);
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut damaged = gateway.retrieval.damaged_rows();
+    let mut damaged = if sees_all { gateway.retrieval.damaged_rows() } else { Vec::new() };
     damaged.truncate(DAMAGED_ROWS_MAX);
     (status, Json(ReadyReply { ready, failing, damaged })).into_response()
 }
 
-/// Everything that is counted, for Prometheus.
+/// Everything that is counted, for Prometheus; for a caller with a mandatory filter the documents and chunks of the caller alone.
 pub(super) async fn metrics(call: Call) -> Result<Response> {
     let gauges = call.retrieval.gauges(&call.caller).await?;
     let (tokens, bytes) = (call.scheduler.queued_tokens(), call.scheduler.cache_bytes());
-    let text = call.metrics.render(tokens, bytes, &gauges, |model| call.caller.models.contains(model));
+    let text = match call.caller.filter() {
+        Some(_) => call.metrics.render_documents(&gauges),
+        None => call.metrics.render(tokens, bytes, &gauges, |model| call.caller.models.contains(model)),
+    };
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }

@@ -505,11 +505,11 @@ class Model:
 
 @dataclass(frozen=True)
 class Health:
-    """The state of the gateway, with the documents of all collections."""
+    """The state of the gateway, with the documents of all collections if the key may see all of them."""
 
     status: str
     model_loaded: bool
-    document_count: int
+    document_count: Optional[int] = None
 
 
 @dataclass(frozen=True)

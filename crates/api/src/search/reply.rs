@@ -186,9 +186,9 @@ pub struct Explain {
     /// The effective reranker; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerank: Option<ExplainRerank>,
-    /// The source of the query's embedding.
+    /// The source of the query's embedding; with a mandatory filter `made` also if it was cached.
     pub embedding: EmbeddingSource,
-    /// Number of chunks of the collection.
+    /// Number of chunks of the collection that exist for the caller.
     pub chunks: u64,
     /// Number of chunks that match the filter and the query's conditions; null without them.
     pub selected_chunks: Option<u64>,
@@ -196,9 +196,10 @@ pub struct Explain {
     pub selectivity: Option<f64>,
     /// Number of candidates of each retriever.
     pub candidates: RetrieverCounts,
-    /// Number of the last operation that was applied to the searched index.
+    /// Number of the last operation that was applied to the searched index; with a mandatory filter, the version of the caller's newest
+    /// document.
     pub reached: u64,
-    /// What the collection's relevance has learned.
+    /// What the collection's relevance has learned; with a mandatory filter nothing, and the caller's searches do without.
     #[serde(default)]
     pub learned: ExplainLearned,
 }

@@ -26,6 +26,8 @@ const F16_SHARE: (usize, usize) = (2, 5);
 const F16_CANDIDATES_MIN: usize = 40;
 /// If a filter passes fewer than one in this many rows, comparing those in int8 is cheaper than the scan.
 const SELECTED_SHARE: usize = 20;
+/// Up to as many rows are compared in int8 where a mandatory filter hides others: what the scan finds depends on all rows.
+const RESTRICTED_ROWS: usize = 50_000;
 /// Rows per task of a parallel scan: several tasks per thread, since some threads start late.
 const ROWS_PER_TASK: usize = 50_000;
 /// Rows in the sample that estimates the score threshold before the scan.
@@ -61,7 +63,8 @@ pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<()>
     files.f16.append(&halves.collect::<Vec<u8>>())
 }
 
-/// The visible rows closest to `query`, best first, at most `depth`. `None` if a file lacks a row.
+/// The visible rows closest to `query`, best first, at most `depth`. `None` if a file lacks a row. `is_restricted`: whether a mandatory
+/// filter hides others.
 ///
 /// # Panics
 /// If the rows in the files differ in length from the query (opening checks their sizes).
@@ -71,7 +74,9 @@ pub(crate) fn search(
     query: &[f32],
     visible: Visible<'_>,
     depth: usize,
+    is_restricted: bool,
 ) -> Option<Vec<ScoredChunk>> {
+    let compared_max = (codes.rows() / SELECTED_SHARE).max(if is_restricted { RESTRICTED_ROWS } else { 0 });
     let kernels = Kernels::current();
     let (quantised, scale) = quantise(query);
     let at_least = |(factor, least): (usize, usize)| depth.saturating_mul(factor).max(least);
@@ -80,7 +85,7 @@ pub(crate) fn search(
         live.map(|chunk_id| ScoredChunk { chunk_id, score: 0.0 }).collect()
     };
     let mut candidates = match visible.selection {
-        Some(selection) if (selection.count() as usize) < codes.rows() / SELECTED_SHARE => {
+        Some(selection) if (selection.count() as usize) < compared_max => {
             live(&mut selection.chunk_ids())
         }
         Some(selection) if codes.rows() == 0 => live(&mut selection.chunk_ids()),

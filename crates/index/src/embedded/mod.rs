@@ -49,6 +49,7 @@ use fields::{Fields, LazyFields};
 use files::MappedFiles;
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
+use search::Existing;
 use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics, RecentQueries};
 use snapshot::Snapshot;
 use table::DocumentTable;
@@ -80,6 +81,8 @@ struct Inner {
     live: Mutex<LiveDocuments>,
     /// Snapshots that later pages of a search need.
     pins: Mutex<SnapshotPins>,
+    /// What exists for callers with a mandatory filter, the most recently used last. Locked briefly.
+    existing: Mutex<Vec<Existing>>,
     /// Locked while a batch is committed; `None` after closing.
     writer: Mutex<Option<Writer>>,
 }
@@ -113,6 +116,7 @@ impl Embedded {
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(LiveDocuments { table: loaded.table, hidden: HashMap::new() }),
             pins: Mutex::default(),
+            existing: Mutex::default(),
             writer: Mutex::new(Some(loaded.writer)),
         };
         Ok((Embedded { inner: Arc::new(inner) }, rebuilt))
@@ -468,6 +472,7 @@ mod tests {
                 weir_lexical::QueryContext {
                     mode: weir_ranking::RetrievalMode::Lexical,
                     existing: visible,
+                    totals: None,
                     is_unfinished: false,
                     expanded_terms_max: 64,
                     settings: &crate::LexicalSettings::default(),

@@ -48,7 +48,9 @@ impl Embedded {
             return Ok(None);
         };
         let search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
-        let found = dense::search(vectors, &snapshot.pq4, embedding, search.visible(), query.depth.max(1));
+        let (visible, depth) = (search.visible(), query.depth.max(1));
+        let found =
+            dense::search(vectors, &snapshot.pq4, embedding, visible, depth, search.is_restricted());
         let limit = query.limit.max(1);
         let mut found = found.ok_or_else(|| self.missing_row())?;
         found.truncate(limit);

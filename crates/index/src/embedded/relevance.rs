@@ -46,13 +46,32 @@ fn sample(snapshot: &Snapshot, dimension: usize) -> Vec<Vec<f32>> {
     if dimension == 0 {
         return Vec::new();
     }
-    let chunk_count = u64::from(snapshot.tombstones.len());
-    let count = chunk_count.min(SAMPLE_CHUNKS_MAX as u64);
-    let positions = (0..count).map(|index| (index * chunk_count / count) as u32);
+    let chunk_count = snapshot.tombstones.len();
+    let positions = evenly_spaced(chunk_count);
     positions
         .filter(|&chunk_id| snapshot.tombstones.is_live(chunk_id))
         .filter_map(|chunk_id| snapshot.embedding(chunk_id))
         .collect()
+}
+
+/// The embeddings of a sample of `count` chunks, evenly spaced.
+pub(super) fn sample_of(
+    snapshot: &Snapshot,
+    chunk_ids: impl Iterator<Item = u32>,
+    count: u32,
+) -> Vec<Vec<f32>> {
+    let mut positions = evenly_spaced(count).peekable();
+    (0..)
+        .zip(chunk_ids)
+        .filter(|(position, _)| positions.next_if_eq(position).is_some())
+        .filter_map(|(_, chunk_id)| snapshot.embedding(chunk_id))
+        .collect()
+}
+
+/// Positions of a sample of `count` chunks, ascending.
+fn evenly_spaced(count: u32) -> impl Iterator<Item = u32> {
+    let sampled = u64::from(count).min(SAMPLE_CHUNKS_MAX as u64);
+    (0..sampled).map(move |index| (index * u64::from(count) / sampled) as u32)
 }
 
 /// The score baseline and the state of its file. The file is written without sync: after a crash a few searches restore the
@@ -170,6 +189,12 @@ impl RelevanceModel {
             learned: inner.learned.load_full(),
             baseline: lock(&inner.baseline).baseline,
         }
+    }
+
+    /// For a caller with a mandatory filter: without what other callers' searches and judgments have taught, which can be of hidden
+    /// documents. `topicality` is that among the caller's documents.
+    pub(crate) fn restricted(topicality: f32) -> RelevanceModel {
+        RelevanceModel { topicality, baseline: ScoreBaseline::default(), learned: Arc::default() }
     }
 
     /// Computes the features of a search from the complete rankings.

@@ -8,9 +8,7 @@ use weir_store::{DocumentError, Job, NewDocument, Submission};
 
 use std::sync::Arc;
 
-use crate::clock::now;
 use crate::error::RequestError;
-use crate::open_collection::OpenCollection;
 use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 
 /// Documents that are on disk and become searchable soon.
@@ -44,7 +42,7 @@ impl Retrieval {
             self.collections.create(name, &CollectionSettings::default()).await?;
         }
         let view = self.view(caller, name)?;
-        self.check_pending(&view)?;
+        view.check_pending(self.config.limits.pending_operations_max)?;
         let submission = Submission {
             job_id: format!("job_{}", uuid::Uuid::new_v4().simple()),
             documents,
@@ -57,10 +55,8 @@ impl Retrieval {
         };
         let target = view.clone();
         let job = run_to_completion(async move {
-            let job = target.store.accept(submission, now()).await?;
-            let job = job.ok_or_else(|| RequestError::no_collection(&target.name))?;
-            target.wake(job.last_operation);
-            Ok(job)
+            let job = target.accept(submission).await?;
+            job.ok_or_else(|| RequestError::no_collection(target.name()))
         })
         .await?;
         Ok(IngestOutcome { view, job })
@@ -71,20 +67,7 @@ impl Retrieval {
         let IngestOutcome { view, job } = outcome;
         let searchable = view.wait_until_searchable(job.last_operation);
         let _ = tokio::time::timeout_at(until, searchable).await;
-        Ok(jobs::render(self.store.job(&view.caller, &job.id).await?.unwrap_or(job)))
-    }
-
-    fn check_pending(&self, collection: &OpenCollection) -> Result<()> {
-        let (pending, limit) = (collection.pending_operations(), self.config.limits.pending_operations_max);
-        if pending <= limit {
-            return Ok(());
-        }
-        let message = format!(
-            "collection `{}` has {pending} operations that are not searchable yet; the limit \
-             `limits.pending_operations_max` is {limit}",
-            collection.name
-        );
-        Err(RequestError::new(ErrorCode::Overloaded, message))
+        Ok(jobs::render(self.store.job(view.caller(), &job.id).await?.unwrap_or(job)))
     }
 }
 

@@ -91,8 +91,9 @@ async fn embed(
 ) -> Result<Embedded, Option<InferenceError>> {
     let scheduler = &retrieval.scheduler;
     let input = model.query_input(&plan.text);
-    let is_cached =
-        plan.request.explain == Some(true) && caching == Caching::On && scheduler.has_cached(model, &input);
+    // the cache also has the texts of hidden documents
+    let tells_source = plan.request.explain == Some(true) && !plan.view.is_filtered();
+    let is_cached = tells_source && caching == Caching::On && scheduler.has_cached(model, &input);
     let source = if is_cached { EmbeddingSource::Cache } else { EmbeddingSource::Made };
     let options = EmbedOptions { lane: Lane::Query, caching, deadline: Some(deadline.into_std()) };
     let made = timeout_at(deadline, scheduler.embed(model, vec![input], options)).await;

@@ -146,7 +146,7 @@ impl Retrieval {
         let mut reply = maybe_spawn_blocking(is_long, render).await??;
         if let Some(query) = &plan.request.query {
             let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);
-            self.query_log.note(plan.view.id, query, reply.results.len(), best);
+            self.query_log.note(plan.view.id(), query, reply.results.len(), best);
         }
         reply.took_ms = ms(started.elapsed());
         Ok(reply)
@@ -158,8 +158,10 @@ impl Retrieval {
         let bytes = request.query.as_ref().map_or(0, String::len)
             + request.filter.as_ref().map_or(0, |filter| filter.text().len());
         let retrieval = self.clone();
-        maybe_spawn_blocking(bytes > PLANNED_INLINE_BYTES_MAX, move || Plan::new(&retrieval, view, request))
-            .await?
+        // fields of a query are looked for in the documents that pass the mandatory filter
+        let names_fields = view.is_filtered() && request.query.as_ref().is_some_and(|text| text.contains(':'));
+        let is_long = bytes > PLANNED_INLINE_BYTES_MAX || names_fields;
+        maybe_spawn_blocking(is_long, move || Plan::new(&retrieval, view, request)).await?
     }
 
     fn count_search(&self, timings: &Timings, ranked: &Ranked) {
@@ -174,7 +176,7 @@ impl Retrieval {
     fn sample_recall(&self, plan: &Plan, ranked: &Ranked) {
         let every = self.config.search.recall_probe_every;
         let is_exact = ranked.query.mode == weir_ranking::RetrievalMode::Lexical
-            || plan.view.engine.capabilities().exact_dense;
+            || plan.view.is_dense_exact();
         if is_exact || !self.recall_sampling.is_due(every) {
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
-    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainLearned, ExplainRerank, Explanation,
+    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation,
     FacetCount, FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks,
     RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
 };
@@ -222,20 +222,9 @@ fn explanation(mut explanation: weir_index::ScoreBreakdown) -> Explanation {
     }
 }
 
-fn learned(plan: &Plan) -> ExplainLearned {
-    let (summary, (cosine, drop)) = plan.view.engine.learned_relevance();
-    ExplainLearned {
-        votes: summary.votes as u64,
-        callers: summary.callers as u64,
-        shift: summary.shift,
-        cosine,
-        drop,
-    }
-}
-
 fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
     let (search, found) = (&ranked.query, &ranked.found);
-    let chunks = plan.view.engine.counts().chunks;
+    let chunks = found.existing_chunks;
     let fusion = match search.fusion {
         FusionFunction::ReciprocalRank { k, lexical, dense } => {
             ExplainFusion { method: FusionMethod::Rrf, weights: FusionWeights { lexical, dense }, k: Some(k) }
@@ -263,7 +252,7 @@ fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
             lexical: found.lexical.documents as u64,
             dense: found.dense.documents as u64,
         },
-        reached: found.applied_seq,
-        learned: learned(plan),
+        reached: found.shown_seq,
+        learned: plan.view.learned_relevance(),
     }
 }

@@ -13,7 +13,6 @@ use weir_ranking::RetrievalMode;
 use super::second_stage::SecondStage;
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
-use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use crate::{Result, Retrieval};
 
@@ -64,8 +63,8 @@ impl Plan {
         let lexical = view.lexical();
         let smoothing = request.smoothing.unwrap_or(retrieval.config.search.smoothing);
         let binding = Binding {
-            collection: view.id,
-            generation: view.preparer.generation,
+            collection: view.id(),
+            generation: view.generation(),
             request: hash(
                 &request,
                 vector.as_deref(),
@@ -93,7 +92,7 @@ impl Plan {
             // the second stage reorders all of the first hits, whatever page is asked for
             offset: if offset < second_stage_depth { 0 } else { offset },
             as_of: page.as_ref().map(|page| page.applied_seq),
-            pin: view.engine.capabilities().pinned_snapshots,
+            pin: view.pins_snapshots(),
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {
                 GroupBy::Document => weir_index::Grouping::Document,
@@ -169,12 +168,12 @@ fn facets(facets: &[weir_api::Facet]) -> Vec<FacetSpec> {
 }
 
 /// Parses the query. Syntax that names an unknown field is text, unless the request is strict.
-fn read_query(text: &str, request: &SearchRequest, collection: &OpenCollection) -> Result<Query, Invalid> {
+fn read_query(text: &str, request: &SearchRequest, view: &CollectionView) -> Result<Query, Invalid> {
     if request.strict == Some(true) {
         return weir_query::parse(text)
             .map_err(|error| Invalid::at(ErrorCode::InvalidQuery, &["query"], error.to_string()));
     }
-    Ok(collection.read_query(text))
+    Ok(view.read_query(text))
 }
 
 /// Reads a filter in either form.
@@ -185,10 +184,10 @@ pub(crate) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
 }
 
 /// A vector of the request as the collection's own embeddings are.
-fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, Invalid> {
+fn fit(mut vector: Vec<f32>, view: &CollectionView) -> Result<Vec<f32>, Invalid> {
     let path = &["vector"];
-    let Some(model) = collection.model() else {
-        let message = format!("collection `{}` has no embeddings; search it by words", collection.name);
+    let Some(model) = view.model() else {
+        let message = format!("collection `{}` has no embeddings; search it by words", view.name());
         return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
     };
     // where an upstream has not told its own yet, the index checks
@@ -212,13 +211,13 @@ fn fit(mut vector: Vec<f32>, collection: &OpenCollection) -> Result<Vec<f32>, In
 /// query without words to embed is searched by its conditions.
 fn mode_for(
     request: &SearchRequest,
-    collection: &OpenCollection,
+    view: &CollectionView,
     has_query: bool,
     has_vector: bool,
     has_text: bool,
 ) -> Result<Option<Mode>, Invalid> {
-    let is_text_only = collection.model().is_none();
-    let (name, mode) = (&collection.name, request.mode.unwrap_or(Mode::Lexical));
+    let is_text_only = view.model().is_none();
+    let (name, mode) = (view.name(), request.mode.unwrap_or(Mode::Lexical));
     require(!is_text_only || mode == Mode::Lexical, &["mode"], || {
         let mode: &str = mode.into();
         format!("collection `{name}` has no embeddings, so that mode `{mode}` can't search it; use `lexical`")

@@ -65,7 +65,7 @@ impl Ranked {
         let mut found = found.map_err(|error| refusal(error, &plan.request))?;
         if let (Some(id), Some(trace)) = (&plan.request.why_not, &mut found.trace)
             && trace.stage == TraceStage::Filter
-            && plan.view.store.document(id).await?.is_none()
+            && plan.view.store().document(id).await?.is_none()
         {
             // the caller's mandatory filter hides it: for this caller it does not exist
             trace.stage = TraceStage::Missing;

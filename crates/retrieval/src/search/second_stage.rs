@@ -6,7 +6,6 @@ use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest, 
 
 use super::plan::size;
 use crate::models;
-use crate::open_collection::OpenCollection;
 use crate::view::CollectionView;
 use crate::{Result, Retrieval};
 use weir_inference::{LoadedModel, Reranker};
@@ -93,19 +92,19 @@ fn reranking(
         &["rerank"],
         || "`rerank` names no model, and the setting `search.rerank` is empty; name one, or `none`",
     )?;
-    let model = models::reranker(&retrieval.models, &view.caller, name, "rerank")?.clone();
+    let model = models::reranker(&retrieval.models, view.caller(), name, "rerank")?.clone();
     Ok(Some(Reranking { model, top_n: size(by.top_n.map_or(settings.rerank_top_n, Count::get)) }))
 }
 
 fn max_sim(
-    collection: &OpenCollection,
+    view: &CollectionView,
     request: &SearchRequest,
     has_text: bool,
 ) -> Result<Option<MaxSim>, Invalid> {
     let Some(asked) = request.late_interaction else { return Ok(None) };
     check("late_interaction", request, has_text)?;
-    let (path, name) = (&["late_interaction"], &collection.name);
-    let Some(model) = collection.model() else {
+    let (path, name) = (&["late_interaction"], view.name());
+    let Some(model) = view.model() else {
         let message = format!("collection `{name}` has no embeddings, which `late_interaction` compares");
         return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
     };

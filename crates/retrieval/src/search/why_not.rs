@@ -16,7 +16,7 @@ pub(super) fn render(id: &str, trace: DocumentTrace, plan: &Plan, ranked: &Ranke
     let message = match stage {
         WhyNotStage::Missing => format!(
             "collection `{}` has no searchable document with this id; check the id, and whether its ingest job is completed",
-            plan.view.name
+            plan.view.name()
         ),
         WhyNotStage::Filter => {
             "the document does not match the filter or a condition in the query (a field, a required or an \

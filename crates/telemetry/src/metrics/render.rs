@@ -8,7 +8,7 @@ use prometheus_client::encoding::text::encode;
 use super::{CollectionLabel, Metrics, to_i64};
 
 /// Gauges of a collection, read at each scrape.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CollectionGauges {
     /// The name.
     pub name: String,
@@ -66,6 +66,21 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// The metrics of documents and chunks of these collections: the others are of the whole gateway.
+    pub fn render_documents(&self, collections: &[CollectionGauges]) -> String {
+        let text = self.render(0, 0, collections, |_| false);
+        text.split_inclusive('\n').filter(|line| is_of_documents(line)).collect()
+    }
+}
+
+/// Whether a line is of the metrics that count documents and chunks, or ends the text.
+fn is_of_documents(line: &str) -> bool {
+    let series = ["# HELP ", "# TYPE "].iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line);
+    let end = series.find([' ', '{']).unwrap_or(series.len());
+    line.starts_with("# EOF") || ["weir_documents", "weir_chunks"].contains(&&series[..end])
+}
+
 /// The value of the label `model` of a series, as it is written.
 fn model_of(line: &str) -> Option<&str> {
     let labels = line.split_once('{')?.1;
@@ -78,6 +93,24 @@ fn model_of(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_of_documents_have_no_others() {
+        let metrics = Metrics::new("test");
+        metrics.embedded("open", 7, 0);
+        let gauges =
+            CollectionGauges { name: "c".to_owned(), documents: 2, chunks: 3, pending: 4, ..Default::default() };
+        let text = metrics.render_documents(&[gauges]);
+        let series: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP ")).collect();
+        let expected = [
+            "# TYPE weir_documents gauge",
+            "weir_documents{collection=\"c\"} 2",
+            "# TYPE weir_chunks gauge",
+            "weir_chunks{collection=\"c\"} 3",
+            "# EOF",
+        ];
+        assert_eq!(series, expected, "{text}");
+    }
 
     #[test]
     fn series_of_models_that_are_not_shown_are_left_out() {

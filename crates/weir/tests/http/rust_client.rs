@@ -131,7 +131,7 @@ fn embeddings_are_those_of_the_same_route_in_json() {
 #[test]
 fn the_state_of_the_gateway_has_the_types_of_the_client() {
     with_documents(async |client| {
-        assert_eq!(client.health().await.unwrap().document_count, 5);
+        assert_eq!(client.health().await.unwrap().document_count, Some(5));
         assert!(client.readiness().await.unwrap().ready);
         assert!(!client.liveness().await.unwrap().is_empty());
         assert!(client.metrics().await.unwrap().contains("weir_documents"));

@@ -205,7 +205,7 @@ fn deviations_are_shown_with_what_was_sent_and_the_exit_code_is_1() {
     let proxy = ChangingProxy::start(&gateway.weir.url, "GET /healthz", |reply| reply.status = 503);
     let run = selftest(&proxy.url, &["--dialect", "native"]);
     assert_eq!(run.code, 1);
-    let shown = "\nnative: health\n  sent:      GET /healthz\n  expected:  200: `status`, `model_loaded` and `document_count`\n  \
+    let shown = "\nnative: health\n  sent:      GET /healthz\n  expected:  200: `status` and `model_loaded`, and `document_count` if the key may see all\n  \
                  got:       the status is 503 instead of 200; the reply: 503 {";
     assert!(run.out.contains(shown), "{}", run.out);
     assert!(run.out.contains("\nDEVIATES  native  health "), "{}", run.out);

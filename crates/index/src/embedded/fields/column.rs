@@ -105,6 +105,12 @@ impl Column {
         }
     }
 
+    /// Whether `wanted` is true of a row that has a value.
+    pub(crate) fn has_any(&self, wanted: impl Fn(&u16) -> bool) -> bool {
+        let rows = [self.booleans.rows(), self.numbers.rows(), self.dates.rows(), self.strings.rows()];
+        rows.into_iter().flatten().any(wanted)
+    }
+
     /// Every value with its rows: booleans, numbers, dates, other strings, each kind ascending.
     pub(crate) fn values(&self) -> impl Iterator<Item = (SortValue<'_>, &[u16])> {
         let booleans = self.booleans.iter().map(|(value, rows)| (SortValue::Boolean(*value), rows));

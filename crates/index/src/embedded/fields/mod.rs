@@ -105,6 +105,15 @@ impl Fields {
         self.paths.contains(path)
     }
 
+    /// Whether one of the documents of a bitmap has this field.
+    pub(crate) fn has_field_among(&self, path: &str, documents: &[u64]) -> bool {
+        let mut segments = self.segments.iter().zip(documents.chunks(SEGMENT_WORDS));
+        segments.any(|(segment, rows)| {
+            let is_among = |row: &u16| rows[usize::from(*row) / 64] >> (row % 64) & 1 != 0;
+            segment.columns.get(path).is_some_and(|column| column.has_any(is_among))
+        })
+    }
+
     /// Whether no other field can be added.
     pub(crate) fn is_full(&self) -> bool {
         self.paths.len() == FIELDS_MAX

@@ -6,6 +6,7 @@
 
 mod candidates;
 mod hits;
+mod known_fields;
 mod listing;
 mod named;
 mod postprocess;
@@ -28,8 +29,9 @@ use super::snapshot::Snapshot;
 use super::{Embedded, dense};
 use crate::{Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, StageTimings, ValueCount};
 pub(super) use candidates::scored;
+use known_fields::KnownFields;
 use postprocess::Deduplicated;
-pub(crate) use restricted::RestrictedQuery;
+pub(crate) use restricted::{Existing, RestrictedQuery};
 use weir_lexical::{LexicalQuery, NamedDocument, QueryContext};
 use weir_ranking::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
 use weir_ranking::{RetrievalMode, Selection, Visible};
@@ -93,9 +95,12 @@ impl Embedded {
         (current, chunk_ids)
     }
 
-    /// See [`crate::Engine::has_field`].
-    pub fn has_field(&self, name: &str) -> bool {
-        name == TITLE || self.snapshot().fields.has_field(name)
+    /// See [`crate::Engine::with_known_fields`].
+    pub fn with_known_fields(&self, caller: &Caller, query: Query) -> Query {
+        let snapshot = self.snapshot();
+        let own = caller.filter().map(|filter| snapshot.fields.select(filter));
+        let known = KnownFields::new(&snapshot, own.as_deref());
+        query.with_fields(|name| known.has(name))
     }
 
     /// The snapshot that the query names, or the current one. Pins it if the query asks for that.
@@ -158,6 +163,20 @@ impl IndexQuery {
         self.query.is_none() && self.embedding.is_none()
     }
 
+    /// The fields that must be known: of a strict query, the filter, facets, sort keys and groups.
+    fn named_fields(&self) -> impl Iterator<Item = &str> {
+        let strict = self.query.iter().filter(|_| self.strict);
+        let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
+        let in_filter = self.filter.iter().flat_map(|filter| filter.paths());
+        let facets = self.facets.iter().map(|facet| facet.field.as_str());
+        let keys = self.sort.iter().map(|key| key.field.as_str());
+        let group = match &self.group_by {
+            Grouping::Field(field) => Some(field.as_str()),
+            Grouping::Document | Grouping::Chunk => None,
+        };
+        in_query.chain(in_filter).chain(facets).chain(keys).chain(group)
+    }
+
     /// Whether postprocessing removes or reorders candidates.
     pub(crate) fn is_postprocessed(&self) -> bool {
         self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
@@ -175,6 +194,8 @@ pub(super) struct Search<'a> {
     query: Option<LexicalQuery>,
     /// Documents whose names fit the query.
     named: Vec<NamedDocument>,
+    /// The documents that exist for the caller; all if absent.
+    existing: Option<Existing>,
     /// The chunks that pass the filter and the query's conditions; `None` if there is neither.
     pub(super) selection: Option<Arc<Selection>>,
     /// The chunk ids of the document in [`IndexQuery::trace`], if it exists.
@@ -204,27 +225,43 @@ impl<'a> Search<'a> {
         engine: &'a Embedded,
     ) -> Result<Search<'a>> {
         let started = Instant::now();
-        let RestrictedQuery { query: request, mandatory } = restricted;
-        let mandatory = mandatory.as_ref().map(|filter| snapshot.fields.select(filter));
-        let existing = Visible { tombstones: &snapshot.tombstones, selection: mandatory.as_deref() };
+        let RestrictedQuery { query: request, mandatory, named_fields } = restricted;
+        if let Some(filter) = mandatory.as_ref().filter(|_| !named_fields.is_empty()) {
+            let own = engine.existing(current, filter)?.selection;
+            KnownFields::new(current, Some(&own)).check(named_fields.iter().map(String::as_str))?;
+        }
+        let existing = mandatory.as_ref().map(|filter| engine.existing(snapshot, filter)).transpose()?;
+        let own = existing.as_ref().map(|existing| &*existing.selection);
         let query = match &request.query {
             Some(query) if request.strict || query.fields().is_empty() => {
-                Some(snapshot.compile(query, request, existing)?)
+                Some(snapshot.compile(query, request, existing.as_ref())?)
             }
             Some(query) => {
-                let known = |name: &str| name == TITLE || snapshot.fields.has_field(name);
-                Some(snapshot.compile(&query.clone().with_fields(known), request, existing)?)
+                let known = KnownFields::new(snapshot, own);
+                let query = query.clone().with_fields(|name| known.has(name));
+                Some(snapshot.compile(&query, request, existing.as_ref())?)
             }
             None => None,
         };
         let selection = snapshot.selection(request, query.as_ref())?;
         let visible = Visible { tombstones: &snapshot.tombstones, selection: selection.as_deref() };
         let named = match named::name_of(request) {
-            Some(name) => snapshot.lexical.named(name, request.is_unfinished, visible)?,
+            Some(name) => {
+                let existing = Visible { tombstones: &snapshot.tombstones, selection: own };
+                snapshot.lexical.named(name, request.is_unfinished, visible, existing)?
+            }
             None => Vec::new(),
         };
         let timings = StageTimings { select: started.elapsed(), ..StageTimings::default() };
-        let relevance_model = RelevanceModel::of(&engine.inner, request.embedding.as_deref());
+        let relevance_model = match &existing {
+            Some(existing) => {
+                let embedding = request.embedding.as_deref();
+                RelevanceModel::restricted(
+                    embedding.map_or(0.0, |embedding| existing.topicality(snapshot, embedding)),
+                )
+            }
+            None => RelevanceModel::of(&engine.inner, request.embedding.as_deref()),
+        };
         Ok(Search {
             engine,
             snapshot,
@@ -232,6 +269,7 @@ impl<'a> Search<'a> {
             request,
             query,
             named,
+            existing,
             selection,
             traced,
             relevance_model,
@@ -243,6 +281,28 @@ impl<'a> Search<'a> {
 
     pub(super) fn visible(&self) -> Visible<'_> {
         Visible { tombstones: &self.snapshot.tombstones, selection: self.selection.as_deref() }
+    }
+
+    /// Whether a mandatory filter may hide documents.
+    pub(super) fn is_restricted(&self) -> bool {
+        self.existing.is_some()
+    }
+
+    /// Live chunks that exist for the caller.
+    fn existing_chunks(&self) -> u32 {
+        match &self.existing {
+            Some(existing) => existing.selection.live(&self.snapshot.tombstones),
+            None => self.snapshot.live_chunks(),
+        }
+    }
+
+    /// The last operation that the caller may know of.
+    fn shown_seq(&self) -> u64 {
+        match &self.existing {
+            Some(existing) if self.request.explain => existing.last_version(self.snapshot),
+            Some(_) => 0,
+            None => self.snapshot.applied_seq,
+        }
     }
 
     /// Whether terms or an embedding rank the hits. Relevance is undefined for listings and for orders by fields.
@@ -288,6 +348,8 @@ impl<'a> Search<'a> {
             self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones).into());
         let is_smoothed = self.is_smoothed() && self.ranks_by_relevance();
         let exact_facets = self.has_exact_facets();
+        let existing_chunks = self.existing_chunks().into();
+        let shown_seq = self.shown_seq();
         let (terms, corrections, synonyms) =
             self.query.map(|query| (query.terms, query.corrections, query.synonyms)).unwrap_or_default();
         Ok(Some(IndexResult {
@@ -302,6 +364,8 @@ impl<'a> Search<'a> {
             terms: terms.into_iter().map(|term| term.text).collect(),
             synonyms,
             applied_seq: self.snapshot.applied_seq,
+            shown_seq,
+            existing_chunks,
             selected,
             trace,
             timings: self.timings,
@@ -310,43 +374,23 @@ impl<'a> Search<'a> {
 }
 
 impl Snapshot {
-    /// Rejects fields that no document has had; the error lists known ones if `suggest`.
-    fn check_fields(&self, request: &IndexQuery, suggest: bool) -> Result<()> {
-        let strict = request.query.iter().filter(|_| request.strict);
-        let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
-        let in_filter = request.filter.iter().flat_map(|filter| filter.paths());
-        let facets = request.facets.iter().map(|facet| facet.field.as_str());
-        let keys = request.sort.iter().map(|key| key.field.as_str());
-        let group = match &request.group_by {
-            Grouping::Field(field) => Some(field.as_str()),
-            Grouping::Document | Grouping::Chunk => None,
-        };
-        let mut fields = in_query.chain(in_filter).chain(facets).chain(keys).chain(group);
-        match fields.find(|path| !self.fields.has_field(path)) {
-            Some(unknown) => Err(IndexError::UnknownField {
-                field: unknown.to_owned(),
-                known: self
-                    .fields
-                    .known()
-                    .take(if suggest { KNOWN_FIELDS_SHOWN } else { 0 })
-                    .map(str::to_owned)
-                    .collect(),
-                is_full: self.fields.is_full(),
-            }),
-            None => Ok(()),
-        }
-    }
-
     /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value. Words are corrected to those of
-    /// `existing` chunks.
-    fn compile(&self, query: &Query, request: &IndexQuery, existing: Visible<'_>) -> Result<LexicalQuery> {
+    /// `existing` documents; all exist if that is absent.
+    fn compile(
+        &self,
+        query: &Query,
+        request: &IndexQuery,
+        existing: Option<&Existing>,
+    ) -> Result<LexicalQuery> {
+        let own = existing.map(|existing| &*existing.selection);
         let text_of = |chunk_id: u32| {
             let chunk = self.chunk(chunk_id)?;
             Some(format!("{}\n{}", chunk.document.title.unwrap_or_default(), self.text(&chunk.record)?))
         };
         let context = QueryContext {
             mode: request.mode,
-            existing,
+            existing: Visible { tombstones: &self.tombstones, selection: own },
+            totals: existing.map(|existing| &existing.totals),
             is_unfinished: request.is_unfinished,
             expanded_terms_max: request.expanded_terms_max,
             settings: &request.lexical,
@@ -374,9 +418,6 @@ impl Snapshot {
         })
     }
 }
-
-/// Maximum number of known fields in the error about an unknown field.
-const KNOWN_FIELDS_SHOWN: usize = 50;
 
 fn timed<T>(duration: &mut Duration, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();

@@ -67,7 +67,7 @@ impl Search<'_> {
         };
         let search = |chunks: usize| {
             let pq4 = &self.snapshot.pq4;
-            let found = dense::search(vectors, pq4, embedding, self.visible(), chunks);
+            let found = dense::search(vectors, pq4, embedding, self.visible(), chunks, self.is_restricted());
             found.ok_or_else(|| self.engine.missing_row())
         };
         self.units_from(depth, search)
