@@ -76,15 +76,15 @@ impl Compiler<'_> {
     /// Looks up the postings of a term, and remembers its document frequency.
     pub(super) fn postings_of(&mut self, field: Field, term: QueryTerm) -> tantivy::Result<TermPostings> {
         let key = Term::from_field_text(field, &term.text);
-        let segments = self.view.searcher.segment_readers().iter();
-        let postings = segments
-            .map(|segment| Ok(segment.inverted_index(field)?.get_term_info(&key)?))
-            .collect::<tantivy::Result<Vec<_>>>()?;
-        let mut chunks = 0;
-        for (segment, postings) in self.view.searcher.segment_readers().iter().zip(&postings) {
-            if let Some(postings) = postings {
-                chunks += self.existing.count(segment, field, postings)?;
+        let segments = self.view.searcher.segment_readers();
+        let (mut postings, mut chunks) = (Vec::with_capacity(segments.len()), 0);
+        for segment in segments {
+            let index = segment.inverted_index(field)?;
+            let found = index.get_term_info(&key)?;
+            if let Some(found) = &found {
+                chunks += self.existing.counter(segment, &index).count(found)?;
             }
+            postings.push(found);
         }
         self.frequencies.insert(key, chunks);
         Ok(TermPostings { term, postings, chunks })

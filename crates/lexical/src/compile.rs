@@ -67,7 +67,7 @@ pub(super) struct TermPostings {
     pub(super) term: QueryTerm,
     /// Location of the postings in each segment, in the order of the searcher.
     pub(super) postings: Vec<Option<TermInfo>>,
-    /// Number of chunks that exist and contain it, see [`Existing::count`].
+    /// Number of chunks that exist and contain it, see [`ChunkCounter::count`](super::existing::ChunkCounter::count).
     pub(super) chunks: u64,
 }
 

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use tantivy::postings::TermInfo;
-use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocId, DocSet as _, SegmentReader, TERMINATED, Term};
+use tantivy::postings::{BlockSegmentPostings, TermInfo};
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocId, DocSet as _, InvertedIndexReader, SegmentReader, TERMINATED, Term};
 use weir_ranking::Visible;
 
 use super::LexicalView;
@@ -32,37 +32,23 @@ impl Existing<'_> {
         self.visible.selection.is_some()
     }
 
-    /// Number of the segment's chunks that contain the term at `term`. Where all chunks exist, deleted ones count until they are merged
-    /// away.
-    pub(super) fn count(
-        &self,
-        segment: &SegmentReader,
-        field: Field,
-        term: &TermInfo,
-    ) -> tantivy::Result<u64> {
-        if !self.is_restricted() {
-            return Ok(term.doc_freq.into());
-        }
+    /// Counts the chunks of terms in a segment; `index` is that of their field.
+    pub(super) fn counter<'b>(
+        &'b self,
+        segment: &'b SegmentReader,
+        index: &'b InvertedIndexReader,
+    ) -> ChunkCounter<'b> {
         let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
-        let index = segment.inverted_index(field)?;
-        let mut postings = index.read_block_postings_from_terminfo(term, IndexRecordOption::Basic)?;
-        let mut count = 0;
-        loop {
-            let entries = postings.docs();
-            count += entries.iter().filter(|&&entry| self.has(segment, chunk_ids, entry)).count() as u64;
-            if entries.len() < BLOCK {
-                return Ok(count);
-            }
-            postings.advance();
-        }
+        ChunkCounter { existing: *self, segment, chunk_ids, index, postings: None }
     }
 
-    /// Number of chunks that contain the term, as [`Existing::count`].
+    /// Number of chunks that contain the term, as [`ChunkCounter::count`].
     pub(super) fn count_of(&self, term: &Term) -> tantivy::Result<u64> {
         let mut count = 0;
         for segment in self.view.searcher.segment_readers() {
-            if let Some(info) = segment.inverted_index(term.field())?.get_term_info(term)? {
-                count += self.count(segment, term.field(), &info)?;
+            let index = segment.inverted_index(term.field())?;
+            if let Some(info) = index.get_term_info(term)? {
+                count += self.counter(segment, &index).count(&info)?;
             }
         }
         Ok(count)
@@ -106,6 +92,45 @@ impl Existing<'_> {
             }
         }
         Ok(CollectionTotals::of_existing(entries, tokens, self.view.fields))
+    }
+}
+
+/// Counts the chunks of terms in a segment.
+pub(super) struct ChunkCounter<'a> {
+    existing: Existing<'a>,
+    segment: &'a SegmentReader,
+    chunk_ids: &'a [u32],
+    index: &'a InvertedIndexReader,
+    /// Of the term before; reused.
+    postings: Option<BlockSegmentPostings>,
+}
+
+impl ChunkCounter<'_> {
+    /// Number of chunks that exist and contain the term at `term`. Where all chunks exist, deleted ones count until they are merged away,
+    /// and nothing is read.
+    pub(super) fn count(&mut self, term: &TermInfo) -> tantivy::Result<u64> {
+        if !self.existing.is_restricted() {
+            return Ok(term.doc_freq.into());
+        }
+        let postings = match &mut self.postings {
+            Some(postings) => {
+                self.index.reset_block_postings_from_terminfo(term, postings)?;
+                postings
+            }
+            none => {
+                none.insert(self.index.read_block_postings_from_terminfo(term, IndexRecordOption::Basic)?)
+            }
+        };
+        let mut count = 0;
+        loop {
+            let entries = postings.docs();
+            let exists = |entry: &&DocId| self.existing.has(self.segment, self.chunk_ids, **entry);
+            count += entries.iter().filter(exists).count() as u64;
+            if entries.len() < BLOCK {
+                return Ok(count);
+            }
+            postings.advance();
+        }
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn expand_prefix(
     for segment in existing.view.searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
         let mut terms = index.terms().range().ge(prefix).into_stream()?;
+        let mut counter = existing.counter(segment, &index);
         let (mut seen, mut read) = (0, 0);
         while seen < scanned_max
             && read < read_max
@@ -40,7 +41,7 @@ pub(super) fn expand_prefix(
             && terms.key().starts_with(prefix.as_bytes())
         {
             read += 1;
-            let chunks = existing.count(segment, field, terms.value())?;
+            let chunks = counter.count(terms.value())?;
             if chunks == 0 {
                 continue;
             }

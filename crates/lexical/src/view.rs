@@ -103,7 +103,9 @@ impl LexicalView {
         let is_restricted = query.totals.is_some();
         let scorer = match (selection, ranking) {
             // with a mandatory filter, the number of hidden chunks must not decide in which order scores are added
-            (Some(selection), ranking) if !is_restricted && selection.count() < self.entries / SELECTED_SHARE => {
+            (Some(selection), ranking)
+                if !is_restricted && selection.count() < self.entries / SELECTED_SHARE =>
+            {
                 let led = BooleanQuery::new(vec![
                     (Occur::Must, Box::new(self.chunk_ids_query(Arc::clone(selection))) as Box<dyn Matcher>),
                     (Occur::Must, ranking.matcher(self.fields.text)),

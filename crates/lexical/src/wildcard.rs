@@ -43,6 +43,7 @@ pub(super) fn expand(
     let mut scanned = 0;
     for segment in existing.view.searcher.segment_readers() {
         let index = segment.inverted_index(field)?;
+        let mut counter = existing.counter(segment, &index);
         let mut terms = index.terms().range().ge(&beginning).into_stream()?;
         while scanned < scanned_max
             && found.len() < found_max
@@ -52,7 +53,7 @@ pub(super) fn expand(
             scanned += 1;
             let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
             if matches(&pattern, term) {
-                let chunks = existing.count(segment, field, terms.value())?;
+                let chunks = counter.count(terms.value())?;
                 if chunks > 0 {
                     *found.entry(term.to_owned()).or_default() += chunks;
                 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use weir_api::{
-    CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List,
-    check_collection_name,
+    CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List, check_collection_name,
 };
 use weir_policy::Caller;
 use weir_telemetry::CollectionGauges;

@@ -165,7 +165,8 @@ impl CollectionView {
     /// Gauges of the collection; with a mandatory filter the numbers of documents and chunks alone, because the others are of the whole.
     pub(crate) async fn gauges(&self) -> Result<CollectionGauges> {
         let (documents, chunks) = self.counts().await?;
-        let gauges = CollectionGauges { name: self.name().to_owned(), documents, chunks, ..Default::default() };
+        let gauges =
+            CollectionGauges { name: self.name().to_owned(), documents, chunks, ..Default::default() };
         if self.is_filtered() {
             return Ok(gauges);
         }

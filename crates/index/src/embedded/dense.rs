@@ -85,9 +85,7 @@ pub(crate) fn search(
         live.map(|chunk_id| ScoredChunk { chunk_id, score: 0.0 }).collect()
     };
     let mut candidates = match visible.selection {
-        Some(selection) if (selection.count() as usize) < compared_max => {
-            live(&mut selection.chunk_ids())
-        }
+        Some(selection) if (selection.count() as usize) < compared_max => live(&mut selection.chunk_ids()),
         Some(selection) if codes.rows() == 0 => live(&mut selection.chunk_ids()),
         None if codes.rows() == 0 => live(&mut (0..visible.tombstones.len())),
         Some(_) | None => {

@@ -49,8 +49,7 @@ impl Embedded {
         };
         let search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
         let (visible, depth) = (search.visible(), query.depth.max(1));
-        let found =
-            dense::search(vectors, &snapshot.pq4, embedding, visible, depth, search.is_restricted());
+        let found = dense::search(vectors, &snapshot.pq4, embedding, visible, depth, search.is_restricted());
         let limit = query.limit.max(1);
         let mut found = found.ok_or_else(|| self.missing_row())?;
         found.truncate(limit);

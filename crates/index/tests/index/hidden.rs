@@ -26,7 +26,14 @@ fn tenant(name: &str) -> Caller {
     Caller { filter: Some(Arc::new(filter)), ..Caller::system() }
 }
 
-fn put_of(tenant: &str, id: &str, title: Option<&str>, text: &str, more: &str, embedding: Vec<f32>) -> Change {
+fn put_of(
+    tenant: &str,
+    id: &str,
+    title: Option<&str>,
+    text: &str,
+    more: &str,
+    embedding: Vec<f32>,
+) -> Change {
     let metadata = format!(r#"{{"tenant":"{tenant}"{more}}}"#);
     let title = title.map(str::to_owned);
     Change::Put(IndexedDocument { title, metadata, ..document(id, 1, &[(text, embedding)]) })
@@ -39,12 +46,33 @@ fn around(number: usize, step: f32) -> Vec<f32> {
 
 fn own_documents() -> Vec<Change> {
     let mut all = vec![
-        put_of("a", "contract", Some("Contract of lease"), "contoso sluice and weir, qqown", r#","year":2020"#, around(3, 0.1)),
-        put_of("a", "weir-dam", Some("Weir"), "the weir holds back the river and the sluice lets it through", r#","year":2021"#, around(5, 0.1)),
+        put_of(
+            "a",
+            "contract",
+            Some("Contract of lease"),
+            "contoso sluice and weir, qqown",
+            r#","year":2020"#,
+            around(3, 0.1),
+        ),
+        put_of(
+            "a",
+            "weir-dam",
+            Some("Weir"),
+            "the weir holds back the river and the sluice lets it through",
+            r#","year":2021"#,
+            around(5, 0.1),
+        ),
     ];
     all.extend((2..OWN).map(|number| {
         let text = format!("river number {number}, stone and water {}", "flows slowly ".repeat(number % 7));
-        put_of("a", &format!("own{number}"), Some("A river"), &text, r#","year":2022,"kind":"note""#, around(number, 0.05))
+        put_of(
+            "a",
+            &format!("own{number}"),
+            Some("A river"),
+            &text,
+            r#","year":2022,"kind":"note""#,
+            around(number, 0.05),
+        )
     }));
     all
 }
@@ -52,9 +80,19 @@ fn own_documents() -> Vec<Change> {
 fn hidden_documents() -> Vec<Change> {
     let mut all: Vec<Change> = (0..HIDDEN)
         .map(|number| {
-            let text = format!("contoso slucie sluices weird river qq{number}x stones contosa {}", "water ".repeat(number % 40));
+            let text = format!(
+                "contoso slucie sluices weird river qq{number}x stones contosa {}",
+                "water ".repeat(number % 40)
+            );
             let title = format!("Weir {number} of the contract");
-            put_of("b", &format!("weir {number}"), Some(&title), &text, r#","codename":"x","year":2020"#, around(number, 0.002))
+            put_of(
+                "b",
+                &format!("weir {number}"),
+                Some(&title),
+                &text,
+                r#","codename":"x","year":2020"#,
+                around(number, 0.002),
+            )
         })
         .collect();
     let terms: Vec<String> = (0..HIDDEN_TERMS).map(|number| format!("qq{number:06}zz")).collect();
@@ -83,9 +121,30 @@ fn parsed(mode: RetrievalMode, text: &str) -> IndexQuery {
 
 fn queries() -> Vec<IndexQuery> {
     let texts = [
-        "contoso", "river stone water", "weir", "contract of lease", "slucie", "sluicce river", "contosso", "weirr", "qq*", "qq?wn", "*own",
-        "q*own", "we* ri*", "\"the river\" weir", "river -stone", "+river water", "title:weir", "codename:x river", "kind:note water",
-        "title:weirr", "stome", "riverr stonne watter", "nothing", "weir dam",
+        "contoso",
+        "river stone water",
+        "weir",
+        "contract of lease",
+        "slucie",
+        "sluicce river",
+        "contosso",
+        "weirr",
+        "qq*",
+        "qq?wn",
+        "*own",
+        "q*own",
+        "we* ri*",
+        "\"the river\" weir",
+        "river -stone",
+        "+river water",
+        "title:weir",
+        "codename:x river",
+        "kind:note water",
+        "title:weirr",
+        "stome",
+        "riverr stonne watter",
+        "nothing",
+        "weir dam",
     ];
     let modes = [RetrievalMode::Lexical, RetrievalMode::Dense, RetrievalMode::Hybrid];
     let mut all: Vec<IndexQuery> =
@@ -163,7 +222,10 @@ fn results_are_the_same_with_and_without_hidden_documents() {
     assert_ne!(among.search(&parsed(RetrievalMode::Hybrid, "river stone")).hits, found.hits);
     check("after votes");
     for (index, seq) in [(&alone, 10), (&among, 10)] {
-        index.apply(vec![remove("own9"), put_of("a", "own8", None, "a changed river", "", around(2, 0.3))], seq);
+        index.apply(
+            vec![remove("own9"), put_of("a", "own8", None, "a changed river", "", around(2, 0.3))],
+            seq,
+        );
     }
     assert!(among.engine.remove_now("weir 5", 11).unwrap());
     check("after changes of own documents");
@@ -180,7 +242,10 @@ fn what_is_searched_exists_for_the_caller() {
     let unfinished = IndexQuery { is_unfinished: true, ..parsed(RetrievalMode::Lexical, "qq") };
     assert_eq!(names(&search(&unfinished).hits), "contract.0");
     let corrected = search(&parsed(RetrievalMode::Lexical, "slucie")).corrections;
-    assert_eq!((corrected[0].word.as_str(), &corrected[0].replacements), ("slucie", &vec!["sluice".to_owned()]));
+    assert_eq!(
+        (corrected[0].word.as_str(), &corrected[0].replacements),
+        ("slucie", &vec!["sluice".to_owned()])
+    );
     let explained = search(&parsed(RetrievalMode::Lexical, "contoso"));
     assert_eq!(explained.hits[0].explanation.as_ref().unwrap().terms[0].chunks, 1);
     assert_eq!((explained.existing_chunks, explained.shown_seq), (OWN as u64, 1));
@@ -193,7 +258,8 @@ fn what_is_searched_exists_for_the_caller() {
     let error = among.engine.search(&tenant("a"), &unknown).unwrap_err().to_string();
     assert_eq!(error, "no document has the field `codename`; use one of: kind, tenant, year");
     // a caller without documents
-    let nobody = shown(among.engine.search(&tenant("c"), &parsed(RetrievalMode::Hybrid, "river qq*"))).unwrap();
+    let nobody =
+        shown(among.engine.search(&tenant("c"), &parsed(RetrievalMode::Hybrid, "river qq*"))).unwrap();
     assert_eq!((nobody.hits.len(), nobody.existing_chunks, nobody.shown_seq), (0, 0, 0));
 }
 

@@ -277,7 +277,10 @@ fn documents_outside_the_mandatory_filter_do_not_exist() {
     );
     let mut unknown = lexical("yellow");
     unknown.filter = Some(weir_filter::Filter::parse(r#"{"salry":1}"#).unwrap());
-    assert_eq!(search(own, &unknown).unwrap_err().to_string(), "no document has the field `salry`; use one of: tenant");
+    assert_eq!(
+        search(own, &unknown).unwrap_err().to_string(),
+        "no document has the field `salry`; use one of: tenant"
+    );
 }
 
 #[test]

@@ -159,7 +159,8 @@ impl Retrieval {
             + request.filter.as_ref().map_or(0, |filter| filter.text().len());
         let retrieval = self.clone();
         // fields of a query are looked for in the documents that pass the mandatory filter
-        let names_fields = view.is_filtered() && request.query.as_ref().is_some_and(|text| text.contains(':'));
+        let names_fields =
+            view.is_filtered() && request.query.as_ref().is_some_and(|text| text.contains(':'));
         let is_long = bytes > PLANNED_INLINE_BYTES_MAX || names_fields;
         maybe_spawn_blocking(is_long, move || Plan::new(&retrieval, view, request)).await?
     }
@@ -175,8 +176,8 @@ impl Retrieval {
     /// Repeats one of many dense searches exactly, in the background, unless another is being repeated.
     fn sample_recall(&self, plan: &Plan, ranked: &Ranked) {
         let every = self.config.search.recall_probe_every;
-        let is_exact = ranked.query.mode == weir_ranking::RetrievalMode::Lexical
-            || plan.view.is_dense_exact();
+        let is_exact =
+            ranked.query.mode == weir_ranking::RetrievalMode::Lexical || plan.view.is_dense_exact();
         if is_exact || !self.recall_sampling.is_due(every) {
             return;
         }

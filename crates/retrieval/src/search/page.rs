@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
-    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation,
-    FacetCount, FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks,
-    RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
+    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
+    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks, RetrieverCounts, Scores,
+    SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};

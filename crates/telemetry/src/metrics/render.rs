@@ -98,8 +98,13 @@ mod tests {
     fn metrics_of_documents_have_no_others() {
         let metrics = Metrics::new("test");
         metrics.embedded("open", 7, 0);
-        let gauges =
-            CollectionGauges { name: "c".to_owned(), documents: 2, chunks: 3, pending: 4, ..Default::default() };
+        let gauges = CollectionGauges {
+            name: "c".to_owned(),
+            documents: 2,
+            chunks: 3,
+            pending: 4,
+            ..Default::default()
+        };
         let text = metrics.render_documents(&[gauges]);
         let series: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP ")).collect();
         let expected = [

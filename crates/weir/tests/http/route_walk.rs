@@ -224,11 +224,20 @@ impl Walk {
         walk.hidden_key = of_secret["id"].to_string();
         let mut documents = vec![
             ("open", "visible-doc", json!({"team": "a"}), "A river of stone."),
-            ("open", "visible-doc-2", json!({"team": "a", "year": 2020}), "The river flows around a stone and a tree."),
+            (
+                "open",
+                "visible-doc-2",
+                json!({"team": "a", "year": 2020}),
+                "The river flows around a stone and a tree.",
+            ),
             ("secret", "secret-doc", json!({"team": "a"}), "A river of quicksilver."),
         ];
         let of_hidden = json!({"team": "b", "codename": "x", "year": 2021});
-        documents.extend(hidden.iter().map(|id| ("open", *id, of_hidden.clone(), "A river in zanzibar. A rivre, a stonne.")));
+        documents.extend(
+            hidden
+                .iter()
+                .map(|id| ("open", *id, of_hidden.clone(), "A river in zanzibar. A rivre, a stonne.")),
+        );
         for (collection, id, metadata, text) in documents {
             let body = json!({"collection": collection,
                 "documents": [{"id": id, "text": text, "metadata": metadata}]});
@@ -426,8 +435,20 @@ fn counts_lists_and_jobs_are_those_of_the_callers_documents() {
 
 /// Fields that differ between any two gateways: ids that are drawn or counted for all collections, times, and cursors.
 const OWN_OF_A_GATEWAY: [&str; 14] = [
-    "request_id", "job_id", "number", "id", "key", "prefix", "next_cursor", "took_ms", "timings_ms", "created_at", "started_at", "finished_at",
-    "created", "instance",
+    "request_id",
+    "job_id",
+    "number",
+    "id",
+    "key",
+    "prefix",
+    "next_cursor",
+    "took_ms",
+    "timings_ms",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "created",
+    "instance",
 ];
 
 /// A reply with everything that it tells of documents.

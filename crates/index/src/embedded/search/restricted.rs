@@ -54,7 +54,8 @@ impl Embedded {
         let state = (snapshot.fields.documents_bytes(), snapshot.tombstones.deleted());
         {
             let mut all = lock(&self.inner.existing);
-            if let Some(place) = all.iter().position(|known| known.state == state && known.filter == *filter) {
+            if let Some(place) = all.iter().position(|known| known.state == state && known.filter == *filter)
+            {
                 let known = all.remove(place);
                 all.push(known.clone());
                 return Ok(known);
