@@ -20,8 +20,7 @@ The gateway runs without any configuration. Values are merged in this order; lat
 
 An unknown name, in the file or in the environment, is an error, and so is a value of the wrong type. The variables that Kubernetes sets for a service
 `weir` (`WEIR_SERVICE_HOST`, `WEIR_SERVICE_PORT`, `WEIR_PORT=tcp://HOST:PORT`, `WEIR_PORT_8000_TCP`, …) are ignored. All errors of names and types are reported at once, with
-their line, then those of `[[upstreams]]`, `[[routes]]` and other tables. Values that contradict each other are reported when each is valid by itself and none is a default that an unknown name may
-have been meant to set.
+their line, then those of `[[upstreams]]`, `[[routes]]` and other tables. Contradictions are reported once all names and types are valid.
 `weir config check` validates the configuration (but not whether the address is free or the folder writable). `weir config show` prints every
 value in force and its source, as a valid configuration file.
 Relative paths are resolved from the working directory of `weir`.

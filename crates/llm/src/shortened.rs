@@ -1,5 +1,4 @@
-//! A copy of a JSON text without most of its long strings. A prompt is mostly strings that decide nothing, and their ends are found in less time
-//! than they are read.
+//! A copy of a JSON text without most of its long strings. Long strings are skipped without decoding: only their length matters here.
 
 use std::ops::Range;
 

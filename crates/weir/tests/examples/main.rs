@@ -1,8 +1,8 @@
 //! The examples of the pages are executed in order, each page against its own gateway over a copy of a folder with the sample documents, with a
 //! mock of a language model.
 //!
-//! Blocks marked `sh` and `python` run and must succeed; a reply with an error status is a failure. Blocks marked `toml` must be a valid
-//! configuration. Commands that build, measure or serve are marked `console` and do not run here.
+//! Blocks marked `sh`, `python` and `py` run and must succeed; a reply with an error status is a failure. `py` has the clients of other makers, `py older` those
+//! releases that one of them needs. Blocks marked `toml` must be a valid configuration. Commands that build, measure or serve are marked `console` and do not run here.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #![allow(clippy::print_stdout, reason = "names the example that runs")]
@@ -20,6 +20,10 @@ use weir_mock::{MockServer, Settings};
 
 /// Before every `sh` block: a reply with an error status fails the block.
 const PRELUDE: &str = "set -euo pipefail\ncurl() { command curl --fail-with-body \"$@\"; }\n";
+
+/// Settings by which clients of other makers call nothing but the gateway.
+const OFFLINE: [(&str, &str); 2] =
+    [("HAYSTACK_TELEMETRY_ENABLED", "false"), ("LITELLM_LOCAL_MODEL_COST_MAP", "true")];
 
 /// A fenced block of a page.
 struct Example {
@@ -50,14 +54,28 @@ fn examples(page: &str) -> Vec<Example> {
     found
 }
 
-/// A mock of a language model that cites its sources, and the configuration in which it is the model `assistant`.
+/// A mock of language models that cites its sources, and the configuration in which it is the model `assistant` and the providers that pages name,
+/// beside the reranker `ms-marco`, a tiny random model.
 fn language_model(folder: &Path) -> (MockServer, String) {
     let mock = MockServer::start(Settings::parse_from(["weir-mock", "--echo", "cite"])).unwrap();
-    let tables = format!(
-        "[[upstreams]]\nid = \"local\"\nprovider = \"openai\"\nurl = \"http://{}/v1\"\n\n\
-         [[routes]]\nmodel = \"assistant\"\ntargets = [{{ upstream = \"local\" }}]\n",
-        mock.addr()
-    );
+    let upstream = |id: &str, provider: &str| {
+        let path = if provider == "anthropic" { "" } else { "/v1" };
+        format!(
+            "[[upstreams]]\nid = \"{id}\"\nprovider = \"{provider}\"\nurl = \"http://{}{path}\"\n",
+            mock.addr()
+        )
+    };
+    let tables = [
+        upstream("local", "openai"),
+        upstream("openai", "openai"),
+        upstream("claude", "anthropic"),
+        "[[routes]]\nmodel = \"assistant\"\ntargets = [{ upstream = \"local\" }]\n".to_owned(),
+        format!(
+            "[[models]]\nid = \"ms-marco\"\nfolder = {:?}\n",
+            in_repository("fixtures/tiny/bert-classifier")
+        ),
+    ]
+    .concat();
     let file = folder.join("gateway.toml");
     std::fs::write(&file, tables).unwrap();
     (mock, file.display().to_string())
@@ -104,7 +122,7 @@ fn check(page: &str) {
     for Example { language, line, text } in examples(&text) {
         let place = format!("{page}:{line}");
         match language.as_str() {
-            "sh" | "python" => {
+            "sh" | "python" | "py" | "py older" => {
                 count += 1;
                 println!("{place}");
                 run(&language, &text, folder.path(), url);
@@ -130,9 +148,17 @@ fn run(language: &str, text: &str, folder: &Path, url: &str) {
             command.args(["-c", &format!("{PRELUDE}{text}")]);
             command
         }
-        _ => {
+        "python" => {
             let mut command = Command::new(in_repository(".venv/bin/python"));
             command.args(["-c", &text]);
+            command
+        }
+        _ => {
+            let mut command = Command::new(in_repository(".cache/clients/venv/bin/python"));
+            command.args(["-c", &text]).envs(OFFLINE);
+            if language == "py older" {
+                command.env("PYTHONPATH", in_repository(".cache/clients/older"));
+            }
             command
         }
     };
@@ -173,6 +199,11 @@ pages! {
     examples_of_the_page_about_chat_run: "docs/chat.md",
     examples_of_the_page_about_embeddings_run: "docs/embed.md",
     examples_of_the_page_about_clients_run: "docs/clients.md",
+    examples_of_the_page_about_langchain_run: "docs/clients/langchain.md",
+    examples_of_the_page_about_llamaindex_run: "docs/clients/llamaindex.md",
+    examples_of_the_page_about_haystack_run: "docs/clients/haystack.md",
+    examples_of_the_page_about_dspy_run: "docs/clients/dspy.md",
+    examples_of_the_page_about_language_models_run: "docs/llm.md",
     examples_of_the_page_about_python_run: "docs/python.md",
     examples_of_the_page_to_configure_run: "docs/configure.md",
     examples_of_the_page_about_models_run: "docs/models.md",
@@ -238,14 +269,42 @@ fn the_numbers_of_the_page_about_ranking_are_those_of_the_gateway() {
     assert_eq!(tables.len(), 4, "three tables with numbers, and that of what can be changed");
 }
 
+/// Pages whose examples need a program that is not installed here: their configurations of both sides are read.
+#[test]
+fn configurations_of_the_pages_about_other_programs_are_valid() {
+    let folder = working_folder();
+    for name in ["claude-code", "codex", "opencode", "open-webui"] {
+        let page = format!("docs/clients/{name}.md");
+        let text = std::fs::read_to_string(in_repository(&page)).unwrap();
+        let mut count = 0;
+        for Example { language, line, text } in examples(&text) {
+            match language.as_str() {
+                "toml" => {
+                    count += 1;
+                    std::fs::write(folder.path().join("weir.toml"), text).unwrap();
+                    run("sh", "weir config show --config weir.toml", folder.path(), "http://127.0.0.1:9");
+                }
+                "json" => {
+                    let value: Result<serde_json::Value, _> = serde_json::from_str(&text);
+                    assert!(value.is_ok(), "{page}:{line}: {value:?}");
+                }
+                _ => {}
+            }
+        }
+        assert!(count > 0, "{page} has no configuration of the gateway");
+    }
+}
+
 #[test]
 fn every_page_with_examples_is_listed() {
-    let is_run = |example: &Example| matches!(example.language.as_str(), "sh" | "python");
-    for entry in std::fs::read_dir(in_repository("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        let page = format!("docs/{}", path.file_name().unwrap().to_str().unwrap());
+    let is_run = |example: &Example| matches!(example.language.as_str(), "sh" | "python" | "py" | "py older");
+    let docs = in_repository("docs");
+    for entry in walkdir::WalkDir::new(&docs) {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        let page = format!("docs/{}", path.strip_prefix(&docs).unwrap().display());
         if path.extension().is_some_and(|extension| extension == "md") && !PAGES.contains(&page.as_str()) {
-            let text = std::fs::read_to_string(&path).unwrap();
+            let text = std::fs::read_to_string(path).unwrap();
             let lines: Vec<usize> = examples(&text)
                 .iter()
                 .filter(|example| is_run(example))
