@@ -9,8 +9,6 @@ SHELL := /bin/bash
 CHECKED := --workspace --locked --profile checked
 # Every test but those in documentation. Without these names cargo would also build all examples, which clippy has checked.
 ALL_TESTS := --lib --bins --tests
-# The tests of encoder and index that run on kernels, beside the unit tests of every crate.
-SCALAR_TESTS := --test embeddings --test models --test wordpiece --test index
 PYTHON := .venv/bin/python
 # Chat clients of other makers, through the gateway, before weir-mock. `cargo test` has built both binaries for the tests of their crates.
 BUILT := $(or $(CARGO_TARGET_DIR),target)/checked
@@ -32,24 +30,33 @@ run: ## build, serve on 127.0.0.1:8000, ingest the sample on the first start
 	@scripts/run.sh
 
 .PHONY: check
-check: ## format, lints, types of the Python client, the crate graph, licences and bans, dead links
-	@scripts/setup.sh
-	cargo fmt --all --check
-	cargo clippy $(CHECKED) --all-targets -- -D warnings
+check: setup clippy style ## format, lints, types of the Python client, the crate graph, licences and bans, dead links
 	cargo test $(CHECKED) --test repository
+
+.PHONY: clippy
+clippy:
+	cargo clippy $(CHECKED) --all-targets -- -D warnings
+
+.PHONY: style
+style:
+	cargo fmt --all --check
 	@scripts/deny.sh bans licenses $(if $(WEIR_ADVISORIES),advisories)
 	$(PYTHON) scripts/check_links.py
 	cd clients/python && ../../.venv/bin/ruff check --quiet && ../../.venv/bin/ruff format --quiet --check && ../../.venv/bin/mypy
 	for part in conformance contract; do .venv/bin/ruff check --quiet clients/$$part && .venv/bin/ruff format --quiet --check clients/$$part; done
 
+# The tests are built by clippy, which is a compiler with more lints: one build for lints and tests.
+test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
+test: export CLIPPY_ARGS := -Dwarnings
+
 .PHONY: test
-test: check ## everything that CI runs
+test: setup style ## everything that CI runs
 	$(PYTHON) -m unittest discover --start-directory scripts --pattern 'test_*.py'
+	cargo build $(CHECKED) --all-targets
 	cargo test $(CHECKED) $(ALL_TESTS)
 	WEIR_BINARY=$(BUILT)/weir $(PYTHON) -m unittest discover --start-directory clients/python/tests
 	$(CHAT_CLIENTS) --compare docs/clients.md
 	cargo test $(CHECKED) --doc
-	cargo build $(CHECKED) --example bench_encoder --example peak --example bench_search --example bench_open --example bench_wire --example bench_guardrails
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/gateway --pattern 'test_*.py'
@@ -57,8 +64,8 @@ test: check ## everything that CI runs
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/llm --pattern 'test_*.py'
 	PYTHONPATH=bench:bench/llm $(PYTHON) -m unittest discover --start-directory bench/pgo --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
-	WEIR_ISA=scalar cargo test $(CHECKED) --lib $(SCALAR_TESTS)
-	scripts/neon.sh
+	$(PYTHON) scripts/scalar.py cargo test $(CHECKED)
+	env -u RUSTC_WORKSPACE_WRAPPER scripts/neon.sh
 
 .PHONY: neon
 neon: ## the kernels of 64-bit ARM under qemu, which is part of `make test`
