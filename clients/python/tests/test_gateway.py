@@ -205,6 +205,17 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(reply.timings_ms.keys() >= {"parse", "embed", "lexical"}, True)
 
     @with_both_clients
+    def test_a_reply_says_how_the_query_was_read(self, client: Weir, own: str) -> None:
+        auto = client.search("dam -gate -l", collection=own).query
+        text = client.search("dam -gate", collection=own, syntax="text").query
+        assert auto and text
+        self.assertEqual((auto.excluded, auto.as_text), (["gate"], ["-l"]))
+        self.assertEqual((text.excluded, text.as_text), ([], ["dam -gate"]))
+        with self.assertRaises(weir.BadRequest) as refused:
+            client.search("dam AND", collection=own, syntax="strict")
+        self.assertEqual(refused.exception.code, "invalid_query")
+
+    @with_both_clients
     def test_an_embedding_of_numpy_is_searched(self, client: Weir, own: str) -> None:
         text = "Ein Wehr staut einen Fluss."
         reply = client.search(vector=client.embed(text).vectors[0], collection=own, top_k=1)

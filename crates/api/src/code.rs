@@ -64,7 +64,7 @@ error_codes! {
     UnknownField "unknown_field" 400 CLIENT "The request names an unknown field",
         "";
     InvalidQuery "invalid_query" 400 CLIENT "The query cannot be parsed",
-        "Correct the query at the byte offset in the message, or omit `strict` to search it as plain text.";
+        "Correct the query at the byte offset in the message, or omit `syntax` to search invalid parts as text.";
     InvalidFilter "invalid_filter" 400 CLIENT "The filter cannot be parsed",
         "Correct the filter at the position in the message; docs/search.md describes the filter language.";
     InvalidCursor "invalid_cursor" 400 CLIENT "The cursor does not belong to this request",

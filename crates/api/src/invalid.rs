@@ -368,7 +368,7 @@ mod tests {
             message,
             "unknown field `topk`; did you mean `top_k`? Expected one of `query`, `collection`, `top_k`, `mode`, `filter`, `min_relevance`, `highlight`, \
              `sort`, `facets`, `facet_counts`, `group_by`, `rerank`, `late_interaction`, `fusion`, `smoothing`, `prefix`, `diversity`, `collapse`, `context`, `offset`, `cursor`, \
-             `explain`, `why_not`, `strict`, `vector`, `count`, `deadline_ms`, `queries` at line 1 column 19"
+             `explain`, `why_not`, `syntax`, `vector`, `count`, `deadline_ms`, `queries` at line 1 column 19"
         );
     }
 
@@ -401,15 +401,15 @@ mod tests {
             assert_eq!(parse::<SearchRequest>(body.as_bytes()).unwrap_err().message, expected);
         };
         check(
-            r#"{"strict":"5, expected u64"}"#,
-            "invalid type: string \"5, expected u64\", expected true or false at line 1 column 27",
+            r#"{"explain":"5, expected u64"}"#,
+            "invalid type: string \"5, expected u64\", expected true or false at line 1 column 28",
         );
         let chunk = parse::<crate::FeedbackRequest>(br#"{"chunk":-1}"#).unwrap_err().message;
         assert_eq!(
             chunk,
             "invalid value: integer `-1`, expected a whole number of 0 or more at line 1 column 11"
         );
-        check(r#"{"strict":1}"#, "invalid type: integer `1`, expected true or false at line 1 column 11");
+        check(r#"{"explain":1}"#, "invalid type: integer `1`, expected true or false at line 1 column 12");
         check(r#"{"diversity":[]}"#, "invalid type: sequence, expected a number at line 1 column 13");
         check(r#"{"facets":7}"#, "invalid type: integer `7`, expected a list at line 1 column 11");
         check(r#"{"query":7}"#, "invalid type: integer `7`, expected a string at line 1 column 10");
@@ -424,10 +424,10 @@ mod tests {
         };
         check(r#"{"query":7}"#, "invalid type: integer `7`, expected a string");
         check(
-            r#"{"strict":" at line 1 column 2"}"#,
+            r#"{"explain":" at line 1 column 2"}"#,
             "invalid type: string \" at line 1 column 2\", expected true or false",
         );
-        check(r#"{"strict":none}"#, "the query is not valid JSON: expected ident");
+        check(r#"{"explain":none}"#, "the query is not valid JSON: expected ident");
         check(r#"{"query":"\ud800"}"#, "the query is not valid JSON: unexpected end of hex escape");
         check("7", "invalid type: integer `7`, expected a JSON object");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use weir_policy::Caller;
-use weir_query::Query;
+use weir_query::Reading;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 use crate::limiter::catch_panic;
@@ -133,14 +133,19 @@ impl Engine {
         result
     }
 
-    /// The query, in which a part that names an unknown field is text. Known are `title` and every field that a document has had; to a
-    /// caller with a mandatory filter, which is evaluated, those of the caller's documents. While the index is not open, all are.
-    pub fn with_known_fields(&self, caller: &Caller, query: Query) -> Query {
-        let Engine::Embedded { index, .. } = self;
-        match index.if_open() {
-            Ok(Some(index)) => index.with_known_fields(caller, query),
-            Ok(None) | Err(_) => query,
+    /// Reads a query that may be pasted text, by the documents that exist for the caller: see [`weir_query::parse_auto`].
+    ///
+    /// # Errors
+    /// Damaged files, [`IndexError::Panicked`].
+    pub async fn read_query(&self, caller: &Caller, text: &str) -> Result<Reading> {
+        let index = self.opened().await?;
+        if let Some(reading) = index.read_query_alone(text) {
+            return Ok(reading);
         }
+        let Engine::Embedded { limiter, index: on_demand } = self;
+        let (reading, caller, text) = (index.clone(), caller.clone(), text.to_owned());
+        let result = limiter.run_background(move || reading.read_query(&caller, &text)).await;
+        on_demand.checked_in_background(index, result).await
     }
 
     /// Replaces what was learned from users' judgments of earlier hits. It is not stored: call this after opening.

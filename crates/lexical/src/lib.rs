@@ -17,6 +17,7 @@ mod max_score;
 mod merge_policy;
 mod names;
 mod near_terms;
+mod options;
 mod settings;
 mod spelling_index;
 mod statistics;

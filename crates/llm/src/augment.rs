@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use weir_api::{
-    ChatRetrieval, ChatSource, Count, ErrorCode, GroupBy, OnEmpty, RawJson, SearchOrBatchReply, SearchRequest,
+    ChatRetrieval, ChatSource, Count, ErrorCode, GroupBy, OnEmpty, RawJson, SearchOrBatchReply,
+    SearchRequest, Syntax,
 };
 use weir_inference::Caching;
 use weir_policy::{Caller, Scope};
@@ -170,7 +171,8 @@ async fn search(
 ) -> Result<Sources, LlmError> {
     let ChatRetrieval { collection, top_k, filter, min_relevance, tokens_max, .. } = options;
     let search = SearchRequest {
-        query: Some(searchable(&question)),
+        query: Some(searchable(question)),
+        syntax: Some(Syntax::Text),
         collection: Some(collection),
         top_k,
         filter,
@@ -209,16 +211,10 @@ async fn search(
     Ok(Sources(sources))
 }
 
-/// A question without the characters that are operators of the query language.
-fn searchable(question: &str) -> String {
-    let cut = &question[..question.floor_char_boundary(QUERY_BYTES_MAX)];
-    let is_operator = |c: char| "\"“”()+:*~^\\[]{}<>=|&!".contains(c);
-    let spaced: String = cut.chars().map(|c| if is_operator(c) { ' ' } else { c }).collect();
-    let words = spaced.split_whitespace().map(|word| word.trim_start_matches('-')).map(|word| match word {
-        "AND" | "OR" | "NOT" => word.to_lowercase(),
-        _ => word.to_owned(),
-    });
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+/// The part of a question that is searched.
+fn searchable(mut question: String) -> String {
+    question.truncate(question.floor_char_boundary(QUERY_BYTES_MAX));
+    question
 }
 
 /// The text of the last message of the user.
@@ -354,12 +350,9 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_searched_as_words() {
-        assert_eq!(
-            searchable("What is \"a weir\" -dam (NOT river)? year:2020"),
-            "What is a weir dam not river ? year 2020"
-        );
-        assert_eq!(searchable(&"é".repeat(1_500)).len(), QUERY_BYTES_MAX);
+    fn a_long_question_is_searched_by_its_beginning() {
+        assert_eq!(searchable("é".repeat(1_500)).len(), QUERY_BYTES_MAX);
+        assert_eq!(searchable("grep -v".to_owned()), "grep -v");
     }
 
     #[test]

@@ -13,36 +13,18 @@ use super::lexer::{Kind, Token};
 use super::{CLAUSES_MAX, Query, SyntaxError, SyntaxProblem};
 
 /// Parses tokens that the lexer has checked.
-pub(super) fn query(text: &str, tokens: Vec<Token>, is_strict: bool) -> Result<Query, SyntaxError> {
-    let mut parser = Parser { text, is_strict, tokens: tokens.into_iter().peekable(), clauses: 0, end: 0 };
+///
+/// A part that only excludes is an error, or text, which is added to `as_text`.
+pub(super) fn query(
+    text: &str,
+    tokens: Vec<Token>,
+    is_strict: bool,
+    as_text: &mut Vec<Range<usize>>,
+) -> Result<Query, SyntaxError> {
+    let tokens = tokens.into_iter().peekable();
+    let mut parser = Parser { text, is_strict, tokens, as_text, clauses: 0, end: 0 };
     let (parts, span) = parser.alternatives()?;
     Ok(parser.wanted(parts, span)?.into_query())
-}
-
-/// Replaces unknown fields by words.
-pub(super) fn with_fields(query: Query, has_field: &impl Fn(&str) -> bool) -> Parts {
-    let mut parts = Parts::default();
-    match query {
-        Query::Field { name, source, .. } if !has_field(&name) => parts.add(Query::Words(source)),
-        Query::Boolean { must, should, must_not } => {
-            for query in must {
-                // an unknown field does not restrict the query
-                if matches!(&query, Query::Field { name, .. } if !has_field(name)) {
-                    parts.join(with_fields(query, has_field));
-                } else {
-                    parts.need(with_fields(query, has_field));
-                }
-            }
-            should.into_iter().for_each(|query| parts.join(with_fields(query, has_field)));
-            must_not.into_iter().for_each(|query| parts.exclude(with_fields(query, has_field)));
-        }
-        leaf @ (Query::Words(_)
-        | Query::Phrase(_)
-        | Query::Prefix(_)
-        | Query::Wildcard(_)
-        | Query::Field { .. }) => parts.add(leaf),
-    }
-    parts
 }
 
 /// A [`Query::Boolean`] under construction. Not empty, but perhaps with exclusions only.
@@ -135,6 +117,7 @@ fn together(query: Query) -> Query {
 struct Parser<'t> {
     text: &'t str,
     is_strict: bool,
+    as_text: &'t mut Vec<Range<usize>>,
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     /// Words, phrases, prefixes and fields so far.
     clauses: usize,
@@ -240,13 +223,16 @@ impl Parser<'_> {
     }
 
     /// Parts that something can match; if they only exclude, they are text, or an error in a strict parse.
-    fn wanted(&self, parts: Parts, span: Range<usize>) -> Result<Parts, SyntaxError> {
+    fn wanted(&mut self, parts: Parts, span: Range<usize>) -> Result<Parts, SyntaxError> {
         if !parts.only_excludes() {
             return Ok(parts);
         }
         if self.is_strict {
             return Err(SyntaxError { position: span.start, problem: SyntaxProblem::OnlyExcludes });
         }
+        // it may have parts that are text already
+        self.as_text.retain(|known| known.start < span.start || known.end > span.end);
+        self.as_text.push(span.clone());
         let words = Query::Words(self.text[span].to_owned());
         Ok(Parts { should: vec![words], ..Parts::default() })
     }

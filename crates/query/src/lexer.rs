@@ -3,7 +3,11 @@
 
 use std::ops::Range;
 
+use super::auto::{self, Vocabulary};
 use super::{DEPTH_MAX, Query, SyntaxError, SyntaxProblem};
+
+/// Maximum number of `-word`s of a query that are looked up in texts; further ones exclude.
+const OPTION_LOOKUPS_MAX: usize = 8;
 
 /// A part of the query, and its position.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Token {
 }
 
 /// Whether the text contains nothing that could be an operator, in one pass over its bytes.
-pub(super) fn is_plain(text: &str) -> bool {
+pub fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     // a non-ASCII byte may end a white-space character
     let starts_word =
@@ -65,25 +69,42 @@ pub(super) fn is_plain(text: &str) -> bool {
     !bytes.iter().enumerate().any(|(offset, byte)| is_operator(offset, *byte))
 }
 
-/// The tokens of a query. The first mistake is an error in a strict parse, and text in a forgiving one.
-pub(super) fn tokens(text: &str, is_strict: bool) -> Result<Vec<Token>, SyntaxError> {
-    let mut lexer = Lexer { text, is_strict, offset: 0, tokens: Vec::new(), open: Vec::new() };
+/// The tokens of a query, and the parts that look like operators but are text. Without a vocabulary the first mistake is an error; with
+/// one it is text.
+pub(super) fn tokens(
+    text: &str,
+    vocabulary: Option<&dyn Vocabulary>,
+) -> Result<(Vec<Token>, Vec<Range<usize>>), SyntaxError> {
+    let mut lexer = Lexer {
+        text,
+        vocabulary,
+        offset: 0,
+        tokens: Vec::new(),
+        open: Vec::new(),
+        as_text: Vec::new(),
+        lookups: 0,
+    };
     while lexer.skip_space() {
         lexer.token()?;
     }
     lexer.close_groups()?;
     lexer.check_operators()?;
-    Ok(lexer.tokens)
+    Ok((lexer.tokens, lexer.as_text))
 }
 
 struct Lexer<'t> {
     text: &'t str,
-    is_strict: bool,
+    /// `None` in a strict parse.
+    vocabulary: Option<&'t dyn Vocabulary>,
     /// Offset of the next byte.
     offset: usize,
     tokens: Vec<Token>,
     /// Indexes of the unclosed groups in `tokens`.
     open: Vec<usize>,
+    /// Parts that look like operators but are text.
+    as_text: Vec<Range<usize>>,
+    /// Options looked up so far.
+    lookups: usize,
 }
 
 impl<'t> Lexer<'t> {
@@ -105,21 +126,47 @@ impl<'t> Lexer<'t> {
             Some('(') => self.open(),
             Some(')') if !self.open.is_empty() => self.close(),
             Some('"') => self.phrase(),
-            Some('-') if starts_operand(characters.next()) => self.sign(Kind::Minus),
-            Some('+') if starts_operand(characters.next()) => self.sign(Kind::Plus),
+            Some(sign @ ('-' | '+')) if starts_operand(characters.next()) => self.sign(sign),
             _ => self.word(),
         }
     }
 
-    /// A sign, which is dropped if its operand yields no token.
-    fn sign(&mut self, kind: Kind) -> Result<(), SyntaxError> {
-        self.push(1, kind);
+    /// A sign, which is dropped if its operand yields no token; or a word that begins with one.
+    fn sign(&mut self, sign: char) -> Result<(), SyntaxError> {
+        if let Some(length) = self.signed_text_length(sign)? {
+            self.as_text.push(self.offset..self.offset + length);
+            self.push_word(length);
+            return Ok(());
+        }
+        self.push(1, if sign == '-' { Kind::Minus } else { Kind::Plus });
         let tokens = self.tokens.len();
         self.token()?;
         if self.tokens.len() == tokens {
             self.tokens.pop();
         }
         Ok(())
+    }
+
+    /// Length in bytes of the sign and the word after it, if they are text.
+    fn signed_text_length(&mut self, sign: char) -> Result<Option<usize>, SyntaxError> {
+        let start = self.offset + 1;
+        let is_word = self.text[start..].starts_with(char::is_alphanumeric);
+        let Some(vocabulary) = self.vocabulary.filter(|_| is_word) else { return Ok(None) };
+        let length = self.word_length(start)?;
+        let word = &self.text[start..start + length];
+        let is_text = match field_name(word) {
+            Some(name) => !vocabulary.has_field(name),
+            None => auto::is_option(sign, word) || sign == '-' && self.is_known_option(word, vocabulary),
+        };
+        Ok(is_text.then_some(1 + length))
+    }
+
+    fn is_known_option(&mut self, word: &str, vocabulary: &dyn Vocabulary) -> bool {
+        if self.lookups == OPTION_LOOKUPS_MAX {
+            return false;
+        }
+        self.lookups += 1;
+        vocabulary.has_option(&self.text[..self.offset], auto::without_punctuation(word))
     }
 
     fn open(&mut self) -> Result<(), SyntaxError> {
@@ -185,6 +232,9 @@ impl<'t> Lexer<'t> {
         }
         let length = self.word_length(self.offset)?;
         let word = &self.rest()[..length];
+        if word.strip_prefix("--").is_some_and(has_word) {
+            self.as_text.push(self.offset..self.offset + length);
+        }
         let is_signed = self.tokens.last().is_some_and(Token::is_sign);
         match word {
             "AND" if !is_signed => self.push(length, Kind::And),
@@ -247,13 +297,18 @@ impl<'t> Lexer<'t> {
             _ => return self.no_value(name),
         };
         let length = name.len() + 1 + length;
+        if self.vocabulary.is_some_and(|vocabulary| !vocabulary.has_field(name)) {
+            self.as_text.push(self.offset..self.offset + length);
+            return Ok(false);
+        }
         let source = self.rest()[..length].to_owned();
         self.push(length, Kind::Leaf(Query::Field { name: name.to_owned(), value: Box::new(value), source }));
         Ok(true)
     }
 
-    fn no_value(&self, name: &str) -> Result<bool, SyntaxError> {
+    fn no_value(&mut self, name: &str) -> Result<bool, SyntaxError> {
         self.mistake(self.offset, SyntaxProblem::NoValue { name: name.to_owned() })?;
+        self.as_text.push(self.offset..self.offset + name.len() + 1);
         Ok(false)
     }
 
@@ -286,8 +341,15 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Turns operators without an operand into words; from the end, since an operator can be the operand of another.
+    /// Turns operators without an operand into words, and those that are text in an automatic reading; from the end, since an operator
+    /// can be the operand of another.
     fn check_operators(&mut self) -> Result<(), SyntaxError> {
+        let is_operator = |token: &Token| matches!(token.kind, Kind::And | Kind::Or | Kind::Not);
+        if !self.tokens.iter().any(is_operator) {
+            return Ok(());
+        }
+        let is_sentence =
+            self.vocabulary.is_some_and(|vocabulary| auto::is_sentence(self.words(), vocabulary));
         let mut first_mistake = Ok(());
         for offset in (0..self.tokens.len()).rev() {
             let next = self.tokens.get(offset + 1);
@@ -295,10 +357,13 @@ impl<'t> Lexer<'t> {
             let has_left = matches!(before, Some(Kind::Words | Kind::Leaf(_) | Kind::Close));
             let has_right = next
                 .is_some_and(|next| next.is_operand() || next.is_sign() || matches!(next.kind, Kind::Not));
+            let is_capital = |next: &Token| auto::is_in_capitals(&self.text[next.span.clone()]);
+            let is_meant =
+                self.vocabulary.is_none() || !is_sentence && !(offset == 0 || next.is_some_and(is_capital));
             let (operator, is_right) = match self.tokens[offset].kind {
-                Kind::And => ("AND", has_left && has_right),
-                Kind::Or => ("OR", has_left && has_right),
-                Kind::Not => ("NOT", next.is_some_and(Token::is_operand)),
+                Kind::And => ("AND", has_left && has_right && !is_sentence),
+                Kind::Or => ("OR", has_left && has_right && !is_sentence),
+                Kind::Not => ("NOT", next.is_some_and(Token::is_operand) && is_meant),
                 Kind::Words
                 | Kind::Leaf(_)
                 | Kind::Open
@@ -308,16 +373,23 @@ impl<'t> Lexer<'t> {
                 | Kind::Nothing => continue,
             };
             if !is_right {
-                let position = self.tokens[offset].span.start;
-                first_mistake = self.mistake(position, SyntaxProblem::MissingOperand { operator });
+                let span = self.tokens[offset].span.clone();
+                first_mistake = self.mistake(span.start, SyntaxProblem::MissingOperand { operator });
+                self.as_text.push(span);
                 self.tokens[offset].kind = Kind::Words;
             }
         }
         first_mistake
     }
 
+    /// The words outside quotes and fields.
+    fn words(&self) -> impl Iterator<Item = &'t str> {
+        let words = self.tokens.iter().filter(|token| matches!(token.kind, Kind::Words));
+        words.flat_map(|token| self.text[token.span.clone()].split_whitespace())
+    }
+
     fn mistake(&self, position: usize, problem: SyntaxProblem) -> Result<(), SyntaxError> {
-        if self.is_strict { Err(SyntaxError { position, problem }) } else { Ok(()) }
+        if self.vocabulary.is_none() { Err(SyntaxError { position, problem }) } else { Ok(()) }
     }
 }
 

@@ -7,11 +7,12 @@
 //! title:solar                   a field             +solar -wind     required, excluded (also NOT wind)
 //! solar OR wind, a AND (b c)    upper case only; words side by side bind tighter than AND, AND tighter than OR
 //! ```
-//! The two parsers differ only in syntax errors: [`parse`] returns the position, [`parse_forgiving`] treats the part as text. Parsing
-//! does not depend on the collection: fields ([`Query::with_fields`]) and text analysis are resolved by the caller.
+//! [`parse`] takes every operator for one, and returns the position of a syntax error. [`parse_auto`] never fails: it reads as text what
+//! cannot be parsed, and what is an operator by its form but not by its place ([`AUTO_RULES`]). Text analysis is left to the caller.
 
 #![forbid(unsafe_code)]
 
+mod auto;
 mod error;
 mod grammar;
 mod lexer;
@@ -19,7 +20,9 @@ mod render;
 #[cfg(test)]
 mod tests;
 
+pub use auto::{AUTO_EXAMPLE_TEXT, AUTO_RULES, AutoExample, AutoRule, NoVocabulary, Vocabulary};
 pub use error::{SyntaxError, SyntaxProblem};
+pub use lexer::is_plain;
 
 /// Maximum nesting of parentheses.
 pub const DEPTH_MAX: usize = 32;
@@ -42,7 +45,7 @@ pub enum Query {
     Wildcard(String),
     /// A value in a field.
     Field {
-        /// The name before the colon, perhaps of no field: see [`Query::with_fields`].
+        /// The name before the colon; after [`parse`] perhaps of no field.
         name: String,
         /// The value required: `Words` (one word, unchanged), `Phrase`, `Prefix` or `Wildcard`.
         value: Box<Query>,
@@ -76,48 +79,77 @@ impl Query {
         }
     }
 
-    /// Replaces every unknown field by the words of its source text, so that `localhost:8080` is found where no field `localhost`
-    /// exists.
-    pub fn with_fields(self, has_field: impl Fn(&str) -> bool) -> Query {
-        if self.fields().into_iter().all(&has_field) {
-            return self;
+    /// What the query excludes, at any depth.
+    pub fn excluded(&self) -> Vec<String> {
+        match self {
+            Query::Words(_)
+            | Query::Phrase(_)
+            | Query::Prefix(_)
+            | Query::Wildcard(_)
+            | Query::Field { .. } => Vec::new(),
+            Query::Boolean { must, should, must_not } => {
+                let inner = must.iter().chain(should).flat_map(Query::excluded);
+                inner.chain(must_not.iter().map(Query::to_string)).collect()
+            }
         }
-        grammar::with_fields(self, &has_field).into_query()
     }
 }
 
-/// Parses a query strictly: a syntax error has a position.
-///
-/// For valid queries the result equals that of [`parse_forgiving`]. A text without any word is `Words`.
+/// A query as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// What is searched.
+    pub query: Query,
+    /// The parts that look like operators and are searched as words, in the order of the query.
+    pub as_text: Vec<String>,
+}
+
+impl Reading {
+    /// Reads a query without operators.
+    pub fn text(text: &str) -> Reading {
+        let as_text = if is_plain(text) { Vec::new() } else { vec![text.trim().to_owned()] };
+        Reading { query: as_words(text), as_text }
+    }
+}
+
+/// Parses a query in which every operator is meant as one. A text without any word is `Words`.
 ///
 /// # Errors
 /// [`SyntaxError`]: unbalanced quotes or parentheses, an operator without an operand, a field without a value, a query that only
 /// excludes, or one beyond [`DEPTH_MAX`] or [`CLAUSES_MAX`].
 pub fn parse(text: &str) -> Result<Query, SyntaxError> {
-    parse_as(text, true)
+    read(text, None).map(|reading| reading.query)
 }
 
-/// Parses a query and treats invalid parts as text. Never fails.
+/// Parses a query that may be pasted text. Never fails.
 ///
-/// An unbalanced quote or parenthesis, or an operator without an operand, is text; the rest keeps its meaning. A query (or group,
-/// or side of `OR`) that only excludes is text as well: there is nothing to rank, and `-verbose` may be the text to find. Beyond
-/// [`DEPTH_MAX`] or [`CLAUSES_MAX`] the whole query is text.
-pub fn parse_forgiving(text: &str) -> Query {
-    parse_as(text, false).unwrap_or_else(|_| as_text(text))
+/// What is text by [`AUTO_RULES`] is text, as are an unbalanced quote or parenthesis; the rest keeps its meaning. Beyond [`DEPTH_MAX`]
+/// or [`CLAUSES_MAX`] the whole query is text.
+pub fn parse_auto(text: &str, vocabulary: &dyn Vocabulary) -> Reading {
+    read(text, Some(vocabulary)).unwrap_or_else(|_| Reading::text(text))
 }
 
-/// An error of a forgiving parse means that the whole query is text.
-fn parse_as(text: &str, is_strict: bool) -> Result<Query, SyntaxError> {
-    if lexer::is_plain(text) {
-        return Ok(as_text(text));
+/// Without a vocabulary the reading is strict.
+fn read(text: &str, vocabulary: Option<&dyn Vocabulary>) -> Result<Reading, SyntaxError> {
+    if is_plain(text) {
+        return Ok(Reading { query: as_words(text), as_text: Vec::new() });
     }
-    let tokens = lexer::tokens(text, is_strict)?;
-    if tokens.iter().all(lexer::Token::is_plain) {
-        return Ok(as_text(text));
-    }
-    grammar::query(text, tokens, is_strict)
+    let (tokens, mut as_text) = lexer::tokens(text, vocabulary)?;
+    let query = match tokens.iter().all(lexer::Token::is_plain) {
+        true => as_words(text),
+        false => grammar::query(text, tokens, vocabulary.is_none(), &mut as_text)?,
+    };
+    as_text.sort_unstable_by_key(|span| span.start);
+    let mut end = 0;
+    // the value of an unknown field may have parts of its own
+    as_text.retain(|span| {
+        let is_apart = span.start >= end;
+        end = end.max(span.end);
+        is_apart
+    });
+    Ok(Reading { query, as_text: as_text.into_iter().map(|span| text[span].to_owned()).collect() })
 }
 
-fn as_text(text: &str) -> Query {
+fn as_words(text: &str) -> Query {
     Query::Words(text.trim().to_owned())
 }

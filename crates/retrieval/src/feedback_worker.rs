@@ -134,7 +134,7 @@ async fn features(
     judged: &weir_store::Feedback,
     depth: usize,
 ) -> Result<Option<HitFeatures>, FeedbackError> {
-    let query = collection.read_query(&Caller::system(), &judged.query);
+    let query = collection.engine.read_query(&Caller::system(), &judged.query).await?.query;
     let text = query.text().into_owned();
     let (mut mode, mut embedding) = (RetrievalMode::Lexical, None);
     if let Some(model) = collection.model().filter(|_| !text.trim().is_empty()) {

@@ -11,8 +11,6 @@ use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
 use weir_index::{Engine, IndexError};
 use weir_inference::LoadedModel;
-use weir_policy::Caller;
-use weir_query::Query;
 use weir_store::{Collection, CollectionId, Retention};
 use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
@@ -122,16 +120,6 @@ impl OpenCollection {
     /// Acknowledged operations that are not searchable yet.
     pub(crate) fn pending_operations(&self) -> u64 {
         self.accepted().saturating_sub(self.engine.applied_seq())
-    }
-
-    /// Parses a query; invalid syntax and unknown fields are read as text.
-    /// Unknown are those that no document has which exists for the caller.
-    pub(crate) fn read_query(&self, caller: &Caller, text: &str) -> Query {
-        let query = weir_query::parse_forgiving(text);
-        if query.fields().is_empty() {
-            return query;
-        }
-        self.engine.with_known_fields(caller, query)
     }
 
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.

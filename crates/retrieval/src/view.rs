@@ -6,7 +6,7 @@ use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, ErrorCode,
 use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall};
 use weir_inference::LoadedModel;
 use weir_policy::Caller;
-use weir_query::Query;
+use weir_query::Reading;
 use weir_ranking::RetrievalMode;
 use weir_store::{CollectionId, GenerationId, Job, StoreView, Submission};
 use weir_telemetry::CollectionGauges;
@@ -182,9 +182,11 @@ impl CollectionView {
         })
     }
 
-    /// Parses a query; invalid syntax and unknown fields are read as text.
-    pub(crate) fn read_query(&self, text: &str) -> Query {
-        self.collection.read_query(&self.caller, text)
+    /// Reads a query that may be pasted text, by the documents that exist for the caller.
+    pub(crate) async fn read_query(&self, text: &str) -> Result<Reading, IndexError> {
+        let reading = self.collection.engine.read_query(&self.caller, text).await;
+        self.collection.note_lost(&reading);
+        reading
     }
 
     /// Runs a search on the index.

@@ -246,7 +246,8 @@ fn the_flags_of_a_search_become_its_request() {
     let chunks = ["search", "--filter", filter, "--group-by", "chunk", "--min-relevance", "0.5"];
     let run = Weir::new().run(&[chunks.as_slice(), &["--url", &gateway.url]].concat());
     assert_eq!(run.code, 0, "{}", run.err);
-    let page = ["search", "keys", "--strict", "--highlight", "--cursor", "-c1", "--url", &gateway.url];
+    let page =
+        ["search", "keys", "--syntax", "strict", "--highlight", "--cursor", "-c1", "--url", &gateway.url];
     let run = Weir::new().run(&page);
     assert_eq!(run.code, 0, "{}", run.err);
     let mut requests = gateway.requests();
@@ -263,7 +264,7 @@ fn the_flags_of_a_search_become_its_request() {
     );
     assert_eq!(
         requests[2].1,
-        r#"{"query":"keys","collection":"default","top_k":5,"highlight":true,"cursor":"-c1","strict":true}"#
+        r#"{"query":"keys","collection":"default","top_k":5,"highlight":true,"cursor":"-c1","syntax":"strict"}"#
     );
 }
 

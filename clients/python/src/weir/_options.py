@@ -82,7 +82,7 @@ class ResultOptions(TypedDict, total=False):
     collection: str
     filter: Filter
     vector: Vector
-    strict: bool
+    syntax: Literal["text", "auto", "strict"]
     top_k: int
     min_relevance: float
     count: bool

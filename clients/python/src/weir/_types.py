@@ -286,6 +286,15 @@ class WhyNot:
 
 
 @dataclass(frozen=True)
+class QueryReading:
+    """How a query was read."""
+
+    excluded: list[str] = field(default_factory=list)
+    as_text: list[str] = field(default_factory=list)
+    """The parts that look like operators and were searched as words."""
+
+
+@dataclass(frozen=True)
 class SearchReply:
     """The results of a search, best first or in the order of `sort`."""
 
@@ -297,6 +306,7 @@ class SearchReply:
     next_cursor: Optional[str] = None
     facets: Optional[dict[str, list[FacetCount]]] = None
     facet_counts: Optional[str] = None
+    query: Optional[QueryReading] = None
     corrections: list[Correction] = field(default_factory=list)
     degraded: bool = False
     """Whether a stage was skipped, because of load, time or an error."""

@@ -9,9 +9,9 @@ pub use fusion::{Fusion, FusionMethod, FusionWeights, Mode};
 pub use parts::{Facet, GroupBy, Order, RawJson, Sort};
 pub use reply::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DegradedReason, EmbeddingSource, Explain,
-    ExplainFusion, ExplainLearned, ExplainRerank, Explanation, FacetCount, FusedPosition, Ranks,
-    RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply, SearchResult, Snippet,
-    TermScore, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+    ExplainFusion, ExplainLearned, ExplainRerank, Explanation, FacetCount, FusedPosition, QueryReading,
+    Ranks, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply, SearchReply, SearchResult,
+    Snippet, TermScore, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
 };
 pub use rerank::{
     DEFAULT_LATE_INTERACTION_TOP_N, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, RERANK_TOP_N_MAX, Rerank,
@@ -96,8 +96,8 @@ pub struct SearchRequest {
     pub explain: Option<bool>,
     /// Id of a document: the reply states at which stage it was excluded.
     pub why_not: Option<String>,
-    /// Refuse a query with a syntax error instead of searching it as plain text. Default: false.
-    pub strict: Option<bool>,
+    /// What operators of the query language are: default `auto`.
+    pub syntax: Option<Syntax>,
     /// The embedding to search by, instead of the query's embedding.
     #[serde(default, deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>")]
     pub vector: Option<Vec<f32>>,
@@ -110,6 +110,22 @@ pub struct SearchRequest {
     #[serde(default, deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>")]
     #[schemars(with = "Option<Vec<SearchRequest>>")]
     pub queries: Option<Vec<RawJson>>,
+}
+
+/// How a query is read.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Syntax {
+    /// As words: nothing is an operator. For questions that a language model searches by.
+    Text,
+    /// Operators where they are meant; text where they are part of a pasted command, message or sentence.
+    #[default]
+    Auto,
+    /// Every operator is one; a syntax error is refused, with its position.
+    Strict,
 }
 
 /// The word of a query that may be the beginning of a word.
@@ -150,6 +166,11 @@ impl SearchRequest {
     /// Number of chunks to return before and after each result.
     pub fn context(&self) -> u64 {
         self.context.map_or(0, Count::get)
+    }
+
+    /// How the query is read.
+    pub fn syntax(&self) -> Syntax {
+        self.syntax.unwrap_or_default()
     }
 
     /// The retrievers.

@@ -55,6 +55,8 @@ pub struct SearchReply {
     pub facets: Option<BTreeMap<String, Vec<FacetCount>>>,
     /// What `facets` count; absent without `facets`.
     pub facet_counts: Option<FacetCounts>,
+    /// How the query was read; absent without `query`.
+    pub query: Option<QueryReading>,
     /// Spelling corrections of words that occur in no document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
@@ -105,6 +107,16 @@ pub struct FacetCount {
     pub value: serde_json::Value,
     /// Number of matching documents with this value.
     pub count: u64,
+}
+
+/// How a query was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueryReading {
+    /// What was excluded: `"low dam"` of `weir -"low dam"`.
+    pub excluded: Vec<String>,
+    /// The parts that look like operators and were searched as words: `-v` of `grep -v`. The whole query if nothing was found by its
+    /// operators.
+    pub as_text: Vec<String>,
 }
 
 /// The correction of a word that occurs in no document.

@@ -12,7 +12,7 @@ use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
 use super::usage::UsageArguments;
-use weir_api::Mode;
+use weir_api::{Mode, Syntax};
 use weir_config::Flags;
 use weir_eval::{Configuration, Minimum};
 
@@ -354,9 +354,9 @@ pub struct SearchArguments {
     /// The collection to search in.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// Reject a query with a syntax error instead of searching for it as plain text.
-    #[arg(long)]
-    pub strict: bool,
+    /// What operators of the query language are [default: auto].
+    #[arg(long, value_enum)]
+    pub syntax: Option<SearchSyntax>,
     /// Which retrievers rank the results [default: hybrid; lexical where a collection has no embeddings].
     #[arg(long, value_enum)]
     pub mode: Option<SearchMode>,
@@ -398,6 +398,27 @@ pub struct SearchArguments {
 pub(super) fn relevance(text: &str) -> Result<f32, String> {
     let relevance = text.parse().ok().filter(|relevance| (0.0..=1.0).contains(relevance));
     relevance.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
+}
+
+/// How a query is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SearchSyntax {
+    /// Nothing is an operator.
+    Text,
+    /// Operators where they are meant; text in pasted commands, messages and sentences.
+    Auto,
+    /// Every operator is one; a syntax error is refused.
+    Strict,
+}
+
+impl SearchSyntax {
+    pub(super) fn to_api(self) -> Syntax {
+        match self {
+            SearchSyntax::Text => Syntax::Text,
+            SearchSyntax::Auto => Syntax::Auto,
+            SearchSyntax::Strict => Syntax::Strict,
+        }
+    }
 }
 
 /// Which retrievers rank the results.

@@ -8,7 +8,7 @@ use weir_api::{
 };
 use weir_text::Language;
 
-use super::arguments::{SearchArguments, SearchMode};
+use super::arguments::{SearchArguments, SearchMode, SearchSyntax};
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::missing::with_similar_name;
@@ -63,7 +63,7 @@ fn request(arguments: &SearchArguments) -> Result<SearchRequest> {
     let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
     Ok(SearchRequest {
         query: arguments.query.clone(),
-        strict: arguments.strict.then_some(true),
+        syntax: arguments.syntax.map(SearchSyntax::to_api),
         top_k: Some(arguments.top_k.into()),
         cursor: arguments.cursor.clone(),
         collection: Some(arguments.collection.clone()),
@@ -97,6 +97,14 @@ fn render(reply: &SearchReply, query: &str, language: Language, style: Style) ->
     }
     for (field, counts) in reply.facets.iter().flatten() {
         shown.push_str(&format!("{}: {}\n", one_line(field), render_facet(counts)));
+    }
+    for part in reply.query.iter().flat_map(|query| &query.excluded) {
+        shown.push_str(&format!("excluded: {}\n", one_line(part)));
+    }
+    let as_text = reply.query.iter().flat_map(|query| &query.as_text).map(|part| one_line(part));
+    let as_text = as_text.collect::<Vec<_>>();
+    if !as_text.is_empty() {
+        shown.push_str(&format!("searched as words, not as operators: {}\n", as_text.join(", ")));
     }
     for correction in &reply.corrections {
         let (word, instead) = (one_line(&correction.word), one_line(&correction.instead.join(", ")));
@@ -311,6 +319,7 @@ mod tests {
             "results": [], "took_ms": 0, "timings_ms": {"parse": 0, "embed": 0, "lexical": 0, "dense": 0, "fuse": 0, "fetch": 0},
             "total": {"value": 7, "exact": true, "relation": "exact"}, "left_out": 2,
             "facets": {"lang": [{"value": "en", "count": 3}, {"value": "de", "count": 1}], "year": [{"value": 2020, "count": 4}]},
+            "query": {"excluded": ["wind"], "as_text": ["-v", "AND"]},
             "corrections": [{"word": "gird", "instead": ["grid"]}],
             "degraded": true, "degraded_reason": "embedding_deadline",
             "degraded_reasons": ["embedding_deadline", "rerank_failed"],
@@ -327,6 +336,7 @@ mod tests {
              number 3 with a score of 0.2500 before reranking\n   a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
              left out of this page as less relevant: 2\n\
              lang: en (3), de (1)\nyear: 2020 (4)\n\
+             excluded: wind\nsearched as words, not as operators: -v, AND\n\
              no document holds `gird`; searched instead: grid\n\
              degraded: words alone were searched (embedding_deadline)\n\
              degraded: the order is the one before it (rerank_failed)\n\

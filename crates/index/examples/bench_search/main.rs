@@ -215,7 +215,7 @@ impl Searcher<'_> {
 
     fn request(&self, mode: RetrievalMode, at: usize) -> IndexQuery {
         let depth = if mode == RetrievalMode::Hybrid { DEPTH } else { HITS };
-        let query = weir_query::parse_forgiving(&self.queries.texts[at]);
+        let query = weir_query::parse_auto(&self.queries.texts[at], &weir_query::NoVocabulary).query;
         let embedding = self.queries.vectors[at].clone();
         IndexQuery { depth, ..IndexQuery::new(mode, Some(query), Some(embedding), HITS) }
     }

@@ -71,6 +71,12 @@ impl Snapshot {
         String::from_utf8(bytes).ok()
     }
 
+    /// The title of a chunk's document, and its text on the next line; `None` as [`Snapshot::chunk`].
+    pub(crate) fn title_and_text(&self, chunk_id: u32) -> Option<String> {
+        let chunk = self.chunk(chunk_id)?;
+        Some(format!("{}\n{}", chunk.document.title.unwrap_or_default(), self.text(&chunk.record)?))
+    }
+
     /// Reads a chunk's embedding; `None` in a text-only collection, and as [`Snapshot::chunk`].
     pub(crate) fn embedding(&self, chunk_id: u32) -> Option<Vec<f32>> {
         let vectors = self.files.vectors.as_ref()?;

@@ -115,7 +115,7 @@ fn indexes() -> [Index; 2] {
 
 fn parsed(mode: RetrievalMode, text: &str) -> IndexQuery {
     let embedding = (mode != RetrievalMode::Lexical).then(|| around(4, 0.1));
-    let query = Some(weir_query::parse_forgiving(text));
+    let query = weir_query::parse(text).ok();
     IndexQuery { count: true, explain: true, ..IndexQuery::new(mode, query, embedding, 10) }
 }
 

@@ -124,17 +124,18 @@ impl Retrieval {
         started: Instant,
         budget: Arc<ReplyBudget>,
     ) -> Result<SearchReply> {
-        let plan = Arc::new(self.plan(request, &context.caller).await?);
+        let mut plan = Arc::new(self.plan(request, &context.caller).await?);
         let planned = started.elapsed();
-
-        let asked = plan.request.deadline_ms.map(Count::get);
-        let time = Duration::from_millis(asked.unwrap_or(self.config.server.request_deadline_ms));
-        let embed_until = context.started + time.mul_f64(EMBEDDING_SHARE);
-        let embedded = Embedded::new(self, &plan, context.caching, embed_until).await?;
-        let embed_time = started.elapsed() - planned;
-
-        let rank_until = context.started + time.mul_f64(SECOND_STAGE_SHARE);
-        let ranked = Ranked::new(self, &plan, embedded, rank_until).await?;
+        let (mut ranked, mut embed_time) = self.rank(&plan, context).await?;
+        if ranked.found_nothing()
+            && let Some(as_words) = plan.as_words(self)?
+        {
+            let (found, time) = self.rank(&as_words, context).await?;
+            embed_time += time;
+            if !found.found_nothing() {
+                (plan, ranked) = (Arc::new(as_words), found);
+            }
+        }
         let timings = Timings { parse: ms(planned), embed: ms(embed_time), ..ranked.timings() };
         self.count_search(&timings, &ranked);
         self.sample_recall(&plan, &ranked);
@@ -152,17 +153,27 @@ impl Retrieval {
         Ok(reply)
     }
 
+    /// Embeds the query and ranks; also the time that the embedding took.
+    async fn rank(&self, plan: &Plan, context: &SearchContext) -> Result<(Ranked, Duration)> {
+        let asked = plan.request.deadline_ms.map(Count::get);
+        let time = Duration::from_millis(asked.unwrap_or(self.config.server.request_deadline_ms));
+        let embed_until = context.started + time.mul_f64(EMBEDDING_SHARE);
+        let rank_until = context.started + time.mul_f64(SECOND_STAGE_SHARE);
+        let started = Instant::now();
+        let embedded = Embedded::new(self, plan, context.caching, embed_until).await?;
+        let embed_time = started.elapsed();
+        Ok((Ranked::new(self, plan, embedded, rank_until).await?, embed_time))
+    }
+
     async fn plan(&self, request: SearchRequest, caller: &Arc<Caller>) -> Result<Plan> {
         request.check(&self.config.request_limits())?;
         let view = self.searchable_view(caller, request.collection()).await?;
+        let reading = plan::read_query(&request, &view).await?;
         let bytes = request.query.as_ref().map_or(0, String::len)
             + request.filter.as_ref().map_or(0, |filter| filter.text().len());
         let retrieval = self.clone();
-        // fields of a query are looked for in the documents that pass the mandatory filter
-        let names_fields =
-            view.is_filtered() && request.query.as_ref().is_some_and(|text| text.contains(':'));
-        let is_long = bytes > PLANNED_INLINE_BYTES_MAX || names_fields;
-        maybe_spawn_blocking(is_long, move || Plan::new(&retrieval, view, request)).await?
+        let plan = move || Plan::new(&retrieval, view, request, reading);
+        maybe_spawn_blocking(bytes > PLANNED_INLINE_BYTES_MAX, plan).await?
     }
 
     fn count_search(&self, timings: &Timings, ranked: &Ranked) {

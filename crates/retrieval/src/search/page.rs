@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
     Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
-    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, Ranks, RetrieverCounts, Scores,
-    SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
+    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, QueryReading, Ranks,
+    RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};
@@ -69,6 +69,10 @@ pub(super) fn render(
             false => FacetCounts::Candidates,
         }),
         facets: plan.request.facets.as_ref().map(|asked| facets(asked, found.facets)),
+        query: query
+            .query
+            .as_ref()
+            .map(|query| QueryReading { excluded: query.excluded(), as_text: plan.as_text.clone() }),
         corrections: found
             .corrections
             .into_iter()

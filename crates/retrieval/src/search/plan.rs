@@ -2,14 +2,15 @@
 
 use weir_api::{
     Count, DEFAULT_FACET_VALUES, ErrorCode, FacetCounts, FusionMethod, GroupBy, Invalid, Mode, Order, Prefix,
-    RawJson, SearchRequest, require,
+    RawJson, SearchRequest, Syntax, require,
 };
 use weir_config::table::Search;
 use weir_index::filter::{Filter, FilterError};
 use weir_index::{FacetSpec, FusionFunction, IndexQuery, SortKey};
-use weir_query::Query;
+use weir_query::{Query, Reading};
 use weir_ranking::RetrievalMode;
 
+use super::refusal::refusal;
 use super::second_stage::SecondStage;
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
@@ -28,9 +29,11 @@ pub(super) struct Plan {
     pub(super) mode: Option<Mode>,
     /// The words of the query, which are embedded and highlighted.
     pub(super) text: String,
+    /// Parts of the query that look like operators and are searched as words.
+    pub(super) as_text: Vec<String>,
     /// The embedding that the request carries, scaled like the collection's.
     pub(super) vector: Option<Vec<f32>>,
-    /// The index query without mode and embedding: [`Plan::index_query`] adds them.
+    /// The index query without mode, embedding and place of the page: [`Plan::index_query`] adds them.
     template: IndexQuery,
     /// Results before the page.
     pub(super) offset: usize,
@@ -45,13 +48,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Reads and checks a request that has passed [`SearchRequest::check`].
+    /// Reads and checks a request that has passed [`SearchRequest::check`], and whose query was read.
     pub(super) fn new(
         retrieval: &Retrieval,
         view: CollectionView,
         mut request: SearchRequest,
+        reading: Option<Reading>,
     ) -> Result<Plan> {
-        let query = request.query.as_deref().map(|text| read_query(text, &request, &view)).transpose()?;
+        let (query, as_text) = reading.map(|reading| (reading.query, reading.as_text)).unzip();
+        let shown = query.as_ref().map(Query::to_string).unwrap_or_default();
         let filter = request.filter.as_ref().map(read_filter).transpose()?;
         let vector = request.vector.take().map(|vector| fit(vector, &view)).transpose()?;
         let text = query.as_ref().map_or_else(String::new, |query| query.text().into_owned());
@@ -68,7 +73,11 @@ impl Plan {
             request: hash(
                 &request,
                 vector.as_deref(),
-                &format!("{fusion:?} {smoothing} {depth} {:?} {}", lexical.hash, second_stage.signature()),
+                &format!(
+                    "{fusion:?} {smoothing} {depth} {:?} {} {shown}",
+                    lexical.hash,
+                    second_stage.signature()
+                ),
             )?,
         };
         let page =
@@ -78,9 +87,8 @@ impl Plan {
         }
         let offset = size(page.as_ref().map_or(request.offset(), |page| page.offset));
         let limit = size(request.top_k());
-        let second_stage_depth = second_stage.depth();
         let template = IndexQuery {
-            strict: request.strict == Some(true),
+            strict: request.syntax() == Syntax::Strict,
             lexical: lexical.index.clone(),
             expanded_terms_max: retrieval.config.limits.query_expanded_terms_max,
             // the parsed query has lost the white space that ends its last word
@@ -89,8 +97,6 @@ impl Plan {
             fusion,
             smoothing,
             depth,
-            // the second stage reorders all of the first hits, whatever page is asked for
-            offset: if offset < second_stage_depth { 0 } else { offset },
             as_of: page.as_ref().map(|page| page.applied_seq),
             pin: view.pins_snapshots(),
             filter,
@@ -108,10 +114,40 @@ impl Plan {
             context: u32::try_from(request.context()).unwrap_or(u32::MAX),
             explain: request.explain == Some(true),
             trace: request.why_not.clone(),
-            // equal on every page, because the candidate window depends on it
-            ..IndexQuery::new(RetrievalMode::Lexical, query, None, limit.saturating_add(second_stage_depth))
+            ..IndexQuery::new(RetrievalMode::Lexical, query, None, limit)
         };
-        Ok(Plan { request, view, mode, text, vector, template, offset, limit, second_stage, binding, page })
+        let as_text = as_text.unwrap_or_default();
+        Ok(Plan {
+            request,
+            view,
+            mode,
+            text,
+            as_text,
+            vector,
+            template,
+            offset,
+            limit,
+            second_stage,
+            binding,
+            page,
+        })
+    }
+
+    /// The same search with the query's operators as words; `None` if it has none, or they are all meant.
+    pub(super) fn as_words(&self, retrieval: &Retrieval) -> Result<Option<Plan>> {
+        let query = self.request.query.as_ref().filter(|_| self.request.syntax() == Syntax::Auto);
+        let has_operators =
+            self.template.query.as_ref().is_some_and(|query| !matches!(query, Query::Words(_)));
+        let Some(query) = query.filter(|_| has_operators) else { return Ok(None) };
+        let Reading { query, as_text } = Reading::text(query);
+        let text = query.text().into_owned();
+        let has_text = !text.trim().is_empty();
+        let (request, view) = (self.request.clone(), self.view.clone());
+        let mode = mode_for(&request, &view, true, self.vector.is_some(), has_text)?;
+        let second_stage = SecondStage::new(retrieval, &view, &request, has_text)?;
+        let template = IndexQuery { query: Some(query), ..self.template.clone() };
+        let (vector, page) = (self.vector.clone(), self.page.clone());
+        Ok(Some(Plan { request, view, mode, text, as_text, vector, template, second_stage, page, ..*self }))
     }
 
     /// What the index is asked, with the retrievers in `mode`; `None` lists.
@@ -121,7 +157,16 @@ impl Plan {
             Some(Mode::Dense) => RetrievalMode::Dense,
             Some(Mode::Lexical) | None => RetrievalMode::Lexical,
         };
-        IndexQuery { mode, embedding, ..self.template.clone() }
+        let depth = self.second_stage.depth();
+        IndexQuery {
+            mode,
+            embedding,
+            // the second stage reorders all of the first hits, whatever page is asked for
+            offset: if self.offset < depth { 0 } else { self.offset },
+            // equal on every page, because the candidate window depends on it
+            limit: self.limit.saturating_add(depth),
+            ..self.template.clone()
+        }
     }
 }
 
@@ -167,13 +212,19 @@ fn facets(facets: &[weir_api::Facet]) -> Vec<FacetSpec> {
     facets.iter().map(facet).collect()
 }
 
-/// Parses the query. Syntax that names an unknown field is text, unless the request is strict.
-fn read_query(text: &str, request: &SearchRequest, view: &CollectionView) -> Result<Query, Invalid> {
-    if request.strict == Some(true) {
-        return weir_query::parse(text)
-            .map_err(|error| Invalid::at(ErrorCode::InvalidQuery, &["query"], error.to_string()));
-    }
-    Ok(view.read_query(text))
+/// Reads the query of a request as its `syntax` says.
+pub(super) async fn read_query(request: &SearchRequest, view: &CollectionView) -> Result<Option<Reading>> {
+    let Some(text) = &request.query else { return Ok(None) };
+    let reading = match request.syntax() {
+        Syntax::Text => Reading::text(text),
+        Syntax::Auto => view.read_query(text).await.map_err(|error| refusal(error, request))?,
+        Syntax::Strict => {
+            let query = weir_query::parse(text)
+                .map_err(|error| Invalid::at(ErrorCode::InvalidQuery, &["query"], error.to_string()))?;
+            Reading { query, as_text: Vec::new() }
+        }
+    };
+    Ok(Some(reading))
 }
 
 /// Reads a filter in either form.

@@ -107,6 +107,11 @@ impl Ranked {
         })
     }
 
+    /// Whether nothing matches, on any page.
+    pub(super) fn found_nothing(&self) -> bool {
+        matches!(self.found.total, MatchCount::Exact(0) | MatchCount::Window(0))
+    }
+
     /// The times of the stages that this one ran.
     pub(super) fn timings(&self) -> Timings {
         let index = &self.found.timings;

@@ -233,6 +233,18 @@ const correctionNotice = (search, corrections) => {
   );
 };
 
+/** How the query was read, where it has characters of the query language. */
+const readingNotice = ({ excluded = [], as_text: asText = [] } = {}) => {
+  const listed = (parts) => parts.flatMap((part, index) => [index ? ', ' : '', element('code', {}, part)]);
+  if (!excluded.length && !asText.length) return null;
+  return element(
+    'p',
+    { className: 'notice', id: 'reading' },
+    excluded.length ? ['Excluded: ', listed(excluded), '. '] : null,
+    asText.length ? ['Searched as words, not as operators: ', listed(asText), '.'] : null,
+  );
+};
+
 const DEGRADED = {
   embedding_overloaded: 'Searched by words only: the embedding model is overloaded.',
   embedding_deadline: 'Searched by words only: the embedding model was too slow.',
@@ -240,7 +252,7 @@ const DEGRADED = {
 };
 
 const notices = (search, reply) => {
-  const all = [correctionNotice(search, reply.corrections)];
+  const all = [correctionNotice(search, reply.corrections), readingNotice(reply.query)];
   for (const reason of reply.degraded_reasons || []) {
     const text = DEGRADED[reason] || `A stage of the search was skipped: ${reason.replaceAll('_', ' ')}.`;
     all.push(element('p', { className: 'notice warn' }, text));

@@ -99,6 +99,9 @@ def start(gateway: str) -> None:
         search_for(browser, "who built the brigde")
         assert "searched for bridge" in browser.text("#corrections"), browser.text("#corrections")
 
+        search_for(browser, "who built the bridge -l")
+        expect(browser.text("#reading"), "Searched as words, not as operators: -l.")
+
         search_for(browser, "quarterly interest rates of savings accounts")
         assert "Nothing relevant" in browser.text("#nothing")
         expect(browser.run("document.querySelectorAll('.results > li').length"), 5)

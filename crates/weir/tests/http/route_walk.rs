@@ -88,7 +88,7 @@ fn bodies(route: &Route) -> Vec<String> {
                 json!({"sort": "codename"}),
                 json!({"facets": ["codename"]}),
                 json!({"group_by": "codename", "query": "river"}),
-                json!({"query": "codename:x", "strict": true}),
+                json!({"query": "codename:x", "syntax": "strict"}),
                 json!({"query": "zan", "prefix": "last", "mode": "lexical"}),
                 json!({"query": "riv", "prefix": "last", "mode": "lexical", "highlight": true}),
                 json!({"query": "river", "collapse": true, "diversity": 0.5, "explain": true}),

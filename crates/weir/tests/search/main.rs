@@ -8,6 +8,7 @@ mod documents;
 mod extras;
 mod lexical_settings;
 mod pages;
+mod pasted;
 mod refusals;
 mod rerank;
 mod rerank_line;

@@ -115,8 +115,8 @@ fn a_query_of_sixteen_kilobytes_of_signs_is_answered_soon() {
     for bomb in bombs {
         let query = bomb.repeat(16_384 / bomb.len());
         let started = Instant::now();
-        for strict in [false, true] {
-            let body = json!({"query": query, "strict": strict, "mode": "lexical"}).to_string();
+        for syntax in ["text", "auto", "strict"] {
+            let body = json!({"query": query, "syntax": syntax, "mode": "lexical"}).to_string();
             let reply = gateway.send("POST", "/v1/search", Some(body.as_bytes()));
             assert!(reply.status == 200 || reply.status == 400, "{bomb}: {}", reply.text);
         }
@@ -209,7 +209,7 @@ fn fields_of_the_wrong_kind_are_refused_at_their_places() {
         body.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
         refused(&gateway, &body, "invalid_parameter", param, "");
     };
-    check(json!({"strict": "yes"}), "strict");
+    check(json!({"syntax": "yes"}), "syntax");
     check(json!({"facets": "lang"}), "facets");
     check(json!({"facets": [7]}), "facets[0]");
     check(json!({"facets": [{"field": "lang", "limit": 0}]}), "facets[0].limit");

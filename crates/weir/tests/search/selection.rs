@@ -30,7 +30,7 @@ fn the_query_language_is_understood() {
 #[test]
 fn a_strict_query_that_does_not_parse_is_refused_at_its_byte() {
     let gateway = library();
-    let strict = |query: &str| json!({"query": query, "strict": true});
+    let strict = |query: &str| json!({"query": query, "syntax": "strict"});
     assert_eq!(ids(&ask(&gateway, &json!({"query": "weir \"low dam", "mode": "lexical"}))), "a f e b c");
     refused(&gateway, &strict("weir \"low dam"), "invalid_query", "query", "at byte 5 of the query");
     refused(&gateway, &strict("-weir"), "invalid_query", "query", "only excludes");
@@ -43,7 +43,7 @@ fn a_strict_query_that_does_not_parse_is_refused_at_its_byte() {
     );
     assert!(unknown["detail"].as_str().unwrap().contains("author.name, lang, tags, year"), "{unknown}");
     assert_eq!(
-        ids(&ask(&gateway, &json!({"query": "lang:de weir", "strict": true, "mode": "lexical"}))),
+        ids(&ask(&gateway, &json!({"query": "lang:de weir", "syntax": "strict", "mode": "lexical"}))),
         "c"
     );
 }

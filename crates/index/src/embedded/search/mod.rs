@@ -11,6 +11,7 @@ mod listing;
 mod named;
 mod postprocess;
 mod rankings;
+mod reading;
 mod restricted;
 mod smoothed;
 mod trace;
@@ -93,14 +94,6 @@ impl Embedded {
         let shown = record.filter(|record| restricted.shows(record));
         let chunk_ids = shown.map(|record| record.first_chunk..record.first_chunk + record.chunks);
         (current, chunk_ids)
-    }
-
-    /// See [`crate::Engine::with_known_fields`].
-    pub fn with_known_fields(&self, caller: &Caller, query: Query) -> Query {
-        let snapshot = self.snapshot();
-        let own = caller.filter().map(|filter| snapshot.fields.select(filter));
-        let known = KnownFields::new(&snapshot, own.as_deref());
-        query.with_fields(|name| known.has(name))
     }
 
     /// The snapshot that the query names, or the current one. Pins it if the query asks for that.
@@ -233,14 +226,7 @@ impl<'a> Search<'a> {
         let existing = mandatory.as_ref().map(|filter| engine.existing(snapshot, filter)).transpose()?;
         let own = existing.as_ref().map(|existing| &*existing.selection);
         let query = match &request.query {
-            Some(query) if request.strict || query.fields().is_empty() => {
-                Some(snapshot.compile(query, request, existing.as_ref())?)
-            }
-            Some(query) => {
-                let known = KnownFields::new(snapshot, own);
-                let query = query.clone().with_fields(|name| known.has(name));
-                Some(snapshot.compile(&query, request, existing.as_ref())?)
-            }
+            Some(query) => Some(snapshot.compile(query, request, existing.as_ref())?),
             None => None,
         };
         let selection = snapshot.selection(request, query.as_ref())?;
@@ -383,10 +369,6 @@ impl Snapshot {
         existing: Option<&Existing>,
     ) -> Result<LexicalQuery> {
         let own = existing.map(|existing| &*existing.selection);
-        let text_of = |chunk_id: u32| {
-            let chunk = self.chunk(chunk_id)?;
-            Some(format!("{}\n{}", chunk.document.title.unwrap_or_default(), self.text(&chunk.record)?))
-        };
         let context = QueryContext {
             mode: request.mode,
             existing: Visible { tombstones: &self.tombstones, selection: own },
@@ -395,7 +377,7 @@ impl Snapshot {
             expanded_terms_max: request.expanded_terms_max,
             settings: &request.lexical,
             select: &|filter| self.fields.select(filter),
-            text_of: &text_of,
+            text_of: &|chunk_id| self.title_and_text(chunk_id),
         };
         Ok(self.lexical.compile(query, context)?)
     }
