@@ -25,6 +25,9 @@ pub const DOCUMENTS_PAGE: (usize, usize) = (100, 1_000);
 /// A page ends early when its texts have this many bytes.
 const PAGE_TEXT_BYTES_MAX: usize = 8 << 20;
 
+/// Documents that a deletion by filter deletes in one transaction: the others wait for it.
+const DELETE_BATCH: usize = 200;
+
 /// Cursors in the order of ids stay valid when the collection is embedded again.
 const ANY_GENERATION: GenerationId = GenerationId(0);
 
@@ -188,11 +191,10 @@ impl Retrieval {
         }
         run_to_completion(async move {
             let (mut deleted, mut skipped) = (0, 0);
-            for hit in found.hits {
-                match delete_version(&view, &hit.document_id, hit.version).await? {
-                    true => deleted += 1,
-                    false => skipped += 1,
-                }
+            for hits in found.hits.chunks(DELETE_BATCH) {
+                let of_batch = view.delete_matched(hits).await?;
+                deleted += of_batch;
+                skipped += hits.len() as u64 - of_batch;
             }
             let remaining = matched.saturating_sub(deleted + skipped);
             Ok(DocumentsDeleteReply { matched, deleted, skipped, remaining, dry_run: false })
@@ -294,15 +296,6 @@ async fn read_documents(view: &CollectionView, found: &IndexResult) -> Result<Ve
         documents.push(document.map(render).transpose()?);
     }
     Ok(documents)
-}
-
-/// Deletes a document if it is still the version that matched the filter; whether it did.
-async fn delete_version(view: &CollectionView, id: &str, version: u64) -> Result<bool> {
-    let document = view.store().document(id).await?;
-    if document.is_none_or(|document| document.version != version) {
-        return Ok(false);
-    }
-    Ok(view.delete_document(id).await?.is_some())
 }
 
 /// A document as the API shows it.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned};
-use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount, Recall};
+use weir_index::{Hit, IndexError, IndexQuery, IndexResult, MatchCount, Recall};
 use weir_inference::LoadedModel;
 use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
-use weir_store::{CollectionId, GenerationId, Job, StoreView, Submission};
+use weir_store::{CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission};
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
@@ -264,12 +264,33 @@ impl CollectionView {
     /// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
     pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<u64>> {
         let Some(deleted) = self.store.delete_document(id).await? else { return Ok(None) };
-        let hidden = self.collection.engine.remove_now(id, deleted.operation).await;
+        self.hide(id, &deleted).await?;
+        Ok(Some(deleted.chunks))
+    }
+
+    /// Deletes hits, in one commit, that are still in the version that was found: how many were.
+    pub(crate) async fn delete_matched(&self, hits: &[Hit]) -> Result<u64> {
+        let versions = hits.iter().map(|hit| (hit.document_id.clone(), hit.version)).collect();
+        let deleted = self.store.delete_versions(versions).await?;
+        let mut count = 0;
+        for (hit, deleted) in hits.iter().zip(deleted) {
+            if let Some(deleted) = deleted {
+                self.hide(&hit.document_id, &deleted).await?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Hides a document in the index that was deleted from the store.
+    async fn hide(&self, id: &str, deleted: &DeletedDocument) -> Result<()> {
+        // first: also a deletion that can't be hidden now is to be applied
         self.collection.wake(deleted.operation);
+        let hidden = self.collection.engine.remove_now(id, deleted.operation).await;
         self.collection.note_lost(&hidden);
         match hidden {
             // an empty index does not have the document either
-            Ok(_) | Err(IndexError::Lost { .. }) => Ok(Some(deleted.chunks)),
+            Ok(_) | Err(IndexError::Lost { .. }) => Ok(()),
             Err(error) => Err(RequestError::internal(&error)),
         }
     }

@@ -1,5 +1,7 @@
 //! A collection as one caller sees it: the only way to read documents, feedback and the query log.
 
+use rusqlite::Connection;
+
 use crate::access::Access;
 use crate::sqlite::{accept, collections, documents, embeddings, feedback, operations, query_log};
 use crate::{
@@ -103,6 +105,24 @@ impl StoreView {
         let Store::Sqlite(sqlite) = &self.store;
         let damage = sqlite.damage.clone();
         sqlite.write(move |c| documents::delete(c, &access, &id, &damage)).await
+    }
+
+    /// Deletes documents by id and version, in one commit, and returns each deletion in the order of `versions`. `None` if the document is
+    /// in another version by now, does not exist or is hidden. The commit takes as long as all of them: the caller limits their number.
+    pub async fn delete_versions(
+        &self,
+        versions: Vec<(String, u64)>,
+    ) -> Result<Vec<Option<DeletedDocument>>> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        let damage = sqlite.damage.clone();
+        let delete = move |c: &Connection| {
+            let versions = versions.iter();
+            versions
+                .map(|(id, version)| documents::delete_version(c, &access, id, *version, &damage))
+                .collect()
+        };
+        sqlite.write(delete).await
     }
 
     /// Deletes the collection with its content; `false` if it is deleted already. Its unfinished jobs are cancelled. All its jobs can

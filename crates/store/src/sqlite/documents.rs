@@ -281,13 +281,37 @@ pub(crate) fn delete(
     id: &str,
     damage: &Damage,
 ) -> Result<Option<DeletedDocument>> {
+    match key_and_version(connection, access.collection, id)? {
+        Some(stored) => delete_stored(connection, access, id, stored, damage),
+        None => Ok(None),
+    }
+}
+
+/// The same, if the document is in this version.
+pub(crate) fn delete_version(
+    connection: &Connection,
+    access: &Access,
+    id: &str,
+    version: u64,
+    damage: &Damage,
+) -> Result<Option<DeletedDocument>> {
+    match key_and_version(connection, access.collection, id)? {
+        Some(stored) if stored.1 == version => delete_stored(connection, access, id, stored, damage),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn delete_stored(
+    connection: &Connection,
+    access: &Access,
+    id: &str,
+    (key, version): (i64, u64),
+    damage: &Damage,
+) -> Result<Option<DeletedDocument>> {
     let collection = access.collection;
     if is_hidden(connection, access, id)? {
         return Ok(None);
     }
-    let Some((key, version)) = key_and_version(connection, collection, id)? else {
-        return Ok(None);
-    };
     let Some((generation, fingerprint_id)) = generations::current_id(connection, collection)? else {
         return Ok(None);
     };

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod clients;
+mod deletions;
 mod files;
 mod floods;
 mod mixed;
