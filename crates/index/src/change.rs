@@ -12,6 +12,16 @@ pub enum Change {
     },
 }
 
+/// An operation of a store, with the random number that the store gave it. Where two stores have the same one, their histories are the same
+/// up to it, whatever happened since: a store that was restored from a backup gives the same operation numbers to other changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryPoint {
+    /// The number of the operation.
+    pub operation: u64,
+    /// The random number.
+    pub identity: i64,
+}
+
 /// A document, cut into chunks. A document without chunks (only white space) is not indexed and cannot be found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexedDocument {

@@ -10,8 +10,8 @@ use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 use crate::limiter::catch_panic;
 use crate::{
-    Change, ConsistencyReport, CpuLimiter, Embedded, EngineSettings, IndexCounts, IndexError, IndexQuery,
-    IndexResult, OnDemand, OpenIndexes, RebuildReason, Recall, Result,
+    Change, ConsistencyReport, CpuLimiter, Embedded, EngineSettings, HistoryPoint, IndexCounts, IndexError,
+    IndexQuery, IndexResult, OnDemand, OpenIndexes, RebuildReason, Recall, Result,
 };
 
 /// One generation of one collection, searchable. Clones share the engine.
@@ -83,7 +83,8 @@ impl Engine {
         Ok(Opened { engine: Engine::Embedded { index, limiter }, rebuilt })
     }
 
-    /// Applies a batch of changes in order and records `applied_seq` as the last operation applied.
+    /// Applies a batch of changes in order and records `applied_seq` as the last operation applied, and `read_to`, the store's last operation
+    /// after the changes were read: see [`Engine::read_to`].
     ///
     /// The whole batch becomes visible at once, in both retrievers, when it is on disk. Applying the same batch again changes
     /// nothing.
@@ -91,9 +92,14 @@ impl Engine {
     /// # Errors
     /// [`IndexError::OutOfOrder`] if `applied_seq` is lower than [`Engine::applied_seq`]; an embedding that does not fit the
     /// collection; errors of the file system. After an error nothing of the batch is visible, and it can be applied again.
-    pub async fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<()> {
+    pub async fn apply(
+        &self,
+        changes: Vec<Change>,
+        applied_seq: u64,
+        read_to: Option<HistoryPoint>,
+    ) -> Result<()> {
         let Engine::Embedded { index, .. } = self.clone();
-        blocking(move || index.run(|index| index.apply(changes, applied_seq))).await
+        blocking(move || index.run(|index| index.apply_read_to(changes, applied_seq, read_to))).await
     }
 
     /// Hides a document from both retrievers at once; returns whether it was live.
@@ -210,6 +216,14 @@ impl Engine {
     pub fn applied_seq(&self) -> u64 {
         let Engine::Embedded { index, .. } = self;
         index.applied_seq()
+    }
+
+    /// The last operation whose effect the index can show: changes are read in their current state, which can be newer than
+    /// [`Engine::applied_seq`]. A store without exactly this operation has another history, and the index is not of it. `None` if no batch
+    /// recorded one.
+    pub fn read_to(&self) -> Option<HistoryPoint> {
+        let Engine::Embedded { index, .. } = self;
+        index.summary().read_to
     }
 
     /// The current sizes.

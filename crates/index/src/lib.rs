@@ -25,7 +25,7 @@ pub use weir_filter as filter;
 /// Types of fields of [`IndexQuery`] and [`IndexResult`].
 pub use weir_lexical::{LexicalSettings, SpellingCorrection, TermContribution};
 
-pub use change::{Change, IndexedChunk, IndexedDocument};
+pub use change::{Change, HistoryPoint, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, RebuildReason};
 pub use engine::{Capabilities, Engine, Opened};
 pub use error::{IndexError, Result};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use weir_ranking::relevance::{LearnedRelevance, LearnedSummary};
 
 use crate::embedded::{Embedded, Head, sync_folder};
-use crate::{EngineSettings, IndexCounts, IndexError, RebuildReason, Result};
+use crate::{EngineSettings, HistoryPoint, IndexCounts, IndexError, RebuildReason, Result};
 
 /// Indexes that a start opens, at most: the first use opens the others, so that a start with many does not take long.
 const OPENED_AT_START_MAX: usize = 32;
@@ -59,6 +59,8 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) applied_seq: u64,
+    /// See [`crate::Engine::read_to`].
+    pub(crate) read_to: Option<HistoryPoint>,
     /// The number of segments is 0 until the index was opened once.
     pub(crate) counts: IndexCounts,
 }
@@ -69,7 +71,7 @@ impl Summary {
         let deleted_chunks = head.tombstones.deleted().into();
         let chunks = u64::from(head.tombstones.len()) - deleted_chunks;
         let counts = IndexCounts { documents: head.documents.into(), chunks, deleted_chunks, segments: 0 };
-        Summary { applied_seq: head.applied_seq, counts }
+        Summary { applied_seq: head.applied_seq, read_to: head.read_to, counts }
     }
 }
 
@@ -170,18 +172,29 @@ impl OnDemand {
         if let Some(index) = self.if_open()? {
             return Ok(index);
         }
-        let known = self.applied_seq();
-        let (index, rebuilt) = Embedded::open(&self.0.folder, self.0.settings.clone(), known)?;
+        let known = self.summary();
+        let (mut index, mut rebuilt) = self.open_files(known.applied_seq)?;
+        if rebuilt.is_none() && index.summary().read_to != known.read_to {
+            index.abandon();
+            drop(index);
+            Head::remove(&self.0.folder)?;
+            (index, _) = self.open_files(known.applied_seq)?;
+            rebuilt = Some(RebuildReason::History);
+        }
         index.set_learned_relevance(lock(&self.0.learned).clone());
         self.set(State::Open(index.clone()));
         let _ = self.if_open();
         self.0.pool.add(self);
-        if index.applied_seq() < known {
+        if index.applied_seq() < known.applied_seq {
             let reason =
                 rebuilt.map_or_else(|| "it is older than it was".to_owned(), |reason| reason.to_string());
             return Err(IndexError::Lost { folder: self.0.folder.clone(), reason });
         }
         Ok(index)
+    }
+
+    fn open_files(&self, store_last_operation: u64) -> Result<(Embedded, Option<RebuildReason>)> {
+        Embedded::open(&self.0.folder, self.0.settings.clone(), store_last_operation)
     }
 
     /// Runs `work` on the index. When that shows that files were removed or damaged, they are opened again: checked, and emptied if they
@@ -275,7 +288,9 @@ impl OnDemand {
         match (open, idle) {
             (Some(index), _) if !index.has_its_files() || index.check_reads().is_err() => self.reopen(&index),
             (None, Some(idle)) => match Embedded::peek(&self.0.folder, &self.0.settings)? {
-                Some(found) if found.applied_seq == idle.applied_seq => Ok(()),
+                Some(found) if (found.applied_seq, found.read_to) == (idle.applied_seq, idle.read_to) => {
+                    Ok(())
+                }
                 Some(_) | None => self.open().map(drop),
             },
             _ => Ok(()),

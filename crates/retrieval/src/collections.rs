@@ -377,8 +377,9 @@ impl Collections {
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
         let mut opened =
             self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
-        if (1..stored.pruned_to).contains(&opened.engine.applied_seq()) {
-            tracing::warn!(collection = name, "the index is older than what it has missed: it is rebuilt");
+        let documents = self.0.store.view(&Caller::system(), &stored)?;
+        if let Some(reason) = unusable(&stored, &documents, &opened.engine).await? {
+            tracing::warn!(collection = name, "{reason}: it is rebuilt");
             opened.engine.close().await.map_err(index_error)?;
             drop(opened);
             remove_folder(&folder)?;
@@ -393,7 +394,6 @@ impl Collections {
             tracing::warn!(collection = name, %reason, "the index is rebuilt from the store");
         }
         let engine = opened.engine;
-        let documents = self.0.store.view(&Caller::system(), &stored)?;
         if engine.applied_seq() < stored.last_operation {
             match hide_deleted(&documents, &engine, index_error).await {
                 Err(CollectionError::Store(error @ weir_store::Error::Damaged { .. })) => {
@@ -502,6 +502,27 @@ async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), 
     let Some(model) = model else { return Ok(()) };
     let error = |source| CollectionError::Inference { collection: name.to_owned(), source };
     model.fetch_dimension().await.map_err(error)
+}
+
+/// Why an index can't be brought to the state of the store by the operations after its applied sequence.
+async fn unusable(
+    stored: &Collection,
+    documents: &StoreView,
+    engine: &Engine,
+) -> Result<Option<&'static str>, CollectionError> {
+    let applied_seq = engine.applied_seq();
+    if applied_seq == 0 {
+        return Ok(None);
+    }
+    if applied_seq < stored.pruned_to {
+        return Ok(Some("the index is older than what it has missed"));
+    }
+    let recorded = engine.read_to();
+    let operation = recorded.map_or(applied_seq, |point| point.operation);
+    // an index without a number is of a store that had none: both are of an earlier version
+    let is_of_store = documents.operation_identity(operation).await? == recorded.map(|point| point.identity);
+    Ok((!is_of_store)
+        .then_some("the index was made from another history of the store, which was restored or replaced"))
 }
 
 /// Hides the documents that were deleted after the index's last batch: an acknowledged deletion must hold for the first search.

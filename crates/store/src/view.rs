@@ -202,6 +202,22 @@ impl StoreView {
         sqlite.read(move |c| operations::after(c, &access, after, limit)).await
     }
 
+    /// The random number of an operation, by which an index of another history of the store is recognised: a restored store gives the same
+    /// operation numbers to other changes. `None` if there is no such operation, or it was stored before there were such numbers. Does
+    /// not depend on documents.
+    pub async fn operation_identity(&self, number: u64) -> Result<Option<i64>> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| operations::identity_of(c, &access, number)).await
+    }
+
+    /// The number of the last operation, and its [`StoreView::operation_identity`].
+    pub async fn last_operation(&self) -> Result<Option<(u64, i64)>> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| operations::last(c, &access)).await
+    }
+
     /// The same for the ingest worker: an operation whose row is damaged is taken from the document that it stored. Where there is none, it
     /// may have been a deletion: up to `skip_to`, which the worker gives for an index that was empty when that operation was stored, it
     /// is replaced by one of a document with an empty id, which does not exist. For such an index, operations whose documents were replaced

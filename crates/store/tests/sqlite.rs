@@ -70,13 +70,13 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 11 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 12 }), "{error}");
 }
 
 #[tokio::test]
 async fn a_store_of_the_first_format_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to;
+    let first = "DROP TABLE feedback; DROP TABLE queries; ALTER TABLE collections DROP COLUMN pruned_to; ALTER TABLE operations DROP COLUMN identity;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
         DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 1;";
     let (store, made) = altered(folder.path(), first).await;
@@ -90,6 +90,10 @@ async fn a_store_of_the_first_format_is_migrated() {
     };
     assert_eq!(view(&store, &made).add_feedback(judgment, 9, 2.0).await.unwrap().unwrap().number, 1);
     assert_eq!(view(&store, &made).document("b").await.unwrap().unwrap().text, "the second text");
+    // operations of before have no number of their own, and later ones do
+    let last = view(&store, &made).delete_document("b").await.unwrap().unwrap().operation;
+    assert_eq!(view(&store, &made).operation_identity(last - 1).await.unwrap(), None);
+    assert!(view(&store, &made).operation_identity(last).await.unwrap().is_some());
     close_sound(store).await;
 }
 
@@ -97,7 +101,7 @@ async fn a_store_of_the_first_format_is_migrated() {
 async fn feedback_of_the_second_format_is_pending() {
     let folder = tempfile::tempdir().unwrap();
     let second = "ALTER TABLE feedback DROP COLUMN caller; ALTER TABLE feedback DROP COLUMN is_operator; ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
-        ALTER TABLE collections DROP COLUMN pruned_to;
+        ALTER TABLE collections DROP COLUMN pruned_to; ALTER TABLE operations DROP COLUMN identity;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
         INSERT INTO feedback VALUES (1, 1, 'q', 'a', NULL, 1, 2.0); DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 2;";
     let (store, made) = altered(folder.path(), second).await;

@@ -15,7 +15,8 @@ impl Embedded {
     /// How long ago the index was made, or last compacted.
     pub(crate) fn age(folder: &Path) -> Option<Duration> {
         let made = std::fs::metadata(folder.join(format::NAME)).and_then(|metadata| metadata.modified());
-        SystemTime::now().duration_since(made.ok()?).ok()
+        // one that was made in the future, by a clock that was wrong, is as old as can be
+        Some(SystemTime::now().duration_since(made.ok()?).unwrap_or(Duration::MAX))
     }
 
     /// Copies the live documents to a new index in `target`, which does not exist. Returns the applied sequence of both.
@@ -36,11 +37,11 @@ impl Embedded {
             if chunks >= CHUNKS_PER_BATCH {
                 chunks = 0;
                 snapshot.check()?;
-                copy.apply(std::mem::take(&mut batch), snapshot.applied_seq)?;
+                copy.apply_read_to(std::mem::take(&mut batch), snapshot.applied_seq, snapshot.read_to)?;
             }
         }
         snapshot.check()?;
-        copy.apply(batch, snapshot.applied_seq)?;
+        copy.apply_read_to(batch, snapshot.applied_seq, snapshot.read_to)?;
         copy.flush()?;
         copy.close()?;
         // a missing baseline is estimated again

@@ -27,6 +27,9 @@ pub enum RebuildReason {
     /// Its text was analysed for another language.
     #[error("the index was made for language `{0}`")]
     Language(String),
+    /// It was made from a store that has another history.
+    #[error("the index was made from another history of the store")]
+    History,
     /// Its files differ from those written, or contradict each other.
     #[error("the index is damaged: {0}")]
     Damaged(String),

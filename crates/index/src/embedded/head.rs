@@ -9,7 +9,7 @@ use std::path::Path;
 use weir_ranking::Tombstones;
 
 use super::record::Reader;
-use crate::{IndexError, Result};
+use crate::{HistoryPoint, IndexError, Result};
 
 /// Format of the whole folder. Increase it with every change of a layout or of the text analysis: older folders are rebuilt from
 /// the store.
@@ -30,6 +30,8 @@ pub(crate) struct Head {
     pub(crate) tombstones: Tombstones,
     /// State of every append-only file, in the order of the files.
     pub(crate) files: Vec<FileState>,
+    /// See [`crate::Engine::read_to`]. Heads of earlier versions of the program have none.
+    pub(crate) read_to: Option<HistoryPoint>,
 }
 
 /// The committed part of an append-only file.
@@ -80,6 +82,10 @@ impl Head {
         }
         bytes.extend(self.tombstones.len().to_le_bytes());
         bytes.extend(tombstones);
+        if let Some(HistoryPoint { operation, identity }) = self.read_to {
+            bytes.extend(operation.to_le_bytes());
+            bytes.extend(identity.to_le_bytes());
+        }
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
@@ -101,7 +107,11 @@ fn decode(bytes: &[u8]) -> Option<Head> {
     let chunk_count = reader.u32()?;
     let tombstones =
         Tombstones::from_bytes(reader.bytes(chunk_count.div_ceil(64) as usize * 8)?, chunk_count)?;
-    reader.is_at_end().then_some(Head { applied_seq, documents, tombstones, files })
+    let read_to = match reader.is_at_end() {
+        true => None,
+        false => Some(HistoryPoint { operation: reader.u64()?, identity: reader.u64()?.cast_signed() }),
+    };
+    reader.is_at_end().then_some(Head { applied_seq, documents, tombstones, files, read_to })
 }
 
 /// Whether a folder has a head.
@@ -136,7 +146,7 @@ mod tests {
         tombstones.grow(100);
         tombstones.delete(3, 2);
         let files = vec![FileState { len: 10, crc: 7 }, FileState { len: 1 << 33, crc: u32::MAX }];
-        Head { applied_seq: 42, documents: 98, tombstones, files }
+        Head { applied_seq: 42, documents: 98, tombstones, files, read_to: None }
     }
 
     #[test]
@@ -145,13 +155,17 @@ mod tests {
         assert_eq!(Head::read(folder.path()).unwrap(), None);
         example().write(folder.path()).unwrap();
         assert_eq!(Head::read(folder.path()).unwrap(), Some(example()));
+        let read_to = Some(HistoryPoint { operation: 43, identity: i64::MIN + 1 });
+        Head { read_to, ..example() }.write(folder.path()).unwrap();
+        assert_eq!(Head::read(folder.path()).unwrap(), Some(Head { read_to, ..example() }));
         Head::default().write(folder.path()).unwrap();
         assert_eq!(Head::read(folder.path()).unwrap(), Some(Head::default()));
     }
 
     #[test]
     fn every_flipped_bit_and_every_truncation_is_detected() {
-        let bytes = example().encode();
+        let read_to = Some(HistoryPoint { operation: 43, identity: 7 });
+        let bytes = Head { read_to, ..example() }.encode();
         for position in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[position] ^= 1;

@@ -42,7 +42,9 @@ pub use format::RebuildReason;
 pub(crate) use head::{Head, sync_folder};
 
 use crate::on_demand::Summary;
-use crate::{Change, ConsistencyReport, EngineSettings, IndexCounts, IndexError, IndexedDocument, Result};
+use crate::{
+    Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, IndexedDocument, Result,
+};
 use batch::Batch;
 use codes::SavedCodes;
 use fields::{Fields, LazyFields};
@@ -124,6 +126,16 @@ impl Embedded {
 
     /// See [`crate::Engine::apply`].
     pub fn apply(&self, changes: Vec<Change>, applied_seq: u64) -> Result<()> {
+        self.apply_read_to(changes, applied_seq, None)
+    }
+
+    /// See [`crate::Engine::apply`].
+    pub fn apply_read_to(
+        &self,
+        changes: Vec<Change>,
+        applied_seq: u64,
+        read_to: Option<HistoryPoint>,
+    ) -> Result<()> {
         changes.iter().try_for_each(|change| self.check_change(change))?;
         let mut writer = lock(&self.inner.writer);
         let writer = writer.as_mut().ok_or(IndexError::Closed)?;
@@ -134,7 +146,7 @@ impl Embedded {
             self.publish_all(writer)?;
         }
         let (batch, base) = self.plan(changes);
-        let offsets = writer.commit(&batch, base, applied_seq)?;
+        let offsets = writer.commit(&batch, base, (applied_seq, read_to))?;
         self.publish_batch(writer, &batch, &offsets)
     }
 
@@ -179,7 +191,8 @@ impl Embedded {
 
     /// Applied sequence and sizes.
     pub(crate) fn summary(&self) -> Summary {
-        Summary { applied_seq: self.applied_seq(), counts: self.counts() }
+        let snapshot = self.snapshot();
+        Summary { applied_seq: snapshot.applied_seq, read_to: snapshot.read_to, counts: self.counts() }
     }
 
     /// Whether both are handles to one opened index.
@@ -368,7 +381,7 @@ impl Embedded {
         pq4: Arc<Pq4Codes>,
         view: LexicalView,
     ) -> Result<()> {
-        let applied_seq = writer.head.applied_seq;
+        let (applied_seq, read_to) = (writer.head.applied_seq, writer.head.read_to);
         let mut tombstones = writer.head.tombstones.clone();
         let base = self.snapshot();
         tombstones.delete_all(&base.tombstones);
@@ -389,6 +402,7 @@ impl Embedded {
         }
         self.publish(Snapshot {
             applied_seq,
+            read_to,
             documents: live.table.len() as u32,
             tombstones: Arc::new(tombstones),
             files: Arc::new(files),
@@ -494,7 +508,7 @@ mod tests {
         let mut writer = lock(&engine.inner.writer);
         let writer = writer.as_mut().unwrap();
         let (batch, base) = engine.plan(vec![put("new", 1), put("kept", 2)]);
-        let offsets = writer.commit(&batch, base, 2).unwrap();
+        let offsets = writer.commit(&batch, base, (2, None)).unwrap();
         assert!(engine.remove_now("old", 3).unwrap());
         assert!(!engine.remove_now("new", 4).unwrap(), "it is not visible yet");
         assert_eq!(found(&engine), [1]);
@@ -512,7 +526,7 @@ mod tests {
         {
             let mut writer = lock(&engine.inner.writer);
             let (batch, base) = engine.plan(vec![put("a", 2), put("b", 1)]);
-            writer.as_mut().unwrap().commit(&batch, base, 2).unwrap();
+            writer.as_mut().unwrap().commit(&batch, base, (2, None)).unwrap();
         }
         assert_eq!((found(&engine), engine.applied_seq()), (vec![0], 1));
         engine.apply(vec![put("a", 2), put("b", 1), put("c", 1)], 3).unwrap();

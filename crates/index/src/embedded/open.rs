@@ -114,6 +114,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     let fields = LazyFields::read_in_background(MappedFiles::open(folder, &head.files)?.documents);
     let snapshot = Snapshot {
         applied_seq: head.applied_seq,
+        read_to: head.read_to,
         documents: head.documents,
         tombstones: Arc::new(head.tombstones.clone()),
         files: Arc::new(mapped),

@@ -10,12 +10,14 @@ use super::fields::LazyFields;
 use super::files::MappedFiles;
 use super::pq4::Pq4Codes;
 use super::record::{ChunkRecord, DocumentRecord};
-use crate::{IndexError, Result};
+use crate::{HistoryPoint, IndexError, Result};
 
 /// The state of an index at one moment. It never changes, whatever is applied later.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     pub(crate) applied_seq: u64,
+    /// See [`crate::Engine::read_to`].
+    pub(crate) read_to: Option<HistoryPoint>,
     /// Live documents.
     pub(crate) documents: u32,
     pub(crate) tombstones: Arc<Tombstones>,

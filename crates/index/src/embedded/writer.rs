@@ -13,7 +13,7 @@ use super::files::AppendFiles;
 use super::head::{Head, head_exists};
 use super::open::LOCK;
 use super::record::{ChunkRecord, DocumentRecord};
-use crate::{IndexError, IndexedChunk, IndexedDocument, Result};
+use crate::{HistoryPoint, IndexError, IndexedChunk, IndexedDocument, Result};
 
 /// Chunk ids have 32 bits, and the last word of tombstones must fit.
 const CHUNK_IDS_MAX: u32 = u32::MAX - 64;
@@ -46,7 +46,12 @@ impl Writer {
     ///
     /// Lexical entries are deleted only if the committed head marks their chunks as deleted, so that the previous state is intact
     /// until the head is replaced. Returns the offsets of the new documents' records.
-    pub(crate) fn commit(&mut self, batch: &Batch, base: BaseState, applied_seq: u64) -> Result<Vec<u64>> {
+    pub(crate) fn commit(
+        &mut self,
+        batch: &Batch,
+        base: BaseState,
+        (applied_seq, read_to): (u64, Option<HistoryPoint>),
+    ) -> Result<Vec<u64>> {
         if self.needs_recovery {
             self.recover()?;
         }
@@ -61,7 +66,7 @@ impl Writer {
         tombstones.grow(chunk_count);
         batch.removed.iter().for_each(|removed| tombstones.delete(removed.first_chunk, removed.chunks));
         let documents = base.documents - batch.removed.len() as u32 + batch.puts.len() as u32;
-        let head = Head { applied_seq, documents, tombstones, files };
+        let head = Head { applied_seq, documents, tombstones, files, read_to: read_to.or(self.head.read_to) };
         head.write(&self.folder)?;
         self.stale = head.tombstones.deleted_since(&self.head.tombstones);
         self.head = head;

@@ -237,7 +237,7 @@ async fn the_asynchronous_engine_does_the_same() {
         .unwrap();
     assert_eq!(opened.rebuilt, Some(RebuildReason::Missing));
     let engine = opened.engine;
-    engine.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "pears", 1)], 2).await.unwrap();
+    engine.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "pears", 1)], 2, None).await.unwrap();
     assert!(engine.remove_now("b", 3).await.unwrap());
     let reply = engine.search(&Caller::system(), lexical("apples pears")).await.unwrap();
     assert_eq!(names(&reply.hits), "a.0");

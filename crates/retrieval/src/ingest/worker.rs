@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use weir_api::ErrorCode;
-use weir_index::{Change, IndexError, IndexedDocument};
+use weir_index::{Change, HistoryPoint, IndexError, IndexedDocument};
 use weir_store::{DocumentError, DocumentState, Operation, StoredDocument};
 
 use super::IngestError;
@@ -243,7 +243,7 @@ async fn apply_next(collection: &OpenCollection, attempt: Attempt) -> Result<Ste
     if !failed.is_empty() {
         store.fail_documents(collection.id, failed, job_error.clone()).await?;
     }
-    collection.engine.apply(changes, batch.applied_seq).await?;
+    collection.engine.apply(changes, batch.applied_seq, batch.read_to).await?;
     store.record_applied(collection.preparer.generation, batch.applied_seq, now()).await?;
 
     collection.metrics.documents_indexed(indexed);
@@ -323,6 +323,8 @@ struct Batch {
     /// How many of them are damaged.
     damaged: usize,
     applied_seq: u64,
+    /// The store's last operation after the documents were read.
+    read_to: Option<HistoryPoint>,
 }
 
 /// Reads the current versions of the operations' documents until the batch has its limit of bytes.
@@ -332,7 +334,8 @@ async fn read_batch(
 ) -> Result<Option<Batch>, IngestError> {
     let bytes_max = collection.ingest.batch_tokens_max.saturating_mul(BYTES_PER_TOKEN);
     let mut seen = HashSet::new();
-    let mut batch = Batch { present: Vec::new(), absent: Vec::new(), damaged: 0, applied_seq: 0 };
+    let mut batch =
+        Batch { present: Vec::new(), absent: Vec::new(), damaged: 0, applied_seq: 0, read_to: None };
     let mut bytes = 0;
     for part in operations.chunks(READ_DOCUMENTS_MAX) {
         let fresh = part.iter().map(|op| op.document_id.clone()).filter(|id| seen.insert(id.clone()));
@@ -361,5 +364,10 @@ async fn read_batch(
             break;
         }
     }
-    Ok((batch.applied_seq > 0).then_some(batch))
+    if batch.applied_seq == 0 {
+        return Ok(None);
+    }
+    let last = collection.preparer.documents.last_operation().await?;
+    batch.read_to = last.map(|(operation, identity)| HistoryPoint { operation, identity });
+    Ok(Some(batch))
 }

@@ -25,11 +25,28 @@ pub(super) fn insert(
     let kind: &str = kind.into();
     let checksum = checksum_of(collection, number, kind, document_id, job);
     connection.run(
-        "INSERT INTO operations (collection_id, number, kind, document_id, job_id, checksum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO operations (collection_id, number, kind, document_id, job_id, checksum, identity)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, random())",
         params![collection.0, number, kind, document_id, job, checksum],
     )?;
     Ok(())
+}
+
+/// The random number of an operation, by which an index of another history of the store is recognised. `None` if there is no such
+/// operation, or an earlier format stored it. Not in the checksum: a damaged one makes an index be rebuilt, and hides nothing.
+pub(crate) fn identity_of(connection: &Connection, access: &Access, number: u64) -> Result<Option<i64>> {
+    let identity = "SELECT identity FROM operations WHERE collection_id = ?1 AND number = ?2";
+    let found: Option<Option<i64>> =
+        connection.first(identity, params![access.collection.0, number], |row| Ok(row.get(0)?))?;
+    Ok(found.flatten())
+}
+
+/// The last operation, with its [`identity_of`].
+pub(crate) fn last(connection: &Connection, access: &Access) -> Result<Option<(u64, i64)>> {
+    let last =
+        "SELECT number, identity FROM operations WHERE collection_id = ?1 ORDER BY number DESC LIMIT 1";
+    let found = connection.first(last, [access.collection.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.and_then(|(number, identity): (u64, Option<i64>)| Some((number, identity?))))
 }
 
 pub(crate) fn after(

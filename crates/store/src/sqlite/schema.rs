@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11,
+    FORMAT_11, FORMAT_12,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -219,6 +219,11 @@ ALTER TABLE feedback ADD COLUMN is_operator INTEGER NOT NULL DEFAULT 0;
 /// What was asked for, as JSON; NULL in entries of earlier formats and where the action tells it.
 const FORMAT_11: &str = "
 ALTER TABLE audit ADD COLUMN changes TEXT;
+";
+
+/// A random number of each operation: see `identity_of` in `operations.rs`. NULL in operations of earlier formats.
+const FORMAT_12: &str = "
+ALTER TABLE operations ADD COLUMN identity INTEGER;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -1,5 +1,7 @@
 //! The contract on documents and operations.
 
+use std::collections::HashSet;
+
 use weir_store::{DeletedDocument, JobStatus, Operation, OperationKind, StoredDocument};
 
 use super::*;
@@ -99,6 +101,45 @@ pub async fn a_deleted_document_can_be_stored_again(open: Open<'_>) {
     assert_eq!(view(&store, &made).document("a").await.unwrap().unwrap().version, 4);
     let delete = Operation { number: 3, kind: OperationKind::Delete, document_id: "a".to_owned() };
     assert_eq!(view(&store, &made).operations_after(2, 10).await.unwrap(), [delete, put(4, "a")]);
+    close_sound(store).await;
+}
+
+pub async fn documents_are_deleted_only_in_the_version_that_is_named(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j1", &[document("a", "1"), document("b", "2"), document("c", "3")]).await;
+    accept(&store, &made, "j2", &[document("b", "replaced")]).await;
+    let versions = [("a", 1), ("b", 2), ("none", 1), ("c", 3), ("a", 1)];
+    let versions = versions.map(|(id, version)| (id.to_owned(), version)).to_vec();
+    let deleted = view(&store, &made).delete_versions(versions).await.unwrap();
+    let deletion = |operation| Some(DeletedDocument { operation, chunks: 0 });
+    assert_eq!(deleted, [deletion(5), None, None, deletion(6), None]);
+    let left = view(&store, &made).documents_after("", 10, usize::MAX).await.unwrap().0;
+    assert_eq!(left, [stored(4, document("b", "replaced"))]);
+    close_sound(store).await;
+}
+
+pub async fn every_operation_has_a_number_of_its_own_that_stays(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    assert_eq!(view(&store, &made).last_operation().await.unwrap(), None);
+    accept(&store, &made, "j1", &[document("a", "1"), document("b", "2")]).await;
+    view(&store, &made).delete_document("a").await.unwrap();
+    let numbers = async |store: &Store| {
+        let view = view(store, &made);
+        let mut numbers = Vec::new();
+        for operation in 0..=4 {
+            numbers.push(view.operation_identity(operation).await.unwrap());
+        }
+        (numbers, view.last_operation().await.unwrap())
+    };
+    let before = numbers(&store).await;
+    let given: HashSet<i64> = before.0.iter().flatten().copied().collect();
+    assert_eq!((before.0[0], given.len(), before.0[4]), (None, 3, None));
+    assert_eq!(before.1, before.0[3].map(|identity| (3, identity)));
+    close_sound(store).await;
+    let store = open();
+    assert_eq!(numbers(&store).await, before);
     close_sound(store).await;
 }
 

@@ -48,6 +48,8 @@ macro_rules! contract {
                 a_change_of_title_text_or_metadata_makes_an_operation,
                 of_two_documents_with_one_id_the_last_is_stored,
                 a_deleted_document_can_be_stored_again,
+                documents_are_deleted_only_in_the_version_that_is_named,
+                every_operation_has_a_number_of_its_own_that_stays,
                 ids_and_texts_are_any_unicode,
                 a_text_of_16_mib_is_read_back_unchanged,
                 operation_numbers_have_no_gaps_under_concurrent_submissions,

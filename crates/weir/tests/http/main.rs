@@ -17,6 +17,7 @@ mod pruning;
 mod refusals;
 mod relevance;
 mod reply_shapes;
+mod restored;
 mod route_walk;
 mod rust_client;
 mod sample;
