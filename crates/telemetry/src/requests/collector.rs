@@ -1,6 +1,7 @@
 //! The thread between requests and the database: it makes batches of records and puts those on disk that the sink can't take.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -43,13 +44,14 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn start(sink: Sink, spill: Spill, metrics: Metrics) -> std::io::Result<Store> {
+    pub(super) fn start(sink: Sink, spill: Spill, metrics: Metrics, folder: &Path) -> std::io::Result<Store> {
+        let folder = folder.to_owned();
         let (sender, batches) = sync_channel(HANDED_BATCHES_MAX);
         let progress = Arc::new(Progress::default());
         let (shared, counters) = (progress.clone(), metrics.clone());
         let thread = std::thread::Builder::new()
             .name("request-log-sink".to_owned())
-            .spawn(move || sink::run(sink, &batches, &shared, &counters))?;
+            .spawn(move || sink::run(sink, &batches, &shared, &counters, &folder))?;
         Ok(Store { spill, sender, thread, progress, next: None, handed: 0, warned: None, metrics })
     }
 

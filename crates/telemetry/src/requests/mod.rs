@@ -7,6 +7,7 @@
 mod collector;
 mod postgres;
 mod postgres_tls;
+mod retention;
 mod row;
 mod sink;
 mod spans;
@@ -177,7 +178,7 @@ impl RequestLog {
             Some(sink) => {
                 let spill = Spill::open(&folder.join(SPILL_FOLDER), settings.spill_bytes_max);
                 let spill = spill.map_err(|error| StartError::Spill(error.to_string()))?;
-                Some(Store::start(sink, spill, metrics.clone())?)
+                Some(Store::start(sink, spill, metrics.clone(), folder)?)
             }
         };
         let has_traces = !settings.traces_url.is_empty();

@@ -1,17 +1,21 @@
 //! The thread that writes batches to the database, one after the other, each until it is stored.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::postgres::{PostgresError, PostgresSink};
+use super::retention::RetentionClock;
 use super::row::Batch;
 use super::sqlite::SqliteSink;
 use crate::metrics::Metrics;
 
 /// Waits between attempts: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How often the clock of retention is kept, if there are rows.
+const CLOCK_EVERY: Duration = Duration::from_secs(60);
 /// How often old rows are deleted.
 const DELETE_EVERY: Duration = Duration::from_secs(3600);
 
@@ -38,9 +42,8 @@ impl Sink {
         }
     }
 
-    /// Deletes old rows; whether there is more to delete.
-    fn delete_old(&mut self) -> Result<bool, SinkError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    /// Deletes rows that are old at `now`; whether there is more to delete.
+    fn delete_old(&mut self, now: f64) -> Result<bool, SinkError> {
         match self {
             Sink::Sqlite(sink) => Ok(sink.delete_old(now)?),
             Sink::Postgres(sink) => Ok(sink.delete_old(now).map(|()| false)?),
@@ -74,8 +77,10 @@ pub(super) fn run(
     batches: &Receiver<Handed>,
     progress: &Arc<Progress>,
     metrics: &Metrics,
+    folder: &Path,
 ) -> Vec<Handed> {
     let mut left = Vec::new();
+    let mut clock = RetentionClock::open(folder, unix_now(), Instant::now());
     let mut deleted: Option<Instant> = None;
     while let Ok(handed) = batches.recv() {
         if !left.is_empty() || !write(&mut sink, &handed.batch, progress) {
@@ -84,8 +89,11 @@ pub(super) fn run(
         }
         metrics.request_rows("written", handed.batch.rows.len());
         progress.stored.store(handed.number, Ordering::Release);
+        if clock.age(Instant::now()) > CLOCK_EVERY {
+            clock.advance(unix_now(), Instant::now());
+        }
         if deleted.is_none_or(|at| at.elapsed() > DELETE_EVERY) {
-            match sink.delete_old() {
+            match sink.delete_old(clock.advance(unix_now(), Instant::now())) {
                 Ok(true) => {}
                 Ok(false) => deleted = Some(Instant::now()),
                 Err(error) => {
@@ -95,7 +103,13 @@ pub(super) fn run(
             }
         }
     }
+    clock.advance(unix_now(), Instant::now());
     left
+}
+
+/// The time in unix seconds.
+fn unix_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// Tries until the batch is stored, or until the log is closed.
