@@ -91,7 +91,7 @@ attack: ## attacks on a server of their own, at full length: one line for each t
 	@scripts/setup.sh
 	WEIR_ATTACK=full cargo test $(CHECKED) --test attack -- --nocapture --test-threads 1
 	WEIR_CRASH_ROUNDS=1000 cargo test $(CHECKED) --test crash -- --nocapture nothing_acknowledged
-	WEIR_CONTRACT_EXAMPLES=500 cargo test $(CHECKED) --test http --test gateway -- --nocapture full_disk:: panics:: generated_requests
+	WEIR_CONTRACT_EXAMPLES=500 cargo test $(CHECKED) --test http --test gateway --test llm -- --nocapture full_disk:: clock:: panics:: generated_requests
 
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name

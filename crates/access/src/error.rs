@@ -25,6 +25,17 @@ pub enum AccessError {
         /// The cause.
         reason: String,
     },
+    /// A key is refused from now on, and its revocation is not in the store.
+    #[error(
+        "the key {id} is refused from now on, but its revocation is not stored ({source}); it is stored as soon as the store can be written: \
+         until then keep the gateway running, because a start would accept the key again"
+    )]
+    RevocationNotStored {
+        /// The key.
+        id: i64,
+        /// The cause.
+        source: weir_store::Error,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] weir_store::Error),

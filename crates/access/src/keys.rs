@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -19,35 +20,42 @@ use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp}
 
 use crate::grants::{self, Grants};
 use crate::ledger::{self, Account, Ledger};
+use crate::revocations::Unstored;
 use crate::{AccessError, Result, Usage};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
 #[derive(Clone)]
-pub struct Keys(Arc<Inner>);
+pub struct Keys(pub(crate) Arc<Inner>);
 
-struct Inner {
-    store: Store,
-    active: ArcSwap<Active>,
-    ledger: Arc<Ledger>,
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) active: ArcSwap<Active>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// The month whose spending was read.
+    pub(crate) month: AtomicI32,
+    /// Locked while the keys in memory are replaced.
+    pub(crate) unstored: std::sync::Mutex<Unstored>,
     /// The limits of keys without their own. One change at a time, so that the keys in memory are those of the last one.
-    defaults: Mutex<KeyLimitsRequest>,
+    pub(crate) defaults: Mutex<KeyLimitsRequest>,
 }
 
 /// The keys that were not revoked when they were read, by hash.
-struct Active {
+pub(crate) struct Active {
     by_hash: HashMap<KeyHash, Entry>,
     /// Whether there is or was any key, revoked ones included.
     are_required: bool,
     all: Vec<Listed>,
-    usage: HashMap<KeyId, Arc<Usage>>,
+    pub(crate) usage: HashMap<KeyId, Arc<Usage>>,
 }
 
+#[derive(Clone)]
 struct Entry {
     caller: Arc<Caller>,
     /// When this text of the key stops to be valid.
     until: Option<Timestamp>,
 }
 
+#[derive(Clone)]
 struct Listed {
     caller: Arc<Caller>,
     reply: KeyReply,
@@ -64,7 +72,9 @@ impl Keys {
         let defaults = KeyLimitsRequest::default();
         let active = Active::of(&store.keys().await?, &defaults, &HashMap::new(), &spent, &ledger)?;
         let active = ArcSwap::from_pointee(active);
-        Ok(Keys(Arc::new(Inner { store, active, ledger, defaults: Mutex::default() })))
+        let month = ledger::period_of(now).month.into();
+        let (unstored, defaults) = (std::sync::Mutex::default(), Mutex::default());
+        Ok(Keys(Arc::new(Inner { store, active, ledger, month, unstored, defaults })))
     }
 
     /// Sets the limits that hold for keys where they have none of their own, from now on.
@@ -76,14 +86,6 @@ impl Keys {
         self.reload(&limits, &self.spent(now).await?).await?;
         *defaults = limits;
         Ok(())
-    }
-
-    /// Adds to the store what keys with budgets have spent since the last call. Called at least once a second, a crash loses no more than that.
-    ///
-    /// # Errors
-    /// Those of the store; the next call tries again.
-    pub async fn flush_ledger(&self, now: Timestamp) -> Result<()> {
-        self.0.ledger.flush(&self.0.store, now).await
     }
 
     /// Whether callers must show a key: as soon as one was created, and also when all are revoked.
@@ -145,18 +147,19 @@ impl Keys {
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: self.reply(stored.id, now)? })
     }
 
-    /// Revokes a key: it is refused from now on.
+    /// Revokes a key: it is refused from now on, before anything is stored.
     ///
     /// # Errors
-    /// `NotFound`; those of the store.
+    /// `NotFound`; `RevocationNotStored`, after which the key is refused all the same.
     pub async fn revoke(&self, by: &Caller, id: i64, now: Timestamp) -> Result<KeyReply> {
         self.find(by, id)?;
-        let defaults = self.0.defaults.lock().await;
-        let entry = entry(by, "key.revoke", &id.to_string());
-        let stored = self.0.store.revoke_key(KeyId(id), entry, now).await?;
-        // also for a key that is revoked already: an earlier call may have failed here
-        self.reload(&defaults, &HashMap::new()).await?;
-        self.reply(stored.ok_or(AccessError::NotFound(id))?.id, now)
+        self.revoke_in_memory(KeyId(id), entry(by, "key.revoke", &id.to_string()), now);
+        let stored = self.store_revocation(KeyId(id)).await;
+        if let Err(error @ AccessError::RevocationNotStored { .. }) = &stored {
+            tracing::error!(%error, "a revocation is not stored; it is tried again");
+        }
+        stored?;
+        self.reply(KeyId(id), now)
     }
 
     /// Changes what `update` names: from now on, and with the same text.
@@ -165,7 +168,7 @@ impl Keys {
     /// `Invalid`; `Exceeds` for more than the caller's own rights; `NotFound`; those of the store.
     pub async fn update(&self, by: &Caller, id: i64, update: &KeyUpdate, now: Timestamp) -> Result<KeyReply> {
         let defaults = self.0.defaults.lock().await;
-        let before = self.find(by, id)?;
+        let before = self.find_in_force(by, id)?;
         let request = update.apply(&before)?;
         request.check(now)?;
         let inherited = self.filter_of(by).filter(|_| request.filter != before.filter);
@@ -187,10 +190,10 @@ impl Keys {
     /// `Invalid`; `NotFound`; those of the store.
     pub async fn rotate(&self, by: &Caller, id: i64, grace: f64, now: Timestamp) -> Result<NewKeyReply> {
         check_grace_seconds(grace)?;
-        self.find(by, id)?;
         let text = new_text();
         let shown = (text.prefix().to_owned(), text.hash());
         let defaults = self.0.defaults.lock().await;
+        self.find_in_force(by, id)?;
         let entry = entry(by, "key.rotate", &id.to_string());
         let stored = self.0.store.rotate_key(KeyId(id), shown, now + grace, entry, now).await?;
         let stored = stored.ok_or(AccessError::NotFound(id))?;
@@ -235,6 +238,14 @@ impl Keys {
         Ok(found.ok_or(AccessError::NotFound(id))?.reply.clone())
     }
 
+    fn find_in_force(&self, by: &Caller, id: i64) -> Result<KeyReply> {
+        let found = self.find(by, id)?;
+        if found.revoked_at.is_some() {
+            return Err(AccessError::NotFound(id));
+        }
+        Ok(found)
+    }
+
     /// A key as it is listed.
     fn reply(&self, id: KeyId, now: Timestamp) -> Result<KeyReply> {
         let active = self.0.active.load();
@@ -250,8 +261,11 @@ impl Keys {
 
     async fn reload(&self, defaults: &KeyLimitsRequest, spent: &HashMap<Account, Spending>) -> Result<()> {
         let Inner { store, active, ledger, .. } = &*self.0;
+        let mut stored = store.keys().await?;
+        let unstored = self.unstored();
+        unstored.apply_to(&mut stored);
         let before = active.load().usage.clone();
-        active.store(Arc::new(Active::of(&store.keys().await?, defaults, &before, spent, ledger)?));
+        active.store(Arc::new(Active::of(&stored, defaults, &before, spent, ledger)?));
         Ok(())
     }
 }
@@ -282,7 +296,7 @@ impl Active {
             // the counts of before go on
             let usage = |before: Option<Arc<Usage>>, model: &str, limits: KeyLimits| {
                 let account: Account = (one.id, model.into());
-                let spending = spent.get(&account).copied().unwrap_or_default();
+                let spending = spent.get(&account).cloned().unwrap_or_default();
                 match before {
                     Some(before) => {
                         before.set_limits(limits, spending, now);
@@ -310,6 +324,21 @@ impl Active {
             active.by_hash.insert(one.key.hash, Entry { caller, until });
         }
         Ok(active)
+    }
+
+    /// The same without a key, which stays listed as revoked; `None` if it is revoked or unknown.
+    pub(crate) fn without(&self, key: KeyId, revoked_at: Timestamp) -> Option<Active> {
+        self.listed(key).filter(|listed| listed.reply.revoked_at.is_none())?;
+        let is_other = |entry: &Entry| entry.caller.key != Some(key);
+        let by_hash = self.by_hash.iter().filter(|(_, entry)| is_other(entry));
+        let mut all = self.all.clone();
+        for listed in all.iter_mut().filter(|listed| listed.reply.id == key.0) {
+            listed.reply.revoked_at = Some(revoked_at);
+        }
+        let mut usage = self.usage.clone();
+        usage.remove(&key);
+        let by_hash = by_hash.map(|(hash, entry)| (*hash, entry.clone())).collect();
+        Some(Active { by_hash, are_required: self.are_required, all, usage })
     }
 
     fn listed(&self, key: KeyId) -> Option<&Listed> {

@@ -3,17 +3,21 @@
 //! A request counts with all that is reserved for it until it ends, so that a crash in between charges no less than it cost.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use jiff::tz::TimeZone;
+use tokio::sync::Notify;
 use weir_policy::KeyId;
 use weir_policy::budget::{Period, Spending};
 use weir_store::{Spent, Store, Timestamp};
 
-use crate::Result;
+use crate::keys::Inner;
+use crate::{Keys, Result};
 
-/// Days of the ledger that are kept.
-const DAYS_KEPT: i32 = 400;
+/// Days on which something was spent that are kept. They are counted, not dated: a clock that is ahead for a while makes no day old.
+const DAYS_KEPT: u32 = 400;
 
 /// Whose budget it is: a key's, or a key's for a model (the pattern of its limit; empty for the whole key).
 pub(crate) type Account = (KeyId, Arc<str>);
@@ -22,6 +26,12 @@ pub(crate) type Account = (KeyId, Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pending: Mutex<HashMap<(Account, i32), i64>>,
+    /// Told about each change.
+    changed: Notify,
+    /// Why the last write failed: until one succeeds, a process that ends would forget what is spent.
+    failure: ArcSwapOption<String>,
+    /// The day on which old days were last forgotten.
+    pruned_on: AtomicI32,
 }
 
 impl Ledger {
@@ -40,28 +50,60 @@ impl Ledger {
             let mut pending = self.lock();
             let sum = pending.entry((account, day)).or_default();
             *sum = sum.saturating_add(nanos);
+            drop(pending);
+            self.changed.notify_one();
         }
     }
 
-    /// Adds what was counted to the store. What can't be stored now is tried again by the next call.
-    pub(crate) async fn flush(&self, store: &Store, now: Timestamp) -> Result<()> {
+    /// Waits for a change that was made after the last wait.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Why the store does not take what is spent; `None` if the last write succeeded.
+    pub(crate) fn failure(&self) -> Option<Arc<String>> {
+        self.failure.load_full()
+    }
+
+    /// Whether the last write failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failure.load().is_some()
+    }
+
+    /// Adds what was counted to the store; whether something was written. What can't be stored now is tried again by the next call, which
+    /// after a failure also writes when nothing was counted.
+    pub(crate) async fn flush(&self, store: &Store, now: Timestamp) -> Result<bool> {
         let mut taken = std::mem::take(&mut *self.lock());
         taken.retain(|_, nanos| *nanos != 0);
-        if taken.is_empty() {
-            return Ok(());
+        if taken.is_empty() && !self.is_failing() {
+            return Ok(false);
         }
-        let spent = taken.iter().map(|(((key, model), day), &nanos)| Spent {
-            key: *key,
-            model: model.to_string(),
-            day: *day,
-            nanos,
-        });
-        let spent = spent.collect();
-        let written = store.add_spending(spent, period_of(now).day - DAYS_KEPT).await;
-        if written.is_err() {
-            taken.into_iter().for_each(|((account, day), nanos)| self.change(account, day, nanos));
+        let written = match taken.is_empty() {
+            true => store.check_writable().await,
+            false => store.add_spending(taken.iter().map(spent).collect()).await,
+        };
+        match &written {
+            Ok(()) => {
+                if self.failure.swap(None).is_some() {
+                    tracing::info!("what keys spend is stored again");
+                }
+            }
+            Err(error) => {
+                taken.into_iter().for_each(|((account, day), nanos)| self.change(account, day, nanos));
+                if self.failure.swap(Some(Arc::new(error.to_string()))).is_none() {
+                    tracing::error!(%error, "what keys spend can't be stored: requests of keys with a budget are refused until it can");
+                }
+            }
         }
-        Ok(written?)
+        written?;
+        let today = period_of(now).day;
+        if self.pruned_on.swap(today, Ordering::Relaxed) != today {
+            let pruned = store.prune_spending(DAYS_KEPT).await;
+            if let Err(error) = pruned {
+                tracing::warn!(%error, "old days of what keys spent were not deleted; it is tried again tomorrow");
+            }
+        }
+        Ok(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(Account, i32), i64>> {
@@ -69,19 +111,55 @@ impl Ledger {
     }
 }
 
-/// What each account has spent in the current day and month.
+impl Keys {
+    /// Waits until something is spent or reserved that is not stored.
+    pub async fn ledger_changed(&self) {
+        self.0.ledger.changed().await;
+    }
+
+    /// Adds to the store what keys with budgets have spent since the last call; whether something was written. A crash loses what was spent
+    /// after the last call. While it fails, requests of keys with a budget are refused.
+    ///
+    /// # Errors
+    /// Those of the store; the next call tries again.
+    pub async fn flush_ledger(&self, now: Timestamp) -> Result<bool> {
+        let keys = self.clone();
+        // runs to its end: what it has taken from memory must come to the store or back
+        let flush = async move { keys.0.ledger.flush(&keys.0.store, now).await };
+        let written = tokio::spawn(flush).await.unwrap_or(Err(weir_store::Error::Closed.into()))?;
+        self.read_month(now).await?;
+        Ok(written)
+    }
+
+    /// Reads what was spent in the current month, if it is another one than before: a clock that was wrong is right again, or wrong.
+    async fn read_month(&self, now: Timestamp) -> Result<()> {
+        let Inner { store, active, month, .. } = &*self.0;
+        let (current, before) = (period_of(now).month, month.load(Ordering::Relaxed));
+        if current != before {
+            let stored = read(store, now).await?;
+            active.load().usage.values().for_each(|usage| usage.add_stored(&stored, now));
+            month.store(current, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+fn spent((((key, model), day), &nanos): (&(Account, i32), &i64)) -> Spent {
+    Spent { key: *key, model: model.to_string(), day: *day, nanos }
+}
+
+/// What each account has spent on the days of the current month.
 pub(crate) async fn read(store: &Store, now: Timestamp) -> Result<HashMap<Account, Spending>> {
-    let period = period_of(now);
-    let mut sums: HashMap<Account, (u64, u64)> = HashMap::new();
+    let month = period_of(now).month;
+    let mut sums: HashMap<Account, Spending> = HashMap::new();
     for Spent { key, model, day, nanos } in store.spending(first_day_of_month(now)).await? {
-        let (of_day, of_month) = sums.entry((key, model.into())).or_default();
-        let nanos = u64::try_from(nanos).unwrap_or(0);
-        *of_month = of_month.saturating_add(nanos);
-        if day >= period.day {
-            *of_day = of_day.saturating_add(nanos);
+        let period = period_of(f64::from(day) * 86_400.0);
+        if period.month == month {
+            let nanos = u64::try_from(nanos).unwrap_or(0);
+            sums.entry((key, model.into())).or_default().add(period, nanos);
         }
     }
-    Ok(sums.into_iter().map(|(account, (day, month))| (account, Spending::new(period, day, month))).collect())
+    Ok(sums)
 }
 
 fn signed(nanos: u64) -> i64 {
@@ -124,19 +202,46 @@ mod tests {
         ledger.add((KeyId(7), "m*".into()), day, 3);
         ledger.flush(&store, NOON).await.unwrap();
         ledger.flush(&store, NOON).await.unwrap();
-        let expected = |now: Timestamp, day, month| Some(Spending::new(period_of(now), day, month));
-        assert_eq!(read(&store, NOON).await.unwrap().get(&key).copied(), expected(NOON, 7, 12));
-        let of_model = read(&store, NOON).await.unwrap()[&(KeyId(7), "m*".into())];
-        assert_eq!(of_model, Spending::new(period_of(NOON), 3, 3));
+        let read_at = async |now: Timestamp, account: &Account| {
+            let all = read(&store, now).await.unwrap();
+            all.get(account).map(|spending| spending.spent(period_of(now)))
+        };
+        assert_eq!(read_at(NOON, &key).await, Some((7, 12)));
+        assert_eq!(read_at(NOON, &(KeyId(7), "m*".into())).await, Some((3, 3)));
         ledger.give_back(key.clone(), day, 3);
         ledger.give_back(key.clone(), day - 1, 9);
         ledger.flush(&store, NOON).await.unwrap();
-        assert_eq!(
-            read(&store, NOON).await.unwrap().get(&key).copied(),
-            expected(NOON, 4, 4),
-            "never below none"
-        );
+        assert_eq!(read_at(NOON, &key).await, Some((4, 4)), "never below none");
         let tomorrow = NOON + 86_400.0; // March
-        assert_eq!(read(&store, tomorrow).await.unwrap().get(&key), None);
+        assert_eq!(read_at(tomorrow, &key).await, None);
+        ledger.add(key.clone(), day + 1, 9);
+        ledger.flush(&store, tomorrow).await.unwrap();
+        assert_eq!(read_at(NOON, &key).await, Some((4, 4)), "the clock was set back");
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_was_ahead_makes_no_day_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(folder.path()).unwrap();
+        let (key, day): (Account, i32) = ((KeyId(7), "".into()), period_of(NOON).day);
+        let spend = async |ledger: &Ledger, day: i32| {
+            ledger.add(key.clone(), day, 1);
+            ledger.flush(&store, f64::from(day) * 86_400.0).await.unwrap();
+        };
+        let ledger = Ledger::default();
+        spend(&ledger, day).await;
+        spend(&ledger, day + 5_000).await;
+        let days =
+            async || store.spending(0).await.unwrap().iter().map(|spent| spent.day).collect::<Vec<i32>>();
+        assert_eq!(days().await, [day, day + 5_000]);
+        for later in 1..DAYS_KEPT as i32 {
+            ledger.add(key.clone(), day + later, 1);
+        }
+        spend(&ledger, day + DAYS_KEPT as i32).await;
+        let kept = days().await;
+        assert_eq!(
+            (kept.len(), kept.first(), kept.last()),
+            (DAYS_KEPT as usize, Some(&(day + 2)), Some(&(day + 5_000)))
+        );
     }
 }

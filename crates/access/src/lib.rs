@@ -6,6 +6,7 @@ mod error;
 mod grants;
 mod keys;
 mod ledger;
+mod revocations;
 mod usage;
 
 pub use error::{AccessError, Result};

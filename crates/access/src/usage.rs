@@ -1,5 +1,6 @@
 //! What a key uses, against its limits.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub enum Unit {
     DayBudget,
     /// Billionths of the currency in a month.
     MonthBudget,
+    /// No limit is reached: what a key with a budget spends can't be stored.
+    Ledger,
 }
 
 /// A limit of a key is reached; nothing was counted.
@@ -75,6 +78,8 @@ pub struct Left {
     pub reset_after: Duration,
 }
 
+/// How long a request waits for the ledger, which is tried twice a second.
+const RETRY_AFTER_LEDGER: Duration = Duration::from_secs(5);
 /// How long a request waits for running ones: nothing tells when one ends.
 const RETRY_AFTER_RUNNING: Duration = Duration::from_secs(1);
 
@@ -158,6 +163,9 @@ impl Usage {
         let period = period_of(time);
         let mut state = self.lock();
         let budgets = state.limits.budgets;
+        if budgets != Budgets::default() && nanos > 0 && self.ledger.is_failing() {
+            return Err(self.limited((Unit::Ledger, 0, nanos), None, Some(RETRY_AFTER_LEDGER)));
+        }
         state.spending.reserve(period, budgets, nanos).map_err(|overspent| {
             let (unit, limit, left) = match overspent {
                 Overspent::Day(left) => (Unit::DayBudget, budgets.per_day, left),
@@ -223,8 +231,19 @@ impl Usage {
 
     /// What was spent, in billionths of the currency in the day and in the month, if there is a budget.
     pub(crate) fn spent(&self, now: Timestamp) -> Option<(u64, u64)> {
-        let mut state = self.lock();
+        let state = self.lock();
         (state.limits.budgets != Budgets::default()).then(|| state.spending.spent(period_of(now)))
+    }
+
+    /// Adds what the ledger has of the current month, which another one was before by the clock.
+    pub(crate) fn add_stored(&self, stored: &HashMap<Account, Spending>, now: Timestamp) {
+        if let Some(stored) = stored.get(&self.account) {
+            let mut state = self.lock();
+            if state.limits.budgets != Budgets::default() {
+                state.spending.merge(stored, period_of(now));
+            }
+        }
+        self.models.load().iter().for_each(|of_model| of_model.add_stored(stored, now));
     }
 
     /// [`Usage::spent`] of the models that have a budget.

@@ -185,7 +185,8 @@ async fn serve(
     let warming = models.clone();
     background.spawn_blocking(move || warming.warm_up());
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
-    background.spawn(flush_ledger(keys.clone()));
+    // not in the background: there, a busy host would delay it
+    tokio::spawn(write_ledger(keys.clone(), metrics.clone()));
     let ledger = keys.clone();
     let reload = Reload {
         source,
@@ -221,8 +222,11 @@ async fn serve(
     weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
     // before the store is closed
+    if let Err(error) = ledger.store_revocations().await {
+        tracing::error!(%error, "revocations are lost: revoke these keys again after the start");
+    }
     if let Err(error) = ledger.flush_ledger(unix_now()).await {
-        tracing::error!(%error, "what keys have spent since the last second is lost");
+        tracing::error!(%error, "what keys have spent since the ledger was last written is lost");
     }
     retrieval.close().await;
     requests.close();
@@ -230,16 +234,21 @@ async fn serve(
     Ok(())
 }
 
-/// How often the ledger is written: a crash loses no more than that.
+/// The ledger is written at once when nothing was written for this long, and otherwise as often: a crash loses no more than that.
 const LEDGER_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Writes what keys with budgets have spent, until the process ends.
-async fn flush_ledger(keys: Keys) {
+/// Writes what keys with budgets have spent, and revocations that could not be stored, until the process ends.
+async fn write_ledger(keys: Keys, metrics: Metrics) {
     loop {
-        tokio::time::sleep(LEDGER_INTERVAL).await;
-        if let Err(error) = keys.flush_ledger(unix_now()).await {
-            tracing::warn!(%error, "what keys have spent could not be stored; it is tried again");
+        let _ = tokio::time::timeout(LEDGER_INTERVAL, keys.ledger_changed()).await;
+        // it stays in force, and the log has the reason
+        let _ = keys.store_revocations().await;
+        match keys.flush_ledger(unix_now()).await {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(_) => metrics.ledger_write_failed(),
         }
+        tokio::time::sleep(LEDGER_INTERVAL).await;
     }
 }
 

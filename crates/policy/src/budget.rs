@@ -36,19 +36,44 @@ pub struct BudgetLeft {
     pub unspent: u64,
 }
 
-/// What a key has spent in the current day and month, and what is reserved for requests on their way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What a key has spent, by day, and what is reserved for requests on their way.
+///
+/// Money counts on the day on which it was spent, whatever day it is now: a clock that was ahead or behind for a while leaves the budgets of
+/// other days as they are. A month is the sum of its days, also of those that are still to come by a clock that was set back: the
+/// money was spent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spending {
-    period: Period,
-    day: u64,
-    month: u64,
+    /// Each day once, those without spending left out.
+    days: Vec<(Period, u64)>,
     reserved: u64,
 }
 
+/// Days that are kept, those nearest to the current one: more than the current month and its neighbours have.
+const DAYS_MAX: usize = 96;
+
 impl Spending {
-    /// What was spent before, in the day and the month of `period`.
-    pub fn new(period: Period, day: u64, month: u64) -> Spending {
-        Spending { period, day, month, reserved: 0 }
+    /// What was spent before.
+    pub fn new(days: impl IntoIterator<Item = (Period, u64)>) -> Spending {
+        let mut spending = Spending::default();
+        days.into_iter().for_each(|(period, nanos)| spending.add(period, nanos));
+        spending
+    }
+
+    /// Counts what was spent.
+    pub fn add(&mut self, period: Period, nanos: u64) {
+        if nanos == 0 {
+            return;
+        }
+        match self.day_mut(period) {
+            Some(spent) => *spent = spent.saturating_add(nanos),
+            None => self.days.push((period, nanos)),
+        }
+        if self.days.len() > DAYS_MAX {
+            let distance = |(_, (of, _)): &(usize, &(Period, u64))| of.day.abs_diff(period.day);
+            if let Some((farthest, _)) = self.days.iter().enumerate().max_by_key(distance) {
+                self.days.swap_remove(farthest);
+            }
+        }
     }
 
     /// Reserves what a request costs at most. One that costs nothing is within every budget.
@@ -56,20 +81,20 @@ impl Spending {
     /// # Errors
     /// The budget that has not enough left; nothing is reserved then.
     pub fn reserve(&mut self, now: Period, budgets: Budgets, most: u64) -> Result<(), Overspent> {
-        self.turn(now);
         if most == 0 {
             return Ok(());
         }
+        let (day, month) = self.spent(now);
         // what is left of a budget that has not enough
         let short = |spent: u64, budget: Option<u64>| {
             let unspent = budget?.saturating_sub(spent);
             let unreserved = unspent.saturating_sub(self.reserved);
             (most > unreserved).then_some(BudgetLeft { unreserved, unspent })
         };
-        if let Some(left) = short(self.day, budgets.per_day) {
+        if let Some(left) = short(day, budgets.per_day) {
             return Err(Overspent::Day(left));
         }
-        if let Some(left) = short(self.month, budgets.per_month) {
+        if let Some(left) = short(month, budgets.per_month) {
             return Err(Overspent::Month(left));
         }
         self.reserved = self.reserved.saturating_add(most);
@@ -78,31 +103,39 @@ impl Spending {
 
     /// Ends a reservation: `used` was spent, in the period in which the request ended.
     pub fn settle(&mut self, now: Period, reserved: u64, used: u64) {
-        self.turn(now);
         self.reserved = self.reserved.saturating_sub(reserved);
-        self.day = self.day.saturating_add(used);
-        self.month = self.month.saturating_add(used);
+        self.add(now, used);
     }
 
     /// What was spent in the day and in the month.
-    pub fn spent(&mut self, now: Period) -> (u64, u64) {
-        self.turn(now);
-        (self.day, self.month)
+    pub fn spent(&self, now: Period) -> (u64, u64) {
+        let sum = |is_in: &dyn Fn(&Period) -> bool| {
+            let days = self.days.iter().filter(|(period, _)| is_in(period));
+            days.fold(0_u64, |sum, (_, nanos)| sum.saturating_add(*nanos))
+        };
+        (sum(&|period| period.day == now.day), sum(&|period| period.month == now.month))
     }
 
     /// Sets what was spent to that of `other`. What is reserved stays so.
     pub fn set_spent(&mut self, other: Spending) {
-        *self = Spending { reserved: self.reserved, ..other };
+        self.days = other.days;
     }
 
-    /// Begins a new day and month. A clock that goes back changes nothing.
-    fn turn(&mut self, now: Period) {
-        if now.month > self.period.month {
-            (self.month, self.period.month) = (0, now.month);
+    /// Adds days that were stored. Of a day that is known, the greater amount counts. What is stored of the current day has the reservations
+    /// of requests on their way as well.
+    pub fn merge(&mut self, stored: &Spending, now: Period) {
+        for &(period, nanos) in &stored.days {
+            let reserved = if period.day == now.day { self.reserved } else { 0 };
+            let nanos = nanos.saturating_sub(reserved);
+            match self.day_mut(period) {
+                Some(spent) => *spent = nanos.max(*spent),
+                None => self.add(period, nanos),
+            }
         }
-        if now.day > self.period.day {
-            (self.day, self.period.day) = (0, now.day);
-        }
+    }
+
+    fn day_mut(&mut self, period: Period) -> Option<&mut u64> {
+        self.days.iter_mut().find(|(of, _)| of.day == period.day).map(|(_, nanos)| nanos)
     }
 }
 
@@ -124,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_never_passed_and_begins_anew() {
-        let mut spending = Spending::new(at(0), 4, 4);
+        let mut spending = Spending::new([(at(0), 4)]);
         assert_eq!(spending.reserve(at(0), BUDGETS, 7), Err(Overspent::Day(left(6, 6))));
         assert_eq!(spending.reserve(at(0), BUDGETS, 6), Ok(()));
         assert_eq!(spending.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(left(0, 6))));
@@ -136,20 +169,56 @@ mod tests {
             "without what is reserved"
         );
         spending.settle(at(1), 4, 4); // it ended on the next day
-        assert_eq!(spending, Spending { period: at(1), day: 4, month: 10, reserved: 0 });
+        assert_eq!((spending.spent(at(1)), spending.reserved), ((4, 10), 0));
         spending.settle(at(2), 0, 10);
         assert_eq!(spending.reserve(at(3), BUDGETS, 6), Err(Overspent::Month(left(5, 5))));
         assert_eq!(spending.reserve(at(30), BUDGETS, 6), Ok(()));
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_leaves_the_budgets_of_other_days_as_they_are() {
+        let mut spending = Spending::new([(at(3), 9)]);
+        spending.settle(at(300), 0, 10);
+        assert_eq!(spending.reserve(at(300), BUDGETS, 1), Err(Overspent::Day(left(0, 0))));
+        assert_eq!(spending.spent(at(3)), (9, 9), "the clock was set back");
+        assert_eq!(spending.reserve(at(3), BUDGETS, 2), Err(Overspent::Day(left(1, 1))), "and gives nothing");
+        assert_eq!(spending.reserve(at(3), BUDGETS, 1), Ok(()));
+        spending.settle(at(4), 1, 8);
+        assert_eq!((spending.spent(at(3)), spending.spent(at(4))), ((9, 17), (8, 17)));
+        spending.settle(at(5), 0, 8);
+        let month = Err(Overspent::Month(left(0, 0)));
+        assert_eq!(spending.reserve(at(6), BUDGETS, 1), month);
         assert_eq!(
-            spending.reserve(at(29), BUDGETS, 5),
-            Err(Overspent::Day(left(4, 10))),
-            "a clock that goes back gives nothing"
+            spending.reserve(at(2), BUDGETS, 1),
+            month,
+            "the month's money was spent, whatever its day"
         );
     }
 
     #[test]
+    fn the_days_that_are_kept_are_those_around_the_current_one() {
+        let mut spending = Spending::default();
+        for day in (0..10_000).rev().chain(500..530) {
+            spending.add(at(day), 1);
+        }
+        assert!(spending.days.len() <= DAYS_MAX);
+        assert_eq!(spending.spent(at(529)), (1, 20));
+    }
+
+    #[test]
+    fn days_that_were_stored_are_added_once() {
+        let mut spending = Spending::new([(at(1), 2)]);
+        assert_eq!(spending.reserve(at(1), BUDGETS, 3), Ok(()));
+        // with what is reserved, and a day before
+        spending.merge(&Spending::new([(at(0), 7), (at(1), 5)]), at(1));
+        assert_eq!((spending.spent(at(0)), spending.spent(at(1))), ((7, 9), (2, 9)));
+        spending.merge(&Spending::new([(at(1), 4)]), at(1));
+        assert_eq!(spending.spent(at(1)), (2, 9));
+    }
+
+    #[test]
     fn what_costs_nothing_is_within_an_overspent_budget() {
-        let mut overspent = Spending::new(at(0), 12, 12);
+        let mut overspent = Spending::new([(at(0), 12)]);
         assert_eq!(overspent.reserve(at(0), BUDGETS, 1), Err(Overspent::Day(left(0, 0))));
         assert_eq!(overspent.reserve(at(0), BUDGETS, 0), Ok(()));
     }

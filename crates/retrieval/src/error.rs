@@ -49,7 +49,7 @@ impl RequestError {
     }
 
     /// The same, with the time after which the caller may come again; never told shorter than it is.
-    fn retry_after(mut self, wait: Duration) -> RequestError {
+    pub fn retry_after(mut self, wait: Duration) -> RequestError {
         self.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();
         self
     }

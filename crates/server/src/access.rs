@@ -126,6 +126,10 @@ fn refused(error: AccessError) -> ApiError {
         AccessError::Exceeds(_) => ApiError::new(ErrorCode::InsufficientScope, error.to_string()),
         AccessError::NotFound(_) => ApiError::new(ErrorCode::KeyNotFound, error.to_string()),
         AccessError::Unreadable { .. } => ApiError::internal(&error),
+        AccessError::RevocationNotStored { ref source, .. } => {
+            let code = weir_retrieval::RequestError::from(source.clone()).code();
+            ApiError::new(code, error.to_string())
+        }
         AccessError::Store(error) => weir_retrieval::RequestError::from(error).into(),
     }
 }

@@ -34,7 +34,8 @@ pub(super) async fn livez() -> &'static str {
 /// Whether every part is there: otherwise 503 with the parts that are not.
 pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     let sees_all = sees_all(&gateway, &headers);
-    let failing = gateway.retrieval.failing_parts(sees_all);
+    let mut failing = gateway.retrieval.failing_parts(sees_all);
+    failing.extend(gateway.keys.failing_parts());
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut damaged = if sees_all { gateway.retrieval.damaged_rows() } else { Vec::new() };

@@ -17,7 +17,7 @@ impl Call {
     /// The request counts as running until the guard is dropped.
     ///
     /// # Errors
-    /// `rate_limit_exceeded` and `budget_exceeded`.
+    /// `rate_limit_exceeded`, `budget_exceeded`, and `store_unavailable` while what a key with a budget spends can't be stored.
     pub(super) fn take_tokens(&self, model: &str, tokens: usize) -> Result<Option<Running>> {
         let tokens = tokens as u64;
         let cost = self.gateway.llm.cost_of_texts(model, tokens);
@@ -40,6 +40,8 @@ impl Call {
 /// Which tokens a limit counts.
 const TOKENS_OF_REQUEST: &str = "those of its texts (for chat about one for four bytes) and, of a model that answers, of `max_tokens` (where there is none 1,024, for Anthropic's models 4,096)";
 
+const LEDGER_REMEDY: &str = "Try again later; the operator finds the reason at `/readyz` and in the log: a full or read-only disk most of the time";
+
 /// The error of a request beyond a limit.
 pub(super) fn refusal(limited: &Limited) -> ApiError {
     let Limited { ref model, unit, limit, needed, retry_after, .. } = *limited;
@@ -48,6 +50,9 @@ pub(super) fn refusal(limited: &Limited) -> ApiError {
         model => format!("for the model `{model}` the key"),
     };
     let message = match (unit, retry_after) {
+        (Unit::Ledger, _) => format!(
+            "{who} has a budget, and what it spends can't be stored now; nothing was charged. {LEDGER_REMEDY}"
+        ),
         (Unit::Requests, _) => format!("{who} is limited to {limit} requests per minute"),
         (Unit::DayBudget, _) => over_budget(&who, limited, "day", "midnight UTC"),
         (Unit::MonthBudget, _) => over_budget(&who, limited, "month", "the month ends (UTC)"),
@@ -64,6 +69,10 @@ pub(super) fn refusal(limited: &Limited) -> ApiError {
         }
     };
     match (unit, retry_after) {
+        (Unit::Ledger, _) => {
+            let wait = retry_after.unwrap_or_default();
+            RequestError::new(ErrorCode::StoreUnavailable, message).retry_after(wait).into()
+        }
         (Unit::DayBudget | Unit::MonthBudget, None) => ApiError::new(ErrorCode::BudgetExceeded, message),
         _ => RequestError::limited(message, retry_after).into(),
     }
@@ -121,7 +130,9 @@ pub(super) fn describe(headers: &mut HeaderMap, left: &[Left]) {
     for Left { unit, limit, remaining, reset_after } in left {
         let names = match unit {
             Unit::Tokens => &TOKENS,
-            Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget => &REQUESTS,
+            Unit::Requests | Unit::Concurrency | Unit::DayBudget | Unit::MonthBudget | Unit::Ledger => {
+                &REQUESTS
+            }
         };
         headers.insert(names.limit.clone(), (*limit).into());
         headers.insert(names.remaining.clone(), (*remaining).into());

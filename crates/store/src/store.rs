@@ -179,10 +179,22 @@ impl Store {
         sqlite.write(move |c| keys::audit(c, &entry, now)).await
     }
 
-    /// Adds to the ledger changes of what keys have spent, and forgets days before `since`.
-    pub async fn add_spending(&self, spent: Vec<Spent>, since: i32) -> Result<()> {
+    /// Adds to the ledger changes of what keys have spent.
+    pub async fn add_spending(&self, spent: Vec<Spent>) -> Result<()> {
         let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| spending::add(c, &spent, since)).await
+        sqlite.write(move |c| spending::add(c, &spent)).await
+    }
+
+    /// Forgets the oldest days of the ledger, except the last `days_max` on which any key has spent something.
+    pub async fn prune_spending(&self, days_max: u32) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| spending::prune(c, days_max)).await
+    }
+
+    /// Writes and changes nothing: succeeds when the store can be written.
+    pub async fn check_writable(&self) -> Result<()> {
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(spending::rewrite).await
     }
 
     /// What every key has spent on each day from `since` on.

@@ -245,6 +245,8 @@ table! {
     index_segments: Family<CollectionLabel, Gauge> = Family::default(), "weir_index_segments", Gauge, ["collection"];
     /// Rows of the store that were found damaged and skipped since the start, and not replaced since; `/readyz` and `weir doctor` name them.
     damaged_rows: Gauge = Gauge::default(), "weir_store_damaged_rows", Gauge, [];
+    /// Failed writes of what keys with a budget have spent. Their requests are refused until one succeeds; `/readyz` names the reason.
+    ledger_failures: Counter = Counter::default(), "weir_ledger_write_failures_total", Counter, [];
     /// Collections whose index files are open; the others open them when they are used.
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
@@ -445,6 +447,11 @@ impl Metrics {
         let texts = to_i64(texts as u64);
         depth.inc_by(texts);
         Queued::of(depth, wait, texts)
+    }
+
+    /// Counts a failed write of what keys have spent.
+    pub fn ledger_write_failed(&self) {
+        self.ledger_failures.inc();
     }
 
     /// Counts rows of the request log by result.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use weir_access::Keys;
+use weir_access::{AccessError, Keys};
 use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeySpending, KeyUpdate, List, NewKeyReply};
 use weir_client::{Client, RetryPolicy};
 use weir_config::Flags;
@@ -322,7 +322,11 @@ async fn update(place: &Place, id: i64, update: &KeyUpdate) -> Result<KeyReply> 
 
 async fn revoke(place: &Place, id: i64) -> Result<KeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.revoke(&Caller::system(), id, unix_now()).await?),
+        Place::Folder(keys) => match keys.revoke(&Caller::system(), id, unix_now()).await {
+            // this process ends, and what it has in memory with it
+            Err(AccessError::RevocationNotStored { source, .. }) => Err(AccessError::Store(source).into()),
+            revoked => Ok(revoked?),
+        },
         Place::Gateway(client) => Ok(client.revoke_key(id).await?.parse()?),
     }
 }

@@ -14,8 +14,12 @@ const BODY_CODES: &[ErrorCode] = &[
     ErrorCode::UnsupportedMediaType,
     ErrorCode::PayloadTooLarge,
 ];
-pub(super) const KEY_CODES: &[ErrorCode] =
-    &[ErrorCode::InvalidParameter, ErrorCode::KeyNotFound, ErrorCode::StoreUnavailable];
+pub(super) const KEY_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidParameter,
+    ErrorCode::KeyNotFound,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::StoreUnavailable,
+];
 pub(super) const SEARCH_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidQuery,
     ErrorCode::InvalidFilter,
@@ -37,15 +41,18 @@ pub(super) const LLM_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidFilter,
     ErrorCode::ModelNotFound,
     ErrorCode::Overloaded,
+    ErrorCode::StoreUnavailable,
     ErrorCode::UpstreamError,
     ErrorCode::UpstreamTimeout,
 ];
 pub(super) const EMBED_CODES: &[ErrorCode] = &[
     ErrorCode::BatchTooLarge,
+    ErrorCode::BudgetExceeded,
     ErrorCode::EmptyInput,
     ErrorCode::TokenInputUnsupported,
     ErrorCode::ContextLengthExceeded,
     ErrorCode::ModelNotFound,
+    ErrorCode::StoreUnavailable,
     ErrorCode::UpstreamError,
     ErrorCode::UpstreamTimeout,
 ];

@@ -7,16 +7,30 @@ use super::error::OrDamaged as _;
 use super::statements::Statements as _;
 use crate::{Result, Spent};
 
-/// Adds changes of what was spent, and forgets days before `since`. A sum is never below none.
-pub(crate) fn add(connection: &Connection, spent: &[Spent], since: i32) -> Result<()> {
+const ADD: &str = "INSERT INTO spending (key_id, model, day, nanos) VALUES (?1, ?2, ?3, max(?4, 0))
+     ON CONFLICT (key_id, model, day) DO UPDATE SET nanos = max(0, min(nanos, 9223372036854775807 - max(?4, 0)) + ?4)";
+
+/// Adds changes of what was spent. A sum is never below none.
+pub(crate) fn add(connection: &Connection, spent: &[Spent]) -> Result<()> {
     for Spent { key, model, day, nanos } in spent {
-        connection.run(
-            "INSERT INTO spending (key_id, model, day, nanos) VALUES (?1, ?2, ?3, max(?4, 0))
-             ON CONFLICT (key_id, model, day) DO UPDATE SET nanos = max(0, min(nanos, 9223372036854775807 - max(?4, 0)) + ?4)",
-            params![key.0, model, day, nanos],
-        )?;
+        connection.run(ADD, params![key.0, model, day, nanos])?;
     }
-    connection.run("DELETE FROM spending WHERE day < ?1", params![since])?;
+    Ok(())
+}
+
+/// Forgets all days but the last ones that have a row.
+pub(crate) fn prune(connection: &Connection, days_max: u32) -> Result<()> {
+    connection.run(
+        "DELETE FROM spending WHERE day < (SELECT min(day) FROM (SELECT DISTINCT day FROM spending ORDER BY day DESC LIMIT ?1))",
+        [days_max],
+    )?;
+    Ok(())
+}
+
+/// Adds a row that no key has and removes it: the page that had it is written.
+pub(crate) fn rewrite(connection: &Connection) -> Result<()> {
+    connection.run(ADD, params![i64::MIN, "", 0, 0])?;
+    connection.run("DELETE FROM spending WHERE key_id = ?1", [i64::MIN])?;
     Ok(())
 }
 

@@ -13,11 +13,13 @@ mod scripted;
 mod support;
 
 mod cache;
+mod clock;
 mod database;
 mod dialects;
 mod disconnects;
 mod fallback;
 mod framing;
+mod full_disk;
 mod guardrails;
 mod headers;
 mod limits;

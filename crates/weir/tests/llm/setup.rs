@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -138,7 +139,12 @@ impl Proxy {
 
     /// Starts a gateway over the same data after the one before was killed.
     pub(crate) fn start_again(&mut self) {
-        (self.weir, self.client) = Proxy::start_over(self.folder.path(), &[]);
+        self.start_again_with(&[]);
+    }
+
+    /// The same with environment variables.
+    pub(crate) fn start_again_with(&mut self, variables: &[(&str, &str)]) {
+        (self.weir, self.client) = Proxy::start_over(self.folder.path(), variables);
     }
 
     fn start_over(folder: &Path, variables: &[(&str, &str)]) -> (Weir, Client) {
@@ -146,7 +152,10 @@ impl Proxy {
         let path = file.display().to_string();
         let variables =
             [&[("WEIR_CONFIG", path.as_str()), ("PROVIDER_KEY", PROVIDER_KEY)], variables].concat();
-        let weir = Weir::start_with(&folder.join("data"), &variables);
+        // writes beyond a limit of file sizes fail, as on a full disk, instead of ending the process
+        let mut shell = Command::new("/bin/bash");
+        shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir")]);
+        let weir = Weir::start_by(shell, &folder.join("data"), &variables);
         let client = Client::new(&weir.url);
         (weir, client)
     }
