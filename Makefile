@@ -60,6 +60,7 @@ test: setup style ## everything that CI runs
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/encoder --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/search --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/gateway --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/fairness --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/wire --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/llm --pattern 'test_*.py'
 	PYTHONPATH=bench:bench/llm $(PYTHON) -m unittest discover --start-directory bench/pgo --pattern 'test_*.py'

@@ -30,6 +30,7 @@ class ProgressTest(unittest.TestCase):
         for progress, expected in (
             (Progress(0, 0, 4, 0.2), "[" + "." * 30 + "] 0/4 documents, 0 s"),
             (Progress(1, 1, 4, 3), "[" + "#" * 15 + "." * 15 + "] 2/4 documents, 1 failed, 3 s"),
+            (Progress(1, 0, 4, 3, 0.5), "[" + "#" * 15 + "." * 15 + "] 1/4 documents, 3 s"),
             (Progress(9, 0, 4, 3), "[" + "#" * 30 + "] 9/4 documents, 3 s"),
             (Progress(0, 0, 0, 0), "[" + "." * 30 + "] 0/0 documents, 0 s"),
             (Progress(7, 0, None, 3), "7 documents, 3 s"),

@@ -53,6 +53,9 @@ pub struct JobReply {
     pub unchanged_documents: u64,
     /// Number of chunks of the new and the changed documents; 0 until the job is completed.
     pub chunks: u64,
+    /// Share of the job that is done, from 0 to 1. It advances within a document, by its embedded chunks.
+    #[serde(default)]
+    pub progress: f64,
     /// Why the whole job failed; null otherwise.
     pub error: Option<String>,
     /// Time of acceptance, in unix seconds.

@@ -87,11 +87,12 @@ pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
     umask(Mode::RWXG | Mode::RWXO);
     let config = with_open_indexes(config, raise_file_limit());
     let runtime = serving_runtime().map_err(ServeError::Start)?;
+    let share_min = config.inference.bulk_share_min;
     let background = Builder::new_multi_thread()
         .enable_all()
         .worker_threads(BACKGROUND_THREADS)
         .thread_name("background")
-        .on_thread_start(set_background_priority)
+        .on_thread_start(move || set_background_priority(share_min))
         .build()
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

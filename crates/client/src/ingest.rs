@@ -16,6 +16,8 @@ use crate::{Client, ClientError, Result};
 
 /// Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// A document of at least this many bytes is sent alone: its job shows the progress within it.
+const LARGE_BYTES_MIN: usize = 128 << 10;
 /// Jobs that are accepted and not finished.
 const JOBS_MAX: usize = 4;
 /// Rejections that are reported one by one; [`IngestReport`] has all.
@@ -272,14 +274,13 @@ struct AcceptedBatch {
 }
 
 impl AcceptedBatch {
-    /// Documents that the job processed since the last call, and their part of the bytes.
+    /// Documents that the job processed since the last call, and the bytes that its progress stands for.
     fn advance(&mut self, job: &JobReply) -> (u64, u64) {
         let processed = job.processed_documents + job.failed_documents;
         let processed = if job.status.is_finished() { self.documents } else { processed.min(self.documents) };
         let documents = processed.max(self.shown.0);
-        // a share of a number is not above the number
-        let share = u128::from(self.file_bytes) * u128::from(documents) / u128::from(self.documents.max(1));
-        let bytes = u64::try_from(share).unwrap_or(self.file_bytes);
+        let share = job.progress.max(documents as f64 / self.documents.max(1) as f64);
+        let bytes = ((self.file_bytes as f64 * share) as u64).min(self.file_bytes).max(self.shown.1);
         let (documents_before, bytes_before) = std::mem::replace(&mut self.shown, (documents, bytes));
         (documents - documents_before, bytes - bytes_before)
     }
@@ -306,11 +307,13 @@ impl Ingest<'_> {
     async fn send_all(&mut self, steps: impl Iterator<Item = ReadStep>) -> Result<()> {
         let mut batch = Batch::default();
         for step in steps {
+            let mut is_large = false;
             match step.result {
                 StepResult::Document(document) => {
                     let document = self.encode(document, step.place);
                     let bytes = document.json.get().len();
-                    if !batch.documents.is_empty() && batch.bytes + bytes > BATCH_BYTES_MAX {
+                    is_large = bytes >= LARGE_BYTES_MIN;
+                    if !batch.documents.is_empty() && (is_large || batch.bytes + bytes > BATCH_BYTES_MAX) {
                         self.send(std::mem::take(&mut batch)).await?;
                     }
                     batch.bytes += bytes;
@@ -321,7 +324,7 @@ impl Ingest<'_> {
                 StepResult::Note(note) => self.progress.note(&format!("{}: {note}", step.place)),
             }
             batch.file_bytes += step.bytes;
-            if batch.documents.len() >= self.options.batch_documents_max {
+            if is_large || batch.documents.len() >= self.options.batch_documents_max {
                 self.send(std::mem::take(&mut batch)).await?;
             }
             // lets a cancellation end the reading of files without documents
@@ -401,12 +404,35 @@ impl Ingest<'_> {
         self.client.ingest(&request, |message| self.progress.note(message)).await
     }
 
-    /// Waits until at most `count` jobs are unfinished.
+    /// Waits until at most `count` jobs are unfinished: any, as a large document does not delay the others.
     async fn finish_jobs(&mut self, count: usize) -> Result<()> {
+        let mut delay = POLL_FIRST;
         while self.accepted.len() > count {
-            self.finish_oldest_job().await?;
+            if self.look_at_jobs().await? {
+                delay = POLL_FIRST;
+                continue;
+            }
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(POLL_MAX);
         }
         Ok(())
+    }
+
+    /// Shows the progress of every unfinished job; `true` if one of them has finished.
+    async fn look_at_jobs(&mut self) -> Result<bool> {
+        let count = self.accepted.len();
+        let mut index = 0;
+        while let Some(batch) = self.accepted.get_mut(index) {
+            let job = self.client.job(&batch.job_id).await?.parse()?;
+            let (documents, bytes) = batch.advance(&job);
+            if !job.status.is_finished() {
+                index += 1;
+            } else if let Some(batch) = self.accepted.remove(index) {
+                self.report.add(&job, &batch);
+            }
+            self.advance(bytes, documents);
+        }
+        Ok(self.accepted.len() < count)
     }
 
     /// Looks at the unfinished jobs once more. A job that can't be asked in time counts as it was seen last.
@@ -422,24 +448,6 @@ impl Ingest<'_> {
             unfinished.accepted += batch.documents.saturating_sub(searchable + failed);
         }
         unfinished
-    }
-
-    async fn finish_oldest_job(&mut self) -> Result<(), ClientError> {
-        let mut delay = POLL_FIRST;
-        while let Some(oldest) = self.accepted.front_mut() {
-            let job = self.client.job(&oldest.job_id).await?.parse()?;
-            let (documents, bytes) = oldest.advance(&job);
-            self.advance(bytes, documents);
-            if job.status.is_finished() {
-                if let Some(batch) = self.accepted.pop_front() {
-                    self.report.add(&job, &batch);
-                }
-                break;
-            }
-            tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(POLL_MAX);
-        }
-        Ok(())
     }
 }
 
@@ -459,6 +467,7 @@ mod tests {
             changed_documents: 0,
             unchanged_documents: 0,
             chunks: 0,
+            progress: 0.0,
             error: None,
             started_at: 1.0,
             finished_at: None,

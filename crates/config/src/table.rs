@@ -239,6 +239,9 @@ settings! {
     inference: Inference {
         /// Threads per lane for local models; 0 uses all cores.
         threads: usize = 0, "threads", 0.0..=1024.0;
+        /// Minimum share of the cores for ingest and for embedding requests of more than 512 tokens while other work, also of other programs,
+        /// keeps all cores busy. They take what other work leaves idle, and this much in any case. 0 leaves them the idle time alone.
+        bulk_share_min: f32 = 0.1, "share of the cores", 0.0..=0.5;
         /// Precision of local models that set none. A collection pins it: vectors of different precisions are never compared.
         precision: Precision = Precision::Int8, "f32, bf16 or int8", ANY;
         /// The folder that caches packed weights, which the next start maps into memory; empty is the folder `packed` in `server.data_dir`.
@@ -408,6 +411,12 @@ impl Inference {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         }
+    }
+
+    /// Threads that compute for the bulk lane at normal priority while it has less than its minimum share.
+    pub fn floor_threads(&self) -> usize {
+        // the share is not an exact number: a tenth of ten threads is one
+        (f64::from(self.bulk_share_min) * self.threads() as f64 - 1e-6).ceil() as usize
     }
 }
 

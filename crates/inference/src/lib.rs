@@ -5,6 +5,7 @@
 mod admission;
 mod cache;
 mod estimate;
+mod fair_queue;
 mod input;
 mod max_sim;
 mod memory_budget;
@@ -29,7 +30,7 @@ pub use memory_budget::{BudgetError, MemoryBudget, MemoryLimitError, Reservation
 pub use models::{Embedder, LoadedModel, ModelError, Models, encoder_precision, reranks};
 pub use normalise::l2_normalise;
 pub use pseudo::Pseudo;
-pub use request::{Caching, EmbedOptions, Embedded, InferenceError, Lane, Truncation};
+pub use request::{Caching, EmbedOptions, Embedded, Flow, InferenceError, Lane, Truncation};
 pub use rerank::{RerankInput, Reranker};
 pub use rows::Rows;
 pub use scheduler::Scheduler;

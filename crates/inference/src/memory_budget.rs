@@ -94,7 +94,8 @@ impl MemoryBudget {
             Embedder::Onnx(_) | Embedder::Upstream(_) | Embedder::Pseudo(_) => None,
         });
         let rerankers = models.cross_encoders().filter_map(|model| model.local_model());
-        let working = LANES * threads * encoders.chain(rerankers).map(working_bytes).max().unwrap_or(0);
+        let working_threads = LANES * threads + settings.floor_threads();
+        let working = working_threads * encoders.chain(rerankers).map(working_bytes).max().unwrap_or(0);
         let text = models.iter().map(|model| text_bytes(model)).max().unwrap_or(0);
         let needed = working + cache + text;
         if needed > limit {

@@ -8,28 +8,33 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::block_in_place;
 use weir_encoder::{ParallelPass, ParallelScratch, Scratch};
 
+use super::fair_queue::{FairQueue, FlowKey};
 use super::request::{Embedded, InferenceError, Lane};
 use super::rows::Rows;
 use super::task::{ModelTask, Sequence};
 use super::thread_priority::ThreadPriority;
 use weir_telemetry::metrics::{Metrics, Queued};
 
+mod floor;
+mod running;
+
+pub(super) use floor::charge_cpu_time;
+use floor::{Computation, FloorAccount};
+use running::{RunningGuard, thread_cpu_time};
+
 /// Maximum tokens of a micro-batch; a longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;
-/// Maximum tokens of the micro-batches that a thread of the bulk lane computes together: texts of a usual passage are computed a few per cent
-/// faster by two or more.
+/// Tokens of the micro-batches that a thread of the bulk lane computes together: texts of a usual passage are computed a few per cent faster by
+/// two or more.
 pub(super) const BULK_TOKENS_MAX: usize = 256;
 /// A text of at most this many tokens is computed by all idle threads together.
 const PARALLEL_TOKENS_MAX: usize = 32;
 /// A faster micro-batch is computed by one thread, because waking and joining others takes this long.
 const SINGLE_THREAD_TIME_MAX: Duration = Duration::from_micros(500);
-/// Weight of the newest micro-batch in the moving average of the rate.
-const RATE_WEIGHT: f64 = 0.1;
 
 /// Sequences that are computed together, and the channel for their rows.
 pub(super) struct MicroBatch {
@@ -37,7 +42,7 @@ pub(super) struct MicroBatch {
     pub(super) sequences: Vec<Sequence>,
     pub(super) tokens: usize,
     pub(super) reply: oneshot::Sender<Embedded>,
-    /// A permit of the bulk lane or of second-stage work; released when the micro-batch is computed.
+    /// A permit of second-stage work; released when the micro-batch is computed.
     pub(super) permit: Option<OwnedSemaphorePermit>,
     /// Counts the micro-batch as waiting.
     pub(super) queued: Option<Queued>,
@@ -80,11 +85,22 @@ pub(super) struct Settings {
     /// Unless it is the bulk lane, a short text is computed by the caller's thread, or by several threads.
     pub(super) lane: Lane,
     pub(super) threads: usize,
+    /// The minimum share of the bulk lane, of its threads; 0 for another lane.
+    pub(super) share_min: f64,
+    /// Threads of normal priority that compute while the lane has less.
+    pub(super) floor_threads: usize,
     /// Estimated tokens per second of one thread, until the first micro-batch is measured.
     pub(super) initial_rate: f64,
     /// Whether `initial_rate` is a measurement.
     pub(super) is_calibrated: bool,
     pub(super) metrics: Metrics,
+}
+
+impl Settings {
+    /// The minimum share of the bulk lane, in cores.
+    fn floor_share(&self) -> f64 {
+        self.share_min * self.threads as f64
+    }
 }
 
 /// The state of a queue at one instant.
@@ -108,13 +124,20 @@ struct Shared {
     settings: Settings,
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Notifies the threads of [`floor`].
+    floor_changed: Condvar,
 }
 
 struct Queue {
     /// Micro-batches of queries, which go first.
     queries: Waiting,
-    /// The other micro-batches.
+    /// Micro-batches of the interactive lane.
     texts: Waiting,
+    /// Micro-batches of the bulk lane.
+    bulk: FairQueue,
+    /// Work of the bulk lane that is being computed.
+    begun: Vec<Arc<Computation>>,
+    floor: FloorAccount,
     /// [`MicroBatch::delaying_tokens`] of micro-batches that are being computed.
     running_tokens: usize,
     idle_threads: usize,
@@ -185,6 +208,9 @@ impl Pool {
         let queue = Queue {
             queries: Waiting::default(),
             texts: Waiting::default(),
+            bulk: FairQueue::default(),
+            begun: Vec::new(),
+            floor: FloorAccount::new(settings.floor_share()),
             running_tokens: 0,
             idle_threads: 0,
             on_callers: 0,
@@ -194,14 +220,17 @@ impl Pool {
             is_measured: settings.is_calibrated,
             is_stopping: false,
         };
-        let (name, count) = (settings.lane.name(), settings.threads);
-        let shared = Arc::new(Shared { settings, queue: Mutex::new(queue), changed: Condvar::new() });
-        let start = |index: usize| {
+        let (name, count, floor_count) = (settings.lane.name(), settings.threads, settings.floor_threads);
+        let (changed, floor_changed) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { settings, queue: Mutex::new(queue), changed, floor_changed });
+        let start = |name: String, run: fn(&Shared)| {
             let shared = shared.clone();
-            let name = format!("{name}-{index}");
-            std::thread::Builder::new().name(name).spawn(move || shared.run_thread())
+            std::thread::Builder::new().name(name).spawn(move || run(&shared))
         };
-        let threads = (0..count).map(start).collect::<std::io::Result<_>>()?;
+        let usual = (0..count).map(|index| start(format!("{name}-{index}"), Shared::run_thread));
+        let floor =
+            (0..floor_count).map(|index| start(format!("{name}-floor-{index}"), Shared::run_floor_thread));
+        let threads = usual.chain(floor).collect::<std::io::Result<_>>()?;
         Ok(Pool { shared, threads: Mutex::new(threads) })
     }
 
@@ -228,6 +257,26 @@ impl Pool {
         for _ in 0..count.min(self.shared.settings.threads) {
             self.shared.changed.notify_one();
         }
+        Ok(())
+    }
+
+    /// Queues the micro-batches of one call in the bulk lane.
+    ///
+    /// # Errors
+    /// [`InferenceError::Stopping`].
+    pub(super) fn push_bulk(&self, flow: FlowKey, batches: Vec<MicroBatch>) -> Result<(), InferenceError> {
+        let count = batches.len();
+        let mut queue = self.shared.lock();
+        if queue.is_stopping {
+            return Err(InferenceError::Stopping);
+        }
+        queue.bulk.push(flow, batches);
+        self.shared.settings.metrics.bulk_flows(queue.bulk.flows());
+        drop(queue);
+        for _ in 0..count.min(self.shared.settings.threads) {
+            self.shared.changed.notify_one();
+        }
+        self.shared.floor_changed.notify_all();
         Ok(())
     }
 
@@ -258,7 +307,8 @@ impl Pool {
         let compute = |scratch: &mut ThreadScratch| {
             if batch.is_short() {
                 let waited = batch.dequeue();
-                let rows = self.shared.compute_rows(slice::from_ref(batch), running, &mut scratch.single);
+                let sequences: Vec<&Sequence> = batch.sequences.iter().collect();
+                let rows = self.shared.compute_rows(&batch.task, &sequences, running, &mut scratch.single);
                 return Some(rows.map(|embeddings| Embedded { embeddings, waited }));
             }
             let pass = batch.parallel_pass(settings.threads)?;
@@ -271,33 +321,25 @@ impl Pool {
         Some(computed.ok_or(InferenceError::Failed))
     }
 
-    /// The estimated time of all threads for `tokens`; `None` before the first micro-batch is measured.
-    pub(super) fn time_for(&self, tokens: usize) -> Option<Duration> {
-        self.time_at(|queue| queue.rate, tokens)
+    /// The estimated time until the bulk lane has computed what goes before the end of `tokens` that `flow` adds now; `None` before the first
+    /// micro-batch is measured.
+    pub(super) fn wait_of(&self, flow: FlowKey, tokens: usize) -> Option<Duration> {
+        let settings = &self.shared.settings;
+        let mut queue = self.shared.lock();
+        queue.bulk.drop_cancelled();
+        let ahead = queue.bulk.tokens_ahead(flow, tokens) + queue.running_tokens;
+        let rate = (queue.rate * settings.threads as f64).max(queue.cpu_rate * settings.floor_share());
+        queue.is_measured.then(|| Duration::from_secs_f64(ahead as f64 / rate))
     }
 
-    /// The same, if no other work took their cores.
+    /// The estimated time of all threads for `tokens`, if no other work took their cores.
     pub(super) fn undisturbed_time_for(&self, tokens: usize) -> Option<Duration> {
-        self.time_at(|queue| queue.cpu_rate, tokens)
-    }
-
-    fn time_at(&self, rate: impl Fn(&Queue) -> f64, tokens: usize) -> Option<Duration> {
         let queue = self.shared.lock();
-        let rate = rate(&queue) * self.shared.settings.threads as f64;
+        let rate = queue.cpu_rate * self.shared.settings.threads as f64;
         queue.is_measured.then(|| Duration::from_secs_f64(tokens as f64 / rate))
     }
 
-    /// Drops cancelled micro-batches that no thread has come to yet, with their permits.
-    pub(super) fn drop_cancelled(&self) {
-        let mut queue = self.shared.lock();
-        let Queue { queries, texts, .. } = &mut *queue;
-        for Waiting { batches, tokens } in [queries, texts] {
-            batches.retain(|batch| !batch.reply.is_closed());
-            *tokens = batches.iter().map(MicroBatch::delaying_tokens).sum();
-        }
-    }
-
-    /// Tokens that wait.
+    /// Tokens that wait in the query lane and the interactive lane.
     pub(super) fn queued_tokens(&self) -> usize {
         let queue = self.shared.lock();
         queue.queries.tokens + queue.texts.tokens
@@ -307,9 +349,10 @@ impl Pool {
     pub(super) fn stop(&self) {
         let mut queue = self.shared.lock();
         queue.is_stopping = true;
-        (queue.queries, queue.texts) = Default::default();
+        (queue.queries, queue.texts, queue.bulk) = Default::default();
         drop(queue);
         self.shared.changed.notify_all();
+        self.shared.floor_changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
@@ -325,7 +368,7 @@ impl Queue {
     }
 
     fn is_empty(&self) -> bool {
-        self.queries.batches.is_empty() && self.texts.batches.is_empty()
+        self.queries.batches.is_empty() && self.texts.batches.is_empty() && self.bulk.is_empty()
     }
 
     /// The load for a text of `lane`: texts do not delay queries.
@@ -341,9 +384,17 @@ impl Queue {
         }
     }
 
-    /// The next micro-batches of one task for one thread: its share of the queue, so that the weights, most of a short text's time, are read
-    /// once, and at most `tokens_max` tokens. Cancelled micro-batches are dropped.
-    fn take(&mut self, threads: usize, tokens_max: usize) -> Vec<MicroBatch> {
+    /// The next micro-batches of one task for a thread of the bulk lane.
+    fn take_bulk(&mut self, threads: usize, metrics: &Metrics) -> Vec<MicroBatch> {
+        let batches = self.bulk.take(threads);
+        metrics.bulk_flows(self.bulk.flows());
+        self.running_tokens += batches.iter().map(MicroBatch::delaying_tokens).sum::<usize>();
+        batches
+    }
+
+    /// The next micro-batches of one task for a thread of the other lanes: its share of the queue, so that the weights, most of a short text's
+    /// time, are read once, and at most [`MICRO_BATCH_TOKENS`]. Cancelled micro-batches are dropped.
+    fn take(&mut self, threads: usize) -> Vec<MicroBatch> {
         let Queue { queries, texts, running_tokens, .. } = self;
         let waiting = if queries.batches.is_empty() { texts } else { queries };
         let share = waiting.batches.len().div_ceil(threads);
@@ -351,9 +402,9 @@ impl Queue {
         let mut tokens = 0;
         while batches.len() < share {
             let Some(batch) = waiting.batches.front() else { break };
-            let fits = batches
-                .first()
-                .is_none_or(|first| first.task.is_same(&batch.task) && tokens + batch.tokens <= tokens_max);
+            let fits = batches.first().is_none_or(|first| {
+                first.task.is_same(&batch.task) && tokens + batch.tokens <= MICRO_BATCH_TOKENS
+            });
             let Some(batch) = waiting.batches.pop_front_if(|_| fits) else { break };
             waiting.tokens -= batch.delaying_tokens();
             if !batch.reply.is_closed() {
@@ -374,13 +425,15 @@ impl Shared {
     /// Waits for work; `None` when the pool stops. Does not return `assisted`, the pass that the thread assisted last.
     fn next_work(&self, assisted: &Weak<ParallelPass>) -> Option<Work> {
         let Settings { threads, lane, .. } = self.settings;
-        let tokens_max = if lane == Lane::Bulk { BULK_TOKENS_MAX } else { MICRO_BATCH_TOKENS };
         let mut queue = self.lock();
         loop {
             if queue.is_stopping {
                 return None;
             }
-            let mut batches = queue.take(threads, tokens_max);
+            let mut batches = match lane {
+                Lane::Query | Lane::Interactive => queue.take(threads),
+                Lane::Bulk => queue.take_bulk(threads, &self.settings.metrics),
+            };
             let is_alone = queue.is_empty() && queue.pass.is_none() && batches.len() == 1;
             let may_assist = lane != Lane::Bulk && is_alone && queue.idle_threads > 0;
             if let Some(batch) = batches.pop_if(|batch| may_assist && batch.benefits_from_threads()) {
@@ -410,6 +463,7 @@ impl Shared {
             Lane::Bulk => ThreadPriority::Idle,
         };
         priority.apply();
+        floor::meter_thread(&self.lock().floor);
         let mut scratch = ThreadScratch::of(priority);
         let mut assisted = Weak::new();
         while let Some(work) = self.next_work(&assisted) {
@@ -428,34 +482,38 @@ impl Shared {
         }
     }
 
-    fn compute(&self, mut batches: Vec<MicroBatch>, scratch: &mut Scratch) {
-        let running = RunningGuard::new(self, &batches, false);
-        let waited: Vec<Duration> = batches.iter_mut().map(MicroBatch::dequeue).collect();
-        let Some(rows) = self.compute_rows(&batches, running, scratch) else { return };
-        let mut rows = rows;
-        for (batch, waited) in batches.into_iter().zip(waited) {
-            let embeddings = rows.take_front(batch.sequences.len());
-            // fails if the caller has cancelled
-            drop(batch.reply.send(Embedded { embeddings, waited }));
+    fn compute(&self, batches: Vec<MicroBatch>, scratch: &mut Scratch) {
+        let mut running = RunningGuard::new(self, &batches, false);
+        let Some(computation) = Computation::begin(batches).map(Arc::new) else { return };
+        if self.settings.lane == Lane::Bulk && !computation.task.is_on_own_threads() {
+            running.begin(&computation);
+        }
+        let sequences: Vec<&Sequence> = computation.sequences.iter().collect();
+        if let Some(rows) = self.compute_rows(&computation.task, &sequences, running, scratch) {
+            computation.finish(rows);
         }
     }
 
-    /// The rows of micro-batches of one task, in order; `None` if the model fails, which is logged.
+    /// One row for each sequence, measured; `None` if the model fails, which is logged.
     fn compute_rows(
         &self,
-        batches: &[MicroBatch],
+        task: &ModelTask,
+        sequences: &[&Sequence],
         running: RunningGuard<'_>,
         scratch: &mut Scratch,
     ) -> Option<Rows> {
-        let sequences: Vec<&Sequence> = batches.iter().flat_map(|batch| &batch.sequences).collect();
         self.settings.metrics.batch(sequences.len(), running.tokens);
-        let task = &batches.first()?.task;
         let (started, cpu_started) = (Instant::now(), thread_cpu_time());
-        let rows = task.compute(&sequences, self.settings.lane, scratch);
+        let rows = self.rows(task, sequences, scratch);
         let elapsed = started.elapsed();
         let cpu_time =
             if task.is_on_own_threads() { elapsed } else { thread_cpu_time().saturating_sub(cpu_started) };
         running.finish(elapsed, cpu_time);
+        rows
+    }
+
+    fn rows(&self, task: &ModelTask, sequences: &[&Sequence], scratch: &mut Scratch) -> Option<Rows> {
+        let rows = task.compute(sequences, self.settings.lane, scratch);
         // a value that is not finite would be `null` in a reply, and a search by it a mistake of the client
         let rows = rows.map_err(|error| error.to_string()).and_then(|rows| {
             let is_finite = rows.floats().iter().all(|x| x.is_finite());
@@ -493,52 +551,6 @@ impl Shared {
         let count = batch.sequences.len();
         let width = out.len() / count.max(1);
         Embedded { embeddings: Rows::of_lengths(out, std::iter::repeat_n(width, count)), waited }
-    }
-}
-
-/// The CPU time of the calling thread.
-fn thread_cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
-/// Counts tokens as running until it is dropped.
-struct RunningGuard<'a> {
-    shared: &'a Shared,
-    tokens: usize,
-    delaying_tokens: usize,
-    /// The measured rate and CPU rate.
-    rates: Option<(f64, f64)>,
-    /// Whether a caller's thread computes it.
-    is_on_caller: bool,
-}
-
-impl<'a> RunningGuard<'a> {
-    fn new(shared: &'a Shared, batches: &[MicroBatch], is_on_caller: bool) -> RunningGuard<'a> {
-        let tokens = batches.iter().map(|batch| batch.tokens).sum();
-        let delaying_tokens = batches.iter().map(MicroBatch::delaying_tokens).sum();
-        RunningGuard { shared, tokens, delaying_tokens, rates: None, is_on_caller }
-    }
-
-    /// Adds the measured rates to the moving averages.
-    fn finish(mut self, elapsed: Duration, cpu_time: Duration) {
-        let rate = |time: Duration| self.tokens as f64 / time.as_secs_f64().max(1e-6);
-        self.rates = Some((rate(elapsed), rate(cpu_time)));
-    }
-}
-
-impl Drop for RunningGuard<'_> {
-    fn drop(&mut self) {
-        let mut queue = self.shared.lock();
-        queue.running_tokens -= self.delaying_tokens;
-        queue.on_callers -= usize::from(self.is_on_caller);
-        match self.rates {
-            Some((rate, cpu_rate)) => {
-                queue.rate += RATE_WEIGHT * (rate - queue.rate);
-                queue.cpu_rate += RATE_WEIGHT * (cpu_rate - queue.cpu_rate);
-                queue.is_measured = true;
-            }
-            None => queue.pass = None, // a parallel pass or a panic
-        }
     }
 }
 

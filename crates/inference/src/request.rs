@@ -28,11 +28,22 @@ impl Lane {
     }
 }
 
+/// Whose share of the bulk lane computes texts. Other lanes do not read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The share of a collection, by its number: all its calls together.
+    Collection(u64),
+    /// A share of its own for this call.
+    Request,
+}
+
 /// How texts are embedded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbedOptions {
     /// The lane that computes them.
     pub lane: Lane,
+    /// The share of the bulk lane that computes them.
+    pub flow: Flow,
     /// Whether the embedding cache is used.
     pub caching: Caching,
     /// Requests to upstreams fail if their replies would arrive later.

@@ -2,16 +2,16 @@
 //!
 //! A request becomes micro-batches of about [`MICRO_BATCH_TOKENS`] tokens. The query lane and the interactive lane share one thread per core,
 //! which takes queries first; the bulk lane has as many threads of its own. They run at idle priority, so the system preempts them for queries
-//! and requests: a query never waits for bulk work, and bulk work uses the idle time of all cores. Models on other servers use no thread of
-//! the lanes (see [`super::upstream`]). A cancelled micro-batch is dropped from the queue. All lanes are bounded: the query lane and the
-//! interactive lane refuse requests beyond their limits of tokens and time; the bulk lane makes its callers wait.
+//! and requests: a query never waits for bulk work, and bulk work uses the idle time of all cores, or a minimum share of them (see
+//! [`super::floor`]). In the bulk lane collections and requests take turns (see [`super::fair_queue`]). Models on other servers use no thread
+//! of the lanes (see [`super::upstream`]). A cancelled micro-batch is dropped from the queue. The query lane and the interactive lane refuse
+//! requests beyond their limits of tokens and time; in the bulk lane a request waits, and is refused if it would miss its deadline.
 //!
 //! Second-stage work (reranking, late interaction) has many tokens per request. It runs in the query lane with a concurrency limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::admission::Admission;
 use super::cache::{CacheKey, EmbeddingCache};
+use super::fair_queue::FlowKey;
 use super::input::Input;
 use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
@@ -47,13 +48,10 @@ pub struct Scheduler(Arc<Inner>);
 struct Inner {
     interactive: Pool,
     bulk: Pool,
-    /// One permit per queued or running token of the bulk lane.
-    bulk_permits: Arc<Semaphore>,
     cache: EmbeddingCache,
     metrics: Metrics,
     second_stage: SecondStage,
     memory_budget: MemoryBudget,
-    queue_tokens_max: usize,
     query_admission: Admission,
     interactive_admission: Admission,
 }
@@ -78,16 +76,27 @@ impl Scheduler {
         let initial_rate = token_time.map_or(RATE_DEFAULT, |time| time.as_secs_f64().recip());
         let is_calibrated = token_time.is_some();
         let pool = |lane| {
-            Pool::start(Settings { lane, threads, initial_rate, is_calibrated, metrics: metrics.clone() })
+            let (share_min, floor_threads) = match lane {
+                Lane::Bulk => (f64::from(settings.bulk_share_min), settings.floor_threads()),
+                Lane::Query | Lane::Interactive => (0.0, 0),
+            };
+            let metrics = metrics.clone();
+            Pool::start(Settings {
+                lane,
+                threads,
+                share_min,
+                floor_threads,
+                initial_rate,
+                is_calibrated,
+                metrics,
+            })
         };
         Ok(Scheduler(Arc::new(Inner {
             interactive: pool(Lane::Interactive)?,
             bulk: pool(Lane::Bulk)?,
-            bulk_permits: Arc::new(Semaphore::new(queue_tokens_max.min(Semaphore::MAX_PERMITS))),
             cache: EmbeddingCache::new(settings.cache_bytes_max),
             second_stage: SecondStage::new(threads.saturating_sub(1).max(1), queue_tokens_max),
             memory_budget,
-            queue_tokens_max,
             query_admission: admission(
                 "inference.query_wait_ms_max",
                 QUERY_WAIT_MIN,
@@ -185,7 +194,7 @@ impl Scheduler {
         &self,
         task: &ModelTask,
         sequences: Vec<Sequence>,
-        EmbedOptions { lane, deadline, .. }: EmbedOptions,
+        EmbedOptions { lane, flow, deadline, .. }: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
         let (mut batches, replies) = micro_batches(task, sequences);
         match lane {
@@ -206,7 +215,7 @@ impl Scheduler {
                 let patience = deadline.map(|until| until.saturating_duration_since(Instant::now()) / 2);
                 self.0.interactive.push(lane, batches, |load| admission.admit(load, tokens, patience))?;
             }
-            Lane::Bulk => return self.compute_bulk(batches, replies, deadline).await,
+            Lane::Bulk => return self.compute_bulk(FlowKey::of(flow), batches, replies, deadline).await,
         }
         let mut embedded = Embedded::default();
         for reply in replies {
@@ -215,11 +224,11 @@ impl Scheduler {
         Ok(embedded)
     }
 
-    /// Embeds in the bulk lane, waiting while its queue is full. Work that would not be done by `deadline` is refused, on arrival or as soon
-    /// as its speed shows it.
+    /// Embeds in the bulk lane. Work that would not be done by `deadline` is refused, on arrival or as soon as its speed shows it.
     async fn compute_bulk(
         &self,
-        batches: Vec<MicroBatch>,
+        flow: FlowKey,
+        mut batches: Vec<MicroBatch>,
         replies: Vec<oneshot::Receiver<Embedded>>,
         deadline: Option<Instant>,
     ) -> Result<Embedded, InferenceError> {
@@ -228,53 +237,39 @@ impl Scheduler {
         let mut progress = None;
         if let Some(until) = deadline {
             let takes = self.0.bulk.undisturbed_time_for(tokens);
-            self.admit_bulk(tokens, takes, until.saturating_duration_since(Instant::now()))?;
+            self.admit_bulk(flow, tokens, takes, until.saturating_duration_since(Instant::now()))?;
             progress = Some(Progress::new(until, tokens, takes));
         }
-        let push = async {
-            for mut batch in batches {
-                self.count_queued(&mut batch, Lane::Bulk);
-                let tokens = batch.tokens.min(self.0.queue_tokens_max);
-                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-                let permit = self.0.bulk_permits.clone().acquire_many_owned(tokens).await;
-                batch.permit = Some(permit.map_err(|_| InferenceError::Stopping)?);
-                self.0.bulk.push(Lane::Bulk, vec![batch], |_| Ok(()))?;
-            }
-            Ok::<(), InferenceError>(())
-        };
+        batches.iter_mut().for_each(|batch| self.count_queued(batch, Lane::Bulk));
+        self.0.bulk.push_bulk(flow, batches)?;
         // in order of completion, as the threads of the lane are not equally fast
         let mut waiting: FuturesUnordered<_> = replies
             .into_iter()
             .enumerate()
             .map(|(index, reply)| reply.map(move |part| (index, part)))
             .collect();
-        let receive = async {
-            let mut parts = vec![Embedded::default(); sizes.len()];
-            while let Some((index, part)) = waiting.next().await {
-                parts[index] = part.map_err(|_| self.no_reply_error())?;
-                if let Some(progress) = &mut progress {
-                    progress.add(Instant::now(), sizes[index])?;
-                }
+        let mut parts = vec![Embedded::default(); sizes.len()];
+        while let Some((index, part)) = waiting.next().await {
+            parts[index] = part.map_err(|_| self.no_reply_error())?;
+            if let Some(progress) = &mut progress {
+                progress.add(Instant::now(), sizes[index])?;
             }
-            Ok::<Vec<Embedded>, InferenceError>(parts)
-        };
-        let ((), parts) = try_join(push, receive).await?;
+        }
         let mut embedded = Embedded::default();
         parts.into_iter().for_each(|part| embedded.append(part));
         Ok(embedded)
     }
 
-    /// Refuses bulk work that would not be done within `left`: it takes the time `takes` if nothing disturbs it, and the work ahead is done at
-    /// the measured speed of the lane.
+    /// Refuses bulk work that would not be done within `left`: it takes the time `takes` if nothing disturbs it, and what is computed before
+    /// its end, by the turns of the flows, is done at the measured speed of the lane.
     fn admit_bulk(
         &self,
+        flow: FlowKey,
         tokens: usize,
         takes: Option<Duration>,
         left: Duration,
     ) -> Result<(), InferenceError> {
-        self.0.bulk.drop_cancelled();
-        let ahead = self.0.queue_tokens_max.saturating_sub(self.0.bulk_permits.available_permits());
-        let (Some(takes), Some(wait)) = (takes, self.0.bulk.time_for(ahead)) else {
+        let (Some(takes), Some(wait)) = (takes, self.0.bulk.wait_of(flow, tokens)) else {
             return Ok(()); // not measured yet
         };
         let limit = left.mul_f64(DEADLINE_SHARE);
@@ -334,7 +329,11 @@ impl Scheduler {
     }
 
     fn no_reply_error(&self) -> InferenceError {
-        if self.0.bulk_permits.is_closed() { InferenceError::Stopping } else { InferenceError::Failed }
+        if self.0.second_stage.permits.is_closed() {
+            InferenceError::Stopping
+        } else {
+            InferenceError::Failed
+        }
     }
 
     /// Whether the cache has the embedding of `input`, which `model` must have made.
@@ -364,7 +363,6 @@ impl Scheduler {
 
     /// Stops every thread after its current micro-batch. Waiting requests fail with [`InferenceError::Stopping`].
     pub fn stop(&self) {
-        self.0.bulk_permits.close();
         self.0.second_stage.permits.close();
         self.0.interactive.stop();
         self.0.bulk.stop();

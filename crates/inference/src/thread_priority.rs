@@ -11,6 +11,8 @@ use thread_priority::{
 };
 use tokio::runtime::{Builder, Runtime};
 
+use super::pool::charge_cpu_time;
+
 /// The priority of a pool's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThreadPriority {
@@ -19,15 +21,24 @@ pub(super) enum ThreadPriority {
     /// `SCHED_IDLE`: idle cores, and a three hundredth of a busy one. The lowest niceness would not do: the kernel takes a core with such a
     /// thread for a busy one, and does not wake other threads there.
     Idle,
+    /// That of the process.
+    Normal,
 }
 
-/// Nice values, 0 to 19; each step reduces the share of a contended core by about a fifth.
+/// Nice values, 0 to 19; each step divides the weight of a thread on a contended core by [`NICENESS_STEP`].
 const COMPUTE_NICENESS: i32 = 4;
-const BACKGROUND_NICENESS: i32 = 19;
+const NICENESS_MAX: i32 = 19;
+const NICENESS_STEP: f64 = 1.25;
 
-/// Sets the calling thread, and threads that it starts, to the lowest priority that still gets a small share of a busy machine.
-pub fn set_background_priority() {
-    set_niceness(BACKGROUND_NICENESS);
+/// Sets the calling thread, and threads that it starts, to a low priority: beside another thread on its core it gets about `share_min` of the
+/// core, and at least the 1.4 % of the lowest priority.
+pub fn set_background_priority(share_min: f32) {
+    set_niceness(background_niceness(share_min));
+}
+
+fn background_niceness(share_min: f32) -> i32 {
+    let ratio = (1.0 - f64::from(share_min)) / f64::from(share_min);
+    ratio.log(NICENESS_STEP).round().clamp(0.0, f64::from(NICENESS_MAX)) as i32
 }
 
 /// Sets the calling thread slightly below the priority of threads that serve requests, so that load shedding is never delayed.
@@ -65,9 +76,10 @@ impl ThreadPriority {
                 let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
                 let lowest = thread_priority::ThreadPriority::Min;
                 if set_thread_priority_and_policy(thread_native_id(), lowest, idle).is_err() {
-                    set_background_priority();
+                    set_niceness(NICENESS_MAX);
                 }
             }
+            ThreadPriority::Normal => {}
         }
     }
 
@@ -75,7 +87,11 @@ impl ThreadPriority {
     pub(super) fn give_way(self) -> fn() {
         match self {
             ThreadPriority::Compute => std::thread::yield_now,
-            ThreadPriority::Idle => pause_if_core_is_needed,
+            ThreadPriority::Idle => || {
+                charge_cpu_time();
+                pause_if_core_is_needed();
+            },
+            ThreadPriority::Normal => charge_cpu_time,
         }
     }
 }
@@ -118,7 +134,8 @@ mod tests {
     fn threads_get_the_priority_of_their_pool() {
         let normal = ThreadSchedulePolicy::Normal;
         assert_eq!(after(set_compute_priority), (normal(NormalThreadSchedulePolicy::Other), 4));
-        assert_eq!(after(set_background_priority), (normal(NormalThreadSchedulePolicy::Other), 19));
+        assert_eq!(after(|| set_background_priority(0.1)), (normal(NormalThreadSchedulePolicy::Other), 10));
+        assert_eq!([0.0, 0.01, 0.1, 0.5, 1.0].map(background_niceness), [19, 19, 10, 0, 0]);
         assert_eq!(after(|| ThreadPriority::Idle.apply()).0, normal(NormalThreadSchedulePolicy::Idle));
     }
 

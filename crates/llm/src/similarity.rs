@@ -1,6 +1,6 @@
 //! Embeddings of questions, by the gateway's own model: for topics of guardrails and for questions that mean the same.
 
-use weir_inference::{Caching, EmbedOptions, Lane, Models, Scheduler, l2_normalise};
+use weir_inference::{Caching, EmbedOptions, Flow, Lane, Models, Scheduler, l2_normalise};
 
 /// The gateway's models, with which texts are compared.
 #[derive(Clone)]
@@ -16,7 +16,8 @@ impl Embedding {
     pub(crate) async fn embed(&self, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
         let model = self.models.default_model()?.clone();
         let inputs = texts.iter().map(|text| model.query_input(text)).collect();
-        let options = EmbedOptions { lane: Lane::Query, caching: Caching::On, deadline: None };
+        let options =
+            EmbedOptions { lane: Lane::Query, flow: Flow::Request, caching: Caching::On, deadline: None };
         let embedded = self.scheduler.embed(&model, inputs, options).await;
         let embedded =
             embedded.inspect_err(|error| tracing::warn!(%error, "a question was not embedded")).ok()?;

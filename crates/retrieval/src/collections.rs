@@ -438,6 +438,7 @@ impl Collections {
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
             empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),
             applied_seq: watch::Sender::new(engine.applied_seq()),
+            progress: crate::ingest::IngestProgress::default(),
             failure: Mutex::default(),
             workers: Mutex::default(),
             engine,

@@ -138,7 +138,8 @@ async fn features(
     let text = query.text().into_owned();
     let (mut mode, mut embedding) = (RetrievalMode::Lexical, None);
     if let Some(model) = collection.model().filter(|_| !text.trim().is_empty()) {
-        let options = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, deadline: None };
+        let flow = collection.preparer.flow();
+        let options = EmbedOptions { lane: Lane::Bulk, flow, caching: Caching::On, deadline: None };
         let inputs = vec![model.query_input(&text)];
         match collection.preparer.scheduler.embed(model, inputs, options).await {
             Ok(made) => (mode, embedding) = (RetrievalMode::Hybrid, made.embeddings.into_single()),

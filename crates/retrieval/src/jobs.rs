@@ -5,6 +5,7 @@ use weir_policy::Caller;
 use weir_store::Job;
 
 use crate::error::RequestError;
+use crate::ingest::IngestProgress;
 use crate::{Result, Retrieval};
 
 /// Jobs on a page: by default, and at most.
@@ -19,7 +20,7 @@ impl Retrieval {
         let job = self.store.job(caller, id).await?;
         let missing =
             || RequestError::new(ErrorCode::JobNotFound, format!("there is no job `{}`", id.escape_debug()));
-        job.map(render).ok_or_else(missing)
+        job.map(|job| self.render_job(caller, job)).ok_or_else(missing)
     }
 
     /// A page of the jobs that the caller may see, newest first.
@@ -28,12 +29,32 @@ impl Retrieval {
     /// `invalid_parameter` for an unknown cursor; store errors.
     pub async fn jobs(&self, caller: &Caller, limit: usize, cursor: Option<&str>) -> Result<List<JobReply>> {
         let (jobs, next_cursor) = self.store.jobs(caller, limit, cursor).await?;
-        Ok(List { data: jobs.into_iter().map(render).collect(), next_cursor })
+        Ok(List { data: jobs.into_iter().map(|job| self.render_job(caller, job)).collect(), next_cursor })
+    }
+
+    /// A job as the API shows it, with the progress of its collection.
+    pub(crate) fn render_job(&self, caller: &Caller, job: Job) -> JobReply {
+        let collection = self.collections.get(caller, &job.collection);
+        render(job, collection.as_ref().map(|collection| &collection.progress))
     }
 }
 
-/// A job as the API shows it.
-pub(crate) fn render(job: Job) -> JobReply {
+/// A job as the API shows it. `progress` has what the index shows of it before its turn, and the chunks that are embedded.
+pub(crate) fn render(mut job: Job, progress: Option<&IngestProgress>) -> JobReply {
+    let mut shares = 0.0;
+    if job.finished_at.is_none()
+        && let Some(progress) = progress
+    {
+        let first = (job.last_operation + 1).saturating_sub(job.new + job.changed);
+        let (applied, embedded) = progress.of(first..=job.last_operation);
+        job.processed = (job.processed + applied).min(job.total);
+        shares = embedded;
+        if job.status == weir_store::JobStatus::Pending && applied > 0 {
+            job.status = weir_store::JobStatus::Running;
+        }
+    }
+    let done = job.processed as f64 + shares;
+    let progress = if job.finished_at.is_some() { 1.0 } else { (done / job.total.max(1) as f64).min(1.0) };
     use weir_store::JobStatus as Stored;
     let code_of = |name: &str| {
         weir_api::ERROR_TABLE.iter().find(|row| row.name == name).map_or(ErrorCode::Internal, |r| r.code)
@@ -55,6 +76,7 @@ pub(crate) fn render(job: Job) -> JobReply {
         changed_documents: job.changed,
         unchanged_documents: job.unchanged,
         chunks: job.chunks,
+        progress,
         error: job.error,
         started_at: job.created_at,
         finished_at: job.finished_at,

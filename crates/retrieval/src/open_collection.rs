@@ -16,7 +16,7 @@ use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
 use crate::cursor::RequestHash;
-use crate::ingest::Preparer;
+use crate::ingest::{IngestProgress, Preparer};
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
@@ -56,6 +56,8 @@ pub struct OpenCollection {
     pub(crate) empty_at: AtomicU64,
     /// The highest operation that has been searchable, published by the worker.
     pub(crate) applied_seq: watch::Sender<u64>,
+    /// The progress of the operations after it.
+    pub(crate) progress: IngestProgress,
     pub(crate) failure: Mutex<Option<String>>,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
 }

@@ -16,7 +16,7 @@ use super::encoding::{Encoding, Wanted};
 use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{
-    Caching, EmbedOptions, Input, Lane, LoadedModel, Reservation, Rows, Truncation, l2_normalise,
+    Caching, EmbedOptions, Flow, Input, Lane, LoadedModel, Reservation, Rows, Truncation, l2_normalise,
 };
 use weir_retrieval::models;
 
@@ -157,7 +157,7 @@ pub(super) async fn embed(call: &Call, mut job: EmbedJob) -> Result<EmbedOutput>
     let weights: Vec<usize> = texts.inputs.iter().map(Input::tokens).collect();
     let made = gateway
         .scheduler
-        .embed(&model, texts.inputs, EmbedOptions { lane, caching, deadline: until })
+        .embed(&model, texts.inputs, EmbedOptions { lane, flow: Flow::Request, caching, deadline: until })
         .await?;
     let mut embeddings = made.embeddings;
     if !texts.split.is_empty() {

@@ -261,6 +261,10 @@ table! {
     feedback: Family<ResultLabel, Counter> = Family::default(), "weir_feedback_judgments_total", Counter, ["result"];
     /// Texts waiting to be embedded, for a thread or for a permit of an upstream.
     queue_depth: Family<LaneLabel, Gauge> = Family::default(), "weir_embed_queue_depth", Gauge, ["lane"];
+    /// Collections and requests that wait for their turn in the bulk lane.
+    bulk_flows: Gauge = Gauge::default(), "weir_bulk_flows", Gauge, [];
+    /// Micro-batches that were computed at normal priority because the bulk lane had less than `inference.bulk_share_min` of the cores.
+    bulk_floor_batches: Counter = Counter::default(), "weir_bulk_floor_batches_total", Counter, [];
     /// Time that texts waited to be embedded.
     queue_wait: Histograms<LaneLabel> = Family::new_with_constructor(seconds), "weir_embed_queue_wait_seconds", Histogram, ["lane"];
     /// Texts per micro-batch, or per request to an upstream.
@@ -487,6 +491,16 @@ impl Metrics {
     pub fn batch(&self, texts: usize, tokens: usize) {
         self.batch_size.observe(texts as f64);
         self.batch_tokens.observe(tokens as f64);
+    }
+
+    /// Sets the number of flows that wait in the bulk lane.
+    pub fn bulk_flows(&self, flows: usize) {
+        self.bulk_flows.set(to_i64(flows as u64));
+    }
+
+    /// Counts a micro-batch of the bulk lane at normal priority.
+    pub fn bulk_floor_batch(&self) {
+        self.bulk_floor_batches.inc();
     }
 
     /// Counts the documents of a request.

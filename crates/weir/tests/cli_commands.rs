@@ -322,8 +322,8 @@ fn valid_documents_are_ingested_and_others_are_named() {
         Response::json(202, &job("job_1", "pending", 2, "[]")),
         Response::json(202, &job("job_2", "pending", 2, "[]")),
         Response::json(200, &job("job_1", "running", 2, "[]")),
-        Response::json(200, &job("job_1", "completed", 2, "[]")),
         Response::json(200, &job("job_2", "completed", 2, failed)),
+        Response::json(200, &job("job_1", "completed", 2, "[]")),
     ]);
     let weir = Weir::new().in_folder(&folder);
     let run =
@@ -346,8 +346,8 @@ fn valid_documents_are_ingested_and_others_are_named() {
             "POST /v1/ingest",
             "POST /v1/ingest",
             "GET /v1/jobs/job_1",
-            "GET /v1/jobs/job_1",
-            "GET /v1/jobs/job_2"
+            "GET /v1/jobs/job_2",
+            "GET /v1/jobs/job_1"
         ]
     );
     assert_eq!(

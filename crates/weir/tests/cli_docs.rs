@@ -72,7 +72,7 @@ objects add their `metadata` and their other fields, front matter its fields, ro
 Hidden files and folders are left out, and links are not followed. What can't be read (a missing file, invalid UTF-8, a bad line) or is
 refused by the gateway is named at the end with the reason, and the exit code is 1; everything else goes in.
 
-The bar and the remaining time follow the documents that the gateway has processed, not those that were sent. Where the error stream is
+The bar and the remaining time follow what the gateway has processed, not what was sent, and move within a large document. No time is shown while the speed is unknown. Where the error stream is
 no terminal, a line is printed every five seconds. The summary counts new, changed, unchanged and failed documents and the chunks of the new and changed ones.
 
 **To continue after an interruption, run the same command again.** The gateway recognises a document whose content didn't change and

@@ -109,4 +109,6 @@ class IngestRun:
     def _show(self, oldest: Job) -> None:
         """Shows the documents of the oldest unfinished job beside those of finished jobs."""
         processed = self._counts["processed"] + oldest.processed_documents
-        self._shown.show(processed, self._counts["failed"] + oldest.failed_documents, self._total)
+        failed = self._counts["failed"] + oldest.failed_documents
+        done = self._counts["processed"] + self._counts["failed"] + oldest.progress * oldest.total_documents
+        self._shown.show(processed, failed, self._total, done / self._total if self._total else None)

@@ -16,12 +16,16 @@ _BAR_CHARACTERS = 30
 
 @dataclass(frozen=True)
 class Progress:
-    """Documents so far. `total` is None while it is unknown."""
+    """Documents so far. `total` is None while it is unknown.
+
+    `share` is the part that is done, from 0 to 1, and advances within a document; it is None while `total` is.
+    """
 
     processed: int
     failed: int
     total: int | None
     elapsed_seconds: float
+    share: float | None = None
 
 
 Watch = Union[bool, Callable[[Progress], None]]
@@ -35,17 +39,17 @@ class Reporter:
         self._begun = time.monotonic()
         self._show = show
         self._close = close
-        self._last: tuple[int, int, int | None] | None = None
+        self._last: tuple[int, int, int | None, float | None] | None = None
 
-    def show(self, processed: int, failed: int, total: int | None) -> None:
+    def show(self, processed: int, failed: int, total: int | None, share: float | None) -> None:
         """Shows these numbers of documents, unless they are those shown last."""
-        if (processed, failed, total) != self._last:
-            self._last = (processed, failed, total)
-            self._show(Progress(processed, failed, total, time.monotonic() - self._begun))
+        if (processed, failed, total, share) != self._last:
+            self._last = (processed, failed, total, share)
+            self._show(Progress(processed, failed, total, time.monotonic() - self._begun, share))
 
     def show_job(self, job: Job) -> None:
         """Shows the documents of a job."""
-        self.show(job.processed_documents, job.failed_documents, job.total_documents)
+        self.show(job.processed_documents, job.failed_documents, job.total_documents, job.progress)
 
     def close(self) -> None:
         """Ends the line of a bar."""
@@ -84,6 +88,7 @@ def line(progress: Progress) -> str:
     done = progress.processed + progress.failed
     count = f"{done} documents" if progress.total is None else f"{done}/{progress.total} documents"
     failed = f", {progress.failed} failed" if progress.failed else ""
-    filled = 0 if not progress.total else min(_BAR_CHARACTERS, _BAR_CHARACTERS * done // progress.total)
+    share = max(done / progress.total, progress.share or 0.0) if progress.total else 0.0
+    filled = min(_BAR_CHARACTERS, int(_BAR_CHARACTERS * share))
     bar = "" if progress.total is None else f"[{'#' * filled}{'.' * (_BAR_CHARACTERS - filled)}] "
     return f"{bar}{count}{failed}, {progress.elapsed_seconds:.0f} s"

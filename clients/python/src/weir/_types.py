@@ -45,6 +45,8 @@ class Job:
     changed_documents: int = 0
     unchanged_documents: int = 0
     chunks: int = 0
+    progress: float = 0.0
+    """Share of the job that is done, from 0 to 1; it advances within a document, by its embedded chunks."""
     error: Optional[str] = None
     """Why the whole job failed."""
     finished_at: Optional[float] = None

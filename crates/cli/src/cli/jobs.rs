@@ -76,7 +76,7 @@ fn check_success(arguments: &JobsArguments, jobs: &[JobReply]) -> Result<()> {
 
 /// The jobs that were shown, with their states then.
 #[derive(Default)]
-struct Seen(HashMap<String, (JobStatus, u64, u64)>);
+struct Seen(HashMap<String, (JobStatus, u64, u64, u64)>);
 
 impl Seen {
     /// The table the first time; later a line for each job that advanced since, and nothing when none did.
@@ -97,7 +97,7 @@ impl Seen {
     }
 
     fn is_news(&mut self, job: &JobReply) -> bool {
-        let state = (job.status, job.processed_documents, job.failed_documents);
+        let state = (job.status, job.processed_documents, job.failed_documents, percent(job));
         self.0.insert(job.job_id.clone(), state) != Some(state)
     }
 }
@@ -127,11 +127,18 @@ fn row_of(job: &JobReply, now: f64) -> [String; 7] {
         job.job_id.clone(),
         job.collection.clone(),
         <&str>::from(job.status).to_owned(),
-        format!("{}/{}", job.processed_documents, job.total_documents),
+        match job.status.is_finished() {
+            true => format!("{}/{}", job.processed_documents, job.total_documents),
+            false => format!("{}/{} {}%", job.processed_documents, job.total_documents, percent(job)),
+        },
         job.failed_documents.to_string(),
         render_seconds(now - job.started_at),
         render_seconds(end - job.started_at),
     ]
+}
+
+fn percent(job: &JobReply) -> u64 {
+    (job.progress * 100.0) as u64
 }
 
 fn render_errors(job: &JobReply) -> String {
@@ -179,6 +186,7 @@ mod tests {
             changed_documents: 0,
             unchanged_documents: 0,
             chunks: 400,
+            progress: 0.0,
             error: None,
             started_at: 1_000.0,
             finished_at,
@@ -215,5 +223,7 @@ mod tests {
         jobs[0].processed_documents = 1;
         let news = seen.render_news(&jobs, 80.0);
         assert!(news.starts_with("a  ") && news.lines().count() == 1, "{news}");
+        jobs[0].progress = 0.375;
+        assert!(seen.render_news(&jobs, 80.0).contains(" 1/200 37% "), "it advances within a document");
     }
 }

@@ -1,5 +1,7 @@
 //! Progress of long commands on the error stream: a bar on a terminal, a line every few seconds elsewhere.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
@@ -7,6 +9,12 @@ use weir_client::IngestProgress;
 
 /// The interval of lines where no bar is drawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A longer remaining time says little: it is shown as more than this.
+const LEFT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// After this time without progress the rate is unknown.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// How often the bar is drawn while nothing advances.
 const TICK: Duration = Duration::from_millis(200);
@@ -23,6 +31,8 @@ pub(super) struct Progress {
     noun: &'static str,
     count: u64,
     begun: Instant,
+    /// Seconds from `begun` to the last progress; the bar reads it too.
+    advanced_s: Arc<AtomicU64>,
     next_line_at: Instant,
 }
 
@@ -31,23 +41,27 @@ impl Progress {
     pub(super) fn begin(label: &'static str, noun: &'static str, bytes_total: u64) -> Progress {
         let template = if noun.is_empty() { DOWNLOAD_BAR } else { DOCUMENTS_BAR };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let left = |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+        let (begun, advanced_s) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+        let advanced = advanced_s.clone();
+        let left = move |state: &ProgressState, line: &mut dyn std::fmt::Write| {
             let is_done = Some(state.pos()) >= state.len();
             // writing to a text does not fail
-            let _ = line.write_str(&time_left(is_done, state.eta()));
+            let _ = line.write_str(&time_left(is_done, state.eta(), since(begun, &advanced)));
         };
         let bar =
             ProgressBar::new(bytes_total).with_style(style.progress_chars("=> ").with_key("left", left));
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
-        let begun = Instant::now();
-        Progress { bar, label, noun, count: 0, begun, next_line_at: begun + LINE_INTERVAL }
+        Progress { bar, label, noun, count: 0, begun, advanced_s, next_line_at: begun + LINE_INTERVAL }
     }
 
     /// Adds processed bytes and entries; both can be 0.
     pub(super) fn advance(&mut self, bytes: u64, count: u64) {
         self.count += count;
+        if bytes > 0 {
+            self.advanced_s.store(self.begun.elapsed().as_secs(), Ordering::Relaxed);
+        }
         self.bar.set_message(self.count_and_rate());
         self.bar.set_position((self.bar.position() + bytes).min(self.bytes_total()));
         if self.bar.is_hidden() && Instant::now() >= self.next_line_at {
@@ -86,17 +100,26 @@ impl Progress {
             "{} {percent}% of {}, {}",
             self.count_and_rate(),
             HumanBytes(bytes_total),
-            time_left(bytes >= bytes_total, self.bar.eta())
+            time_left(bytes >= bytes_total, self.bar.eta(), since(self.begun, &self.advanced_s))
         )
     }
 }
 
-/// The remaining time in words. An estimate of 0 before the end means that there is no rate yet.
-fn time_left(is_done: bool, estimate: Duration) -> String {
-    match (is_done, estimate.is_zero()) {
-        (true, _) => "done".to_owned(),
-        (false, true) => "estimating".to_owned(),
-        (false, false) => format!("{:#} left", HumanDuration(estimate)),
+/// The time since the last progress.
+fn since(begun: Instant, advanced_s: &AtomicU64) -> Duration {
+    begun.elapsed().saturating_sub(Duration::from_secs(advanced_s.load(Ordering::Relaxed)))
+}
+
+/// The remaining time in words; "estimating" while the rate is unknown. An estimate of 0 before the end means that there is no rate yet.
+fn time_left(is_done: bool, estimate: Duration, since_advance: Duration) -> String {
+    if is_done {
+        "done".to_owned()
+    } else if estimate.is_zero() || since_advance >= STALLED_AFTER {
+        "estimating".to_owned()
+    } else if estimate > LEFT_MAX {
+        "more than a day left".to_owned()
+    } else {
+        format!("{:#} left", HumanDuration(estimate))
     }
 }
 
@@ -135,10 +158,19 @@ mod tests {
 
     #[test]
     fn the_remaining_time_is_in_words() {
-        for (is_done, seconds, expected) in
-            [(true, 7, "done"), (false, 0, "estimating"), (false, 7, "7s left"), (false, 130, "2m left")]
-        {
-            assert_eq!(time_left(is_done, Duration::from_secs(seconds)), expected);
+        let cases = [
+            (true, 7, 0, "done"),
+            (false, 0, 0, "estimating"),
+            (false, 7, 59, "7s left"),
+            (false, 130, 0, "2m left"),
+            (false, 7, 60, "estimating"),
+            (false, 86_400, 0, "24h left"),
+            (false, 86_401, 0, "more than a day left"),
+            (false, u64::MAX, 0, "more than a day left"),
+        ];
+        for (is_done, left, since_advance, expected) in cases {
+            let [left, since_advance] = [left, since_advance].map(Duration::from_secs);
+            assert_eq!(time_left(is_done, left, since_advance), expected);
         }
     }
 
@@ -150,6 +182,7 @@ mod tests {
             noun: "documents",
             count: 0,
             begun: Instant::now(),
+            advanced_s: Arc::default(),
             next_line_at: Instant::now() + LINE_INTERVAL,
         };
         progress.bar.set_length(4096);

@@ -12,7 +12,15 @@ fn model() -> Arc<Model> {
 
 fn settings() -> Settings {
     let metrics = Metrics::new("none");
-    Settings { lane: Lane::Interactive, threads: 2, initial_rate: 4000.0, is_calibrated: false, metrics }
+    Settings {
+        lane: Lane::Interactive,
+        threads: 2,
+        share_min: 0.0,
+        floor_threads: 0,
+        initial_rate: 4000.0,
+        is_calibrated: false,
+        metrics,
+    }
 }
 
 /// The state of a pool whose only thread has ended.
@@ -84,7 +92,7 @@ fn queries_go_before_texts_that_wait_longer() {
     assert_eq!([push(Lane::Query, 10), push(Lane::Query, 20)], [0, 10], "texts do not delay queries");
     assert_eq!(push(Lane::Interactive, 30), 220, "queries delay texts");
     let mut queue = pool.shared.lock();
-    let mut take = || queue.take(1, MICRO_BATCH_TOKENS).iter().map(|batch| batch.tokens).collect::<Vec<_>>();
+    let mut take = || queue.take(1).iter().map(|batch| batch.tokens).collect::<Vec<_>>();
     assert_eq!([take(), take(), take(), take()], [vec![10, 20], vec![100], vec![90, 30], vec![]]);
 }
 
@@ -101,7 +109,10 @@ fn the_bulk_lane_computes_more_tokens_together() {
                 (MicroBatch { reply, ..batch(&model, 60, Duration::ZERO) }, receiver)
             })
             .unzip();
-        pool.push(lane, batches, |_| Ok(())).unwrap();
+        match lane {
+            Lane::Bulk => pool.push_bulk(FlowKey::Request(0), batches).unwrap(),
+            lane => pool.push(lane, batches, |_| Ok(())).unwrap(),
+        }
         let Some(Work::Compute(batches)) = pool.shared.next_work(&Weak::new()) else { panic!("no work") };
         batches.len()
     };
@@ -149,8 +160,10 @@ fn time_that_other_work_takes_does_not_count_as_time_of_undisturbed_work() {
         running.finish(Duration::from_secs(4), Duration::from_millis(32));
     }
     let pool = Pool { shared, threads: Mutex::default() };
-    let (disturbed, undisturbed) = (pool.time_for(4_000).unwrap(), pool.undisturbed_time_for(4_000).unwrap());
-    assert!(disturbed > Duration::from_secs(10), "{disturbed:?} at 32 tokens per second");
+    pool.shared.lock().running_tokens = 4_000;
+    let wait = pool.wait_of(FlowKey::Request(0), 0).unwrap();
+    assert!(wait > Duration::from_secs(10), "{wait:?} at 32 tokens per second");
+    let undisturbed = pool.undisturbed_time_for(4_000).unwrap();
     assert_eq!(undisturbed, Duration::from_secs(1), "4,000 tokens per second");
 }
 
@@ -166,23 +179,70 @@ fn the_time_of_a_thread_that_sleeps_is_no_cpu_time() {
     }
 }
 
+/// A pool of the bulk lane whose threads have ended.
+fn bulk_pool(share_min: f64) -> Pool {
+    let pool = Pool::start(Settings { lane: Lane::Bulk, threads: 1, share_min, ..settings() }).unwrap();
+    pool.stop();
+    pool.shared.lock().is_stopping = false;
+    pool
+}
+
 #[test]
-fn cancelled_micro_batches_are_dropped_with_their_permits() {
-    let (model, shared) = (model(), shared());
-    let pool = Pool { shared, threads: Mutex::default() };
-    let permits = Arc::new(tokio::sync::Semaphore::new(300));
-    let push = |tokens: usize| {
-        let mut batch = batch(&model, tokens, Duration::ZERO);
+fn a_request_waits_for_as_much_of_each_other_flow_as_it_has_itself() {
+    let (model, pool) = (model(), bulk_pool(0.0));
+    pool.shared.lock().is_measured = true;
+    let push = |flow, tokens: usize| {
         let (reply, receiver) = oneshot::channel();
-        batch.reply = reply;
-        batch.permit = permits.clone().try_acquire_many_owned(tokens as u32).ok();
-        pool.push(Lane::Bulk, vec![batch], |_| Ok(())).unwrap();
+        pool.push_bulk(flow, vec![MicroBatch { reply, ..batch(&model, tokens, Duration::ZERO) }]).unwrap();
         receiver
     };
-    let (kept, cancelled) = (push(100), push(90));
-    drop(cancelled);
-    assert_eq!((pool.queued_tokens(), permits.available_permits()), (190, 110));
-    pool.drop_cancelled();
-    assert_eq!((pool.queued_tokens(), permits.available_permits()), (100, 200));
-    drop(kept);
+    let wait = |tokens| pool.wait_of(FlowKey::Request(9), tokens).unwrap().as_millis();
+    let _large = push(FlowKey::Collection(1), 400);
+    let small = push(FlowKey::Request(2), 40);
+    assert_eq!([wait(20), wait(80), wait(4_000)], [10, 30, 110], "at 4,000 tokens per second");
+    drop(small);
+    assert_eq!(wait(4_000), 100, "the caller of the small one is gone");
+    let own = pool.wait_of(FlowKey::Collection(1), 20).unwrap();
+    assert_eq!(own.as_millis(), 100, "what a collection adds comes after what waits of it");
+}
+
+#[test]
+fn the_wait_of_a_starved_lane_is_that_at_its_minimum_share() {
+    let pool = bulk_pool(0.5);
+    let mut queue = pool.shared.lock();
+    (queue.is_measured, queue.rate, queue.running_tokens) = (true, 1.0, 4_000);
+    drop(queue);
+    assert_eq!(
+        pool.wait_of(FlowKey::Request(0), 0),
+        Some(Duration::from_secs(2)),
+        "half of 4,000 tokens per second"
+    );
+}
+
+#[test]
+fn a_starved_lane_is_computed_at_normal_priority_with_what_idle_threads_have_begun() {
+    let (model, pool) = (model(), bulk_pool(0.5));
+    let waiting = |tokens| {
+        let (reply, receiver) = oneshot::channel();
+        (MicroBatch { reply, ..batch(&model, tokens, Duration::ZERO) }, receiver)
+    };
+    let ((begun, begun_reply), (queued, queued_reply)) = (waiting(8), waiting(9));
+    let sequences = [begun.sequences[0].ids.clone(), queued.sequences[0].ids.clone()];
+    // an idle thread has begun the first, and never gets a core
+    let mut stuck = RunningGuard::new(&pool.shared, &[], false);
+    let computation = Arc::new(Computation::begin(vec![begun]).unwrap());
+    stuck.begin(&computation);
+    pool.push_bulk(FlowKey::Request(0), vec![queued]).unwrap();
+    let received = std::thread::scope(|scope| {
+        scope.spawn(|| pool.shared.run_floor_thread());
+        let received = [begun_reply, queued_reply].map(|reply| reply.blocking_recv().unwrap());
+        pool.stop();
+        received
+    });
+    for (embedded, ids) in received.iter().zip(&sequences) {
+        let mut expected = vec![0.0; model.info().dimension];
+        model.embed(&[ids], &mut Scratch::new(), &mut expected);
+        assert_eq!(embedded.embeddings.floats(), expected);
+    }
+    computation.finish(Rows::default()); // the idle thread, later: nobody waits any more
 }

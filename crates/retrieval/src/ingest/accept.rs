@@ -20,7 +20,7 @@ pub struct IngestOutcome {
 impl IngestOutcome {
     /// The job as it was stored.
     pub fn job(self) -> JobReply {
-        jobs::render(self.job)
+        jobs::render(self.job, None)
     }
 }
 
@@ -67,7 +67,8 @@ impl Retrieval {
         let IngestOutcome { view, job } = outcome;
         let searchable = view.wait_until_searchable(job.last_operation);
         let _ = tokio::time::timeout_at(until, searchable).await;
-        Ok(jobs::render(self.store.job(view.caller(), &job.id).await?.unwrap_or(job)))
+        let job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
+        Ok(self.render_job(view.caller(), job))
     }
 }
 

@@ -1,15 +1,19 @@
 //! Prepares documents for the index: chunks, and an embedding for each.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoreView, StoredDocument, TextHash};
 use weir_text::Chunking;
 
+use super::progress::Preparation;
 use weir_inference::{
-    Caching, EmbedOptions, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
+    Caching, EmbedOptions, Flow, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
 };
 
 /// Most bytes of a chunk: some tokenizers turn any number of characters without a space into one token.
@@ -20,6 +24,14 @@ const TABLE_HEADER_SHARE: usize = 4;
 
 /// Fewest tokens for the text of a chunk, however long title and prompt are.
 const CHUNK_TOKENS_MIN: usize = 32;
+
+/// Bytes of the texts that are embedded by one call: about 4,000 tokens for a model in this process, so that progress is seen; as many as a
+/// batch for a model on another server, which takes many texts in a request.
+const CALL_BYTES_LOCAL: usize = 16 << 10;
+const CALL_BYTES_REMOTE: usize = 128 << 10;
+
+/// New embeddings beyond this number are saved in parts of this many, so that an interruption does not lose them.
+const SAVED_TOGETHER_MAX: usize = 1024;
 
 /// A text that every model embeds.
 const PROBE_TEXT: &str = "text";
@@ -77,21 +89,20 @@ impl Preparer {
     pub(crate) async fn prepare(
         &self,
         documents: Vec<StoredDocument>,
+        preparation: &Preparation,
     ) -> Result<Vec<IndexedDocument>, IngestError> {
         let preparer = self.clone();
         let chunk = move || {
             documents.into_iter().map(|document| preparer.chunk_document(document)).collect::<Vec<_>>()
         };
         let chunked = tokio::task::spawn_blocking(chunk).await.map_err(|_| IngestError::Interrupted)?;
-        let (known, new) = self.embeddings(&chunked).await?;
-        // while an index is rebuilt, the store has these chunks already
-        let prepared = chunked
-            .iter()
-            .filter(|one| one.spans != one.document.chunks)
-            .map(ChunkedDocument::prepared)
-            .collect();
-        self.store.save_prepared(self.generation, prepared, new).await?;
+        let known = self.embeddings(&chunked, preparation).await?;
         Ok(chunked.into_iter().map(|one| one.into_indexed(&known)).collect())
+    }
+
+    /// The share of the bulk lane.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::Collection(self.generation.0.cast_unsigned())
     }
 
     /// Whether `error` is caused by the text: the model still embeds another text.
@@ -105,37 +116,77 @@ impl Preparer {
             | InferenceError::Stopping => false,
         };
         let Some(model) = self.model.as_ref().filter(|_| may_be) else { return false };
-        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::Off, deadline: None };
+        let terms =
+            EmbedOptions { lane: Lane::Bulk, flow: self.flow(), caching: Caching::Off, deadline: None };
         self.scheduler.embed(model, vec![model.input(PROBE_TEXT, Truncation::End)], terms).await.is_ok()
     }
 
-    /// The embedding of every chunk, and those of them that the store lacks.
+    /// The embedding of every chunk. Saves the chunks, and the embeddings that the store lacks.
     async fn embeddings(
         &self,
         chunked: &[ChunkedDocument],
-    ) -> Result<(Embeddings, Vec<(TextHash, Vec<f32>)>), IngestError> {
-        let Some(model) = &self.model else { return Ok((HashMap::new(), Vec::new())) };
-        let mut texts: HashMap<TextHash, &String> = HashMap::new();
+        preparation: &Preparation,
+    ) -> Result<Embeddings, IngestError> {
+        // while an index is rebuilt, the store has these chunks already
+        let mut prepared: Vec<PreparedDocument> = chunked
+            .iter()
+            .filter(|one| one.spans != one.document.chunks)
+            .map(ChunkedDocument::prepared)
+            .collect();
+        let Some(model) = &self.model else {
+            self.store.save_prepared(self.generation, prepared, Vec::new()).await?;
+            return Ok(HashMap::new());
+        };
+        let (mut texts, mut hashes) = (HashMap::<TextHash, &str>::new(), Vec::new());
         for document in chunked {
-            texts.extend(document.spans.iter().map(|span| span.text_hash).zip(&document.texts));
+            for (span, text) in document.spans.iter().zip(&document.texts) {
+                if texts.insert(span.text_hash, text).is_none() {
+                    hashes.push(span.text_hash);
+                }
+            }
         }
-        let hashes: Vec<TextHash> = texts.keys().copied().collect();
         let stored = self.documents.embeddings(&self.fingerprint, hashes.clone()).await?;
         let mut known: Embeddings = HashMap::with_capacity(hashes.len());
         let mut missing = Vec::new();
         for (hash, embedding) in hashes.into_iter().zip(stored) {
             match embedding {
                 Some(embedding) => drop(known.insert(hash, embedding)),
-                None => missing.push(hash),
+                None => missing.push((hash, texts[&hash])),
             }
         }
-        let inputs: Vec<Input> =
-            missing.iter().map(|hash| model.input(texts[hash], Truncation::End)).collect();
-        let terms = EmbedOptions { lane: Lane::Bulk, caching: Caching::On, deadline: None };
-        let made = self.scheduler.embed(model, inputs, terms).await?;
-        let new: Vec<_> = missing.into_iter().zip(made.embeddings.iter().map(<[f32]>::to_vec)).collect();
-        known.extend(new.iter().cloned());
-        Ok((known, new))
+        preparation.begin(texts.len(), known.len());
+        if missing.len() > SAVED_TOGETHER_MAX {
+            // the store keeps embeddings that a chunk refers to
+            let chunks = std::mem::take(&mut prepared);
+            self.store.save_prepared(self.generation, chunks, Vec::new()).await?;
+        }
+        let calls = split_into_calls(model, missing);
+        let calls: Vec<_> = calls.into_iter().map(|call| self.embed(model, call)).collect();
+        let mut made = futures_util::stream::iter(calls).buffered(calls_max());
+        let mut unsaved = Vec::new();
+        while let Some(embeddings) = made.try_next().await? {
+            preparation.add(embeddings.len());
+            known.extend(embeddings.iter().cloned());
+            unsaved.extend(embeddings);
+            if unsaved.len() > SAVED_TOGETHER_MAX && prepared.is_empty() {
+                self.store.save_prepared(self.generation, Vec::new(), std::mem::take(&mut unsaved)).await?;
+            }
+        }
+        self.store.save_prepared(self.generation, prepared, unsaved).await?;
+        Ok(known)
+    }
+
+    /// Embeds texts in the bulk lane.
+    async fn embed(
+        &self,
+        model: &LoadedModel,
+        texts: Vec<(TextHash, &str)>,
+    ) -> Result<Vec<(TextHash, Vec<f32>)>, InferenceError> {
+        let inputs: Vec<Input> = texts.iter().map(|(_, text)| model.input(text, Truncation::End)).collect();
+        let options =
+            EmbedOptions { lane: Lane::Bulk, flow: self.flow(), caching: Caching::On, deadline: None };
+        let made = self.scheduler.embed(model, inputs, options).await?;
+        Ok(texts.iter().map(|(hash, _)| *hash).zip(made.embeddings.iter().map(<[f32]>::to_vec)).collect())
     }
 
     fn chunk_document(&self, document: StoredDocument) -> ChunkedDocument {
@@ -227,6 +278,31 @@ fn text_of_chunk(text: &str, span: Range<usize>, header: Option<&Range<usize>>) 
 }
 
 type Embeddings = HashMap<TextHash, Vec<f32>>;
+
+/// The texts of each call of the model, in order.
+fn split_into_calls<'a>(
+    model: &LoadedModel,
+    texts: Vec<(TextHash, &'a str)>,
+) -> Vec<Vec<(TextHash, &'a str)>> {
+    let bytes_max = if model.is_local() { CALL_BYTES_LOCAL } else { CALL_BYTES_REMOTE };
+    let (mut calls, mut bytes) = (Vec::<Vec<_>>::new(), 0);
+    for text in texts {
+        bytes += text.1.len();
+        match calls.last_mut().filter(|_| bytes <= bytes_max) {
+            Some(call) => call.push(text),
+            None => {
+                bytes = text.1.len();
+                calls.push(vec![text]);
+            }
+        }
+    }
+    calls
+}
+
+/// Calls at the same time: they occupy every thread of the lane, with one call to spare.
+fn calls_max() -> usize {
+    available_parallelism().map_or(1, NonZero::get) / 8 + 2
+}
 
 impl ChunkedDocument {
     fn prepared(&self) -> PreparedDocument {

@@ -12,6 +12,9 @@ use weir_index::{Change, HistoryPoint, IndexError, IndexedDocument};
 use weir_store::{DocumentError, DocumentState, Operation, StoredDocument};
 
 use super::IngestError;
+use super::large::LargeDocuments;
+use super::prepare::Preparer;
+use super::progress::Preparation;
 use crate::clock::now;
 use crate::open_collection::OpenCollection;
 use weir_inference::InferenceError;
@@ -43,21 +46,33 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut failures = 0;
     let mut chores = Chores { prune_at: Instant::now(), emptied_at: collection.engine.applied_seq() };
     let (mut is_flushed, mut has_error) = (false, false);
+    let mut large = LargeDocuments::none(collection.engine.applied_seq());
+    let mut failed_at = 0;
     loop {
         let idle = collection.operations_added.notified();
         let attempt = Attempt::after(failures, collection.ingest.attempts_max);
         // a panic must not end the worker: nothing would become searchable any more
-        let step = AssertUnwindSafe(step(&collection, attempt, &mut chores)).catch_unwind();
+        let step = AssertUnwindSafe(step(&collection, attempt, &mut chores, &mut large)).catch_unwind();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
             step = step => step.unwrap_or(Err(IngestError::Interrupted)),
         };
+        let applied_seq = collection.engine.applied_seq();
+        if step.is_err() {
+            large = LargeDocuments::none(applied_seq);
+        }
         if matches!(step, Ok(Step::Idle | Step::Applied)) && std::mem::take(&mut has_error) {
             // also when there was nothing to apply: what failed was a chore
             collection.note_failure(None);
         }
         match step {
-            Ok(Step::Applied) => (wait, failures, is_flushed) = (RETRY_AFTER.0, 0, false),
+            Ok(Step::Applied) => {
+                is_flushed = false;
+                // what is applied beside a document that fails again and again is no success
+                if applied_seq > failed_at {
+                    (wait, failures, failed_at) = (RETRY_AFTER.0, 0, 0);
+                }
+            }
             // the next batch has one attempt, until the model works again
             Ok(Step::GaveUp) => {
                 is_flushed = false;
@@ -69,6 +84,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             Ok(Step::Idle) => tokio::select! {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
+                () = large.wait(), if !large.is_empty() => {}
                 () = flush_when_idle(&collection), if !is_flushed => is_flushed = true,
                 () = tokio::time::sleep(CHECK_FILES_EVERY) => check_files(&collection).await,
             },
@@ -92,6 +108,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 collection.note_failure(Some(error.to_string()));
                 has_error = true;
+                failed_at = applied_seq;
                 failures += u64::from(matches!(error, IngestError::Inference(_) | IngestError::Interrupted));
                 tokio::select! {
                     () = collection.closing.cancelled() => return,
@@ -207,52 +224,103 @@ async fn step(
     collection: &OpenCollection,
     attempt: Attempt,
     chores: &mut Chores,
+    large: &mut LargeDocuments,
 ) -> Result<Step, IngestError> {
-    let step = apply_next(collection, attempt).await?;
+    large.check(collection.engine.applied_seq());
+    let step = match large.take_finished()? {
+        Some(prepared) => {
+            let changes = prepared.documents.into_iter().map(Change::Put).collect();
+            let read_to = store_history(collection).await?;
+            apply(collection, changes, (large.next_applied_seq(), read_to), &prepared.preparation).await?;
+            collection.metrics.documents_indexed(1);
+            Step::Applied
+        }
+        None if large.is_full() => Step::Idle,
+        None => apply_next(collection, attempt, large).await?,
+    };
     let is_done = chores.prune(collection).await?;
     // what is left to prune is not idleness
     Ok(if step == Step::Idle && !is_done { Step::Applied } else { step })
 }
 
-/// Applies one batch.
-async fn apply_next(collection: &OpenCollection, attempt: Attempt) -> Result<Step, IngestError> {
-    let store = &collection.preparer.store;
-    let after = collection.engine.applied_seq();
+/// Applies one batch, without its documents that fill a batch by themselves: their preparation is started.
+async fn apply_next(
+    collection: &OpenCollection,
+    attempt: Attempt,
+    large: &mut LargeDocuments,
+) -> Result<Step, IngestError> {
+    let (store, preparer) = (&collection.preparer.store, &collection.preparer);
     let limit = collection.ingest.batch_documents_max;
     let skip_to = collection.empty_at.load(Ordering::Relaxed);
-    let operations = collection.preparer.documents.operations_to_index(after, limit, skip_to).await?;
-    let Some(batch) = read_batch(collection, operations).await? else { return Ok(Step::Idle) };
+    let operations = collection.preparer.documents.operations_to_index(large.read_to, limit, skip_to).await?;
+    let Some(mut batch) = read_batch(collection, operations).await? else { return Ok(Step::Idle) };
+    if attempt == Attempt::Whole {
+        for (operation, document) in batch.take_large(large_bytes_min(collection)) {
+            let preparation = collection.progress.prepare(std::iter::once(operation));
+            large.start(preparer, operation, document, preparation);
+        }
+    }
+    let ids = batch.present.iter().map(|(_, document)| &document.id).chain(&batch.absent);
+    ids.for_each(|id| large.supersede(id));
+    let preparation = collection.progress.prepare(batch.present.iter().map(|(operation, _)| *operation));
+    let present: Vec<StoredDocument> = batch.present.into_iter().map(|(_, document)| document).collect();
 
     let started = Instant::now();
-    let count = batch.present.len() + batch.absent.len();
+    let count = present.len() + batch.absent.len();
     let Prepared { documents, failed, job_error } = match attempt {
         Attempt::Whole => {
-            let documents = collection.preparer.prepare(batch.present).await?;
+            let documents = preparer.prepare(present, &preparation).await?;
             Prepared { documents, ..Prepared::default() }
         }
         Attempt::Apart | Attempt::Last => {
-            prepare_apart(collection, batch.present, attempt == Attempt::Last).await?
+            prepare_apart(collection, present, attempt == Attempt::Last, &preparation).await?
         }
     };
     // the previous version of a document that cannot be embedded must not be found in its place
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
     let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
-    let changes = removed.chain(documents.into_iter().map(Change::Put)).collect();
+    let changes: Vec<Change> = removed.chain(documents.into_iter().map(Change::Put)).collect();
     let (refused, indexed) =
         ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);
     if !failed.is_empty() {
         store.fail_documents(collection.id, failed, job_error.clone()).await?;
     }
-    collection.engine.apply(changes, batch.applied_seq, batch.read_to).await?;
-    store.record_applied(collection.preparer.generation, batch.applied_seq, now()).await?;
+    large.read_to = batch.last_operation;
+    let applied_seq = large.next_applied_seq();
+    apply(collection, changes, (applied_seq, batch.read_to), &preparation).await?;
 
     collection.metrics.documents_indexed(indexed);
     collection.metrics.documents_failed(refused);
     let step = if job_error.is_some() { Step::GaveUp } else { Step::Applied };
     collection.note_failure(job_error);
-    collection.notify_applied(batch.applied_seq);
-    tracing::debug!(collection = collection.name, applied_seq = batch.applied_seq, documents = count, took = ?started.elapsed(), "batch applied");
+    tracing::debug!(collection = collection.name, applied_seq, documents = count, took = ?started.elapsed(), "batch applied");
     Ok(step)
+}
+
+/// Bytes of a document that fills a batch by itself.
+fn large_bytes_min(collection: &OpenCollection) -> usize {
+    collection.ingest.batch_tokens_max.saturating_mul(BYTES_PER_TOKEN)
+}
+
+/// Applies changes to the index and records the applied sequence.
+async fn apply(
+    collection: &OpenCollection,
+    changes: Vec<Change>,
+    (applied_seq, read_to): (u64, Option<HistoryPoint>),
+    preparation: &Preparation,
+) -> Result<(), IngestError> {
+    let Preparer { store, generation, .. } = &collection.preparer;
+    collection.engine.apply(changes, applied_seq, read_to).await?;
+    store.record_applied(*generation, applied_seq, now()).await?;
+    collection.progress.applied(preparation, applied_seq);
+    collection.notify_applied(applied_seq);
+    Ok(())
+}
+
+/// The store's last operation.
+async fn store_history(collection: &OpenCollection) -> Result<Option<HistoryPoint>, IngestError> {
+    let last = collection.preparer.documents.last_operation().await?;
+    Ok(last.map(|(operation, identity)| HistoryPoint { operation, identity }))
 }
 
 /// Documents that could not be embedded: the operation that stored each, and its error.
@@ -272,12 +340,13 @@ async fn prepare_apart(
     collection: &OpenCollection,
     documents: Vec<StoredDocument>,
     is_last: bool,
+    preparation: &Preparation,
 ) -> Result<Prepared, IngestError> {
     let preparer = &collection.preparer;
     let mut prepared = Prepared::default();
     for document in documents {
         let (id, version) = (document.id.clone(), document.version);
-        let error = match preparer.prepare(vec![document]).await {
+        let error = match preparer.prepare(vec![document], preparation).await {
             Ok(one) => {
                 prepared.documents.extend(one);
                 continue;
@@ -315,16 +384,24 @@ fn refused(document_id: String, error: &IngestError) -> DocumentError {
     DocumentError { document_id, code: code.as_str().to_owned(), message }
 }
 
-/// Documents to apply, and the applied sequence after them.
+/// Documents to apply, and the last of their operations.
 struct Batch {
-    present: Vec<StoredDocument>,
+    /// With the operation of each.
+    present: Vec<(u64, StoredDocument)>,
     /// Deleted documents, and damaged ones.
     absent: Vec<String>,
     /// How many of them are damaged.
     damaged: usize,
-    applied_seq: u64,
+    last_operation: u64,
     /// The store's last operation after the documents were read.
     read_to: Option<HistoryPoint>,
+}
+
+impl Batch {
+    /// Takes out the documents of at least `bytes_min`.
+    fn take_large(&mut self, bytes_min: usize) -> Vec<(u64, StoredDocument)> {
+        self.present.extract_if(.., |(_, document)| document.text.len() >= bytes_min).collect()
+    }
 }
 
 /// Reads the current versions of the operations' documents until the batch has its limit of bytes.
@@ -332,20 +409,20 @@ async fn read_batch(
     collection: &OpenCollection,
     operations: Vec<Operation>,
 ) -> Result<Option<Batch>, IngestError> {
-    let bytes_max = collection.ingest.batch_tokens_max.saturating_mul(BYTES_PER_TOKEN);
+    let bytes_max = large_bytes_min(collection);
     let mut seen = HashSet::new();
     let mut batch =
-        Batch { present: Vec::new(), absent: Vec::new(), damaged: 0, applied_seq: 0, read_to: None };
+        Batch { present: Vec::new(), absent: Vec::new(), damaged: 0, last_operation: 0, read_to: None };
     let mut bytes = 0;
     for part in operations.chunks(READ_DOCUMENTS_MAX) {
-        let fresh = part.iter().map(|op| op.document_id.clone()).filter(|id| seen.insert(id.clone()));
-        let ids: Vec<String> = fresh.collect();
+        let fresh: Vec<&Operation> = part.iter().filter(|op| seen.insert(op.document_id.clone())).collect();
+        let ids: Vec<String> = fresh.iter().map(|op| op.document_id.clone()).collect();
         let states = collection.preparer.documents.document_states(ids.clone()).await?;
-        for (id, state) in ids.into_iter().zip(states) {
+        for ((operation, id), state) in fresh.iter().map(|op| op.number).zip(ids).zip(states) {
             match state {
                 DocumentState::Present(document) => {
                     bytes += document.text.len();
-                    batch.present.push(document);
+                    batch.present.push((operation, document));
                 }
                 DocumentState::Absent => batch.absent.push(id),
                 DocumentState::Damaged => {
@@ -359,15 +436,14 @@ async fn read_batch(
                 }
             }
         }
-        batch.applied_seq = part.last().map_or(batch.applied_seq, |op| op.number);
+        batch.last_operation = part.last().map_or(batch.last_operation, |op| op.number);
         if bytes >= bytes_max {
             break;
         }
     }
-    if batch.applied_seq == 0 {
+    if batch.last_operation == 0 {
         return Ok(None);
     }
-    let last = collection.preparer.documents.last_operation().await?;
-    batch.read_to = last.map(|(operation, identity)| HistoryPoint { operation, identity });
+    batch.read_to = store_history(collection).await?;
     Ok(Some(batch))
 }

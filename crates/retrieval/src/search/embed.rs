@@ -2,7 +2,7 @@
 
 use tokio::time::{Instant, timeout_at};
 use weir_api::{DegradedReason, EmbeddingSource, ErrorCode, Mode};
-use weir_inference::{Caching, EmbedOptions, InferenceError, Lane, LoadedModel};
+use weir_inference::{Caching, EmbedOptions, Flow, InferenceError, Lane, LoadedModel};
 
 use super::degraded::{Part, reason};
 use super::plan::Plan;
@@ -95,7 +95,8 @@ async fn embed(
     let tells_source = plan.request.explain == Some(true) && !plan.view.is_filtered();
     let is_cached = tells_source && caching == Caching::On && scheduler.has_cached(model, &input);
     let source = if is_cached { EmbeddingSource::Cache } else { EmbeddingSource::Made };
-    let options = EmbedOptions { lane: Lane::Query, caching, deadline: Some(deadline.into_std()) };
+    let options =
+        EmbedOptions { lane: Lane::Query, flow: Flow::Request, caching, deadline: Some(deadline.into_std()) };
     let made = timeout_at(deadline, scheduler.embed(model, vec![input], options)).await;
     let made = made.map_err(|_| None)?.map_err(Some)?;
     Ok(Embedded::made(Some(mode), made.embeddings.into_single(), source))

@@ -37,7 +37,7 @@ fn job(error: &Value) -> Value {
     json!({
         "job_id": "string", "collection": "string", "status": "string", "total_documents": "int", "processed_documents": "int",
         "failed_documents": "int", "new_documents": "int", "changed_documents": "int",
-        "unchanged_documents": "int", "chunks": "int", "error": "null", "started_at": "float", "finished_at": "float",
+        "unchanged_documents": "int", "chunks": "int", "progress": "float", "error": "null", "started_at": "float", "finished_at": "float",
         "errors": error,
     })
 }

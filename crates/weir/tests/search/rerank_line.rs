@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
 use weir_inference::{
-    Caching, EmbedOptions, InferenceError, Lane, MemoryBudget, Models, RerankInput, Scheduler,
+    Caching, EmbedOptions, Flow, InferenceError, Lane, MemoryBudget, Models, RerankInput, Scheduler,
 };
 use weir_telemetry::metrics::Metrics;
 
@@ -86,7 +86,8 @@ fn who_leaves_the_line_is_not_computed() {
     let line = Line::with(&[]);
     let model = line.models.get("embedder").unwrap();
     let texts = (0..AHEAD).map(|number| model.query_input(&format!("{} {number}", "stone ".repeat(40))));
-    let terms = EmbedOptions { lane: Lane::Interactive, caching: Caching::Off, deadline: None };
+    let terms =
+        EmbedOptions { lane: Lane::Interactive, flow: Flow::Request, caching: Caching::Off, deadline: None };
     let texts: Vec<_> = texts.collect();
     run(async {
         let mut ahead = pin!(line.scheduler.embed(model, texts, terms));
@@ -125,7 +126,12 @@ fn a_short_text_that_is_alone_is_embedded_by_the_thread_that_asks() {
     let line = Line::of("models/all-MiniLM-L6-v2", &[("WEIR_INFERENCE_THREADS", "2")]);
     let model = line.models.get("embedder").unwrap();
     let embed = || {
-        let terms = EmbedOptions { lane: Lane::Interactive, caching: Caching::Off, deadline: None };
+        let terms = EmbedOptions {
+            lane: Lane::Interactive,
+            flow: Flow::Request,
+            caching: Caching::Off,
+            deadline: None,
+        };
         line.scheduler.embed(model, vec![model.query_input("a weir of stone")], terms)
     };
     let mut expected = None;

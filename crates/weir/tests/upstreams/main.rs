@@ -4,6 +4,7 @@
 
 mod documents;
 mod failures;
+mod large_documents;
 mod requests;
 mod rerank;
 mod scripted;
