@@ -1,12 +1,12 @@
 //! A bag of words: the terms of a text, with those that correct, complete and stand for them.
 
-use tantivy::Term;
-use tantivy::schema::Field;
-use weir_text::{Language, QueryTerm};
+use tantivy::postings::SegmentPostings;
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocSet as _, TERMINATED, Term};
+use weir_text::{Language, QueryCompound, QueryTerm, QueryTerms};
 
 use super::compile::{Compiler, SpellingCorrection, TermPostings, once};
 use super::near_terms;
-use crate::settings::terms as terms_of;
 
 /// Maximum number of distinct terms of a query, in the order of the text.
 pub(super) const QUERY_TERMS_MAX: usize = 64;
@@ -14,24 +14,28 @@ pub(super) const QUERY_TERMS_MAX: usize = 64;
 const SYNONYMS_MAX: usize = 64;
 /// Maximum number of terms that replace a misspelt word.
 const REPLACEMENTS_MAX: usize = 3;
+/// Maximum number of compounds whose order counts.
+const COMPOUNDS_MAX: usize = 8;
 /// Shorter last words are not completed: they begin too many.
 const BEGINNING_CHARS_MIN: usize = 2;
 /// Maximum number of terms that complete an unfinished word.
 const COMPLETIONS_MAX: usize = 16;
+/// Chunks per segment in which a completion is looked for, to bound the cost.
+const COMPLETION_CHUNKS_CHECKED: usize = 16;
 
 /// The terms of a text, any of which a chunk may contain.
 #[derive(Default)]
 pub(super) struct Bag {
     pub(super) terms: Vec<TermPostings>,
-    /// Synonyms of several words.
-    pub(super) phrases: Vec<Vec<String>>,
+    /// Synonyms of several words, and compounds.
+    pub(super) phrases: Vec<QueryCompound>,
 }
 
 impl Compiler<'_> {
     /// The terms of a text, with their synonyms; a term that occurs in no chunk is replaced by similar ones.
     pub(super) fn words(&mut self, text: &str, field: Field) -> tantivy::Result<Bag> {
         let language = self.view.language;
-        let mut terms = self.settings.query_terms(text, language);
+        let QueryTerms { mut terms, forms, compounds } = self.settings.query_terms(text, language);
         terms.truncate(QUERY_TERMS_MAX);
         let expansion = self.settings.expand(text, language);
         let mut bag = Bag { terms: Vec::with_capacity(terms.len()), phrases: Vec::new() };
@@ -53,7 +57,7 @@ impl Compiler<'_> {
             }
             let mut words = Vec::new();
             for (other, word) in replacements {
-                let other = QueryTerm { text: other, count: term.count };
+                let other = QueryTerm { text: other, weight: term.weight };
                 bag.terms.push(self.postings_of(field, other)?);
                 words.push(word);
             }
@@ -61,13 +65,24 @@ impl Compiler<'_> {
             self.corrections
                 .push(SpellingCorrection { word: typed.unwrap_or(term.text), replacements: words });
         }
+        for form in forms.into_iter().take(QUERY_TERMS_MAX) {
+            let found = self.postings_of(field, form)?;
+            if found.chunks > 0 {
+                bag.terms.push(found);
+            }
+        }
+        for compound in compounds.into_iter().take(COMPOUNDS_MAX) {
+            if compound.weight > 0.0 && self.are_known(field, &compound.terms) {
+                bag.phrases.push(compound);
+            }
+        }
         self.terms.extend(bag.terms.iter().map(|term_postings| term_postings.term.clone()));
         for alternative in expansion.alternatives.into_iter().take(SYNONYMS_MAX) {
             self.synonyms.push(alternative.join(" "));
             match <[String; 1]>::try_from(alternative) {
                 Ok([term]) if bag.terms.iter().any(|known| known.term.text == term) => {}
                 Ok([term]) => bag.terms.push(self.postings_of(field, once(term))?),
-                Err(terms) => bag.phrases.push(terms),
+                Err(terms) => bag.phrases.push(QueryCompound { terms, weight: 1.0 }),
             }
         }
         Ok(bag)
@@ -90,10 +105,20 @@ impl Compiler<'_> {
         Ok(TermPostings { term, postings, chunks })
     }
 
+    /// Whether chunks contain each of these terms, all of which were looked up.
+    fn are_known(&self, field: Field, terms: &[String]) -> bool {
+        let mut chunks = terms.iter().map(|term| self.frequencies.get(&Term::from_field_text(field, term)));
+        chunks.all(|chunks| chunks.is_some_and(|chunks| *chunks > 0))
+    }
+
     /// The terms of a text whose last word may be unfinished: it stands for itself and for the most frequent terms that it begins.
     pub(super) fn unfinished(&mut self, text: &str, field: Field) -> tantivy::Result<Bag> {
         let mut last = None;
-        weir_text::analyse(text, Language::None, |token| last = Some((token.start, token.text.to_owned())));
+        weir_text::analyse(text, Language::None, |token| {
+            if token.is_word {
+                last = Some((token.start, token.text.to_owned()));
+            }
+        });
         let Some((start, beginning)) = last.filter(|(_, last)| last.chars().count() >= BEGINNING_CHARS_MIN)
         else {
             return self.words(text, field);
@@ -101,16 +126,21 @@ impl Compiler<'_> {
         if text.ends_with(char::is_whitespace) {
             return self.words(text, field);
         }
-        let mut terms = near_terms::expand_prefix(self.existing, field, &beginning, self.expansion)?.terms;
-        terms.truncate(COMPLETIONS_MAX);
+        let completions = near_terms::expand_prefix(self.existing, field, &beginning, self.expansion)?.terms;
+        let mut terms = Vec::new();
+        for completion in &completions {
+            if terms.len() < COMPLETIONS_MAX && self.adds_chunks(field, completion, &completions)? {
+                terms.push(completion.clone());
+            }
+        }
         if terms.is_empty() {
             // as a whole word it is perhaps known, or misspelt
             return self.words(text, field);
         }
-        terms.extend(terms_of(&text[start..], self.view.language));
+        weir_text::analyse(&text[start..], self.view.language, |token| terms.push(token.text.to_owned()));
         terms.sort_unstable();
         terms.dedup();
-        let before = self.settings.query_terms(&text[..start], self.view.language);
+        let before = self.settings.query_terms(&text[..start], self.view.language).terms;
         terms.retain(|term| before.iter().all(|known| known.text != *term));
         let mut bag = self.words(&text[..start], field)?;
         for term in terms {
@@ -119,6 +149,40 @@ impl Compiler<'_> {
             bag.terms.push(found);
         }
         Ok(bag)
+    }
+
+    /// Whether a completion is in chunks that no shorter one that it begins with is in. Wholes of compounds are not: who types `pyth`
+    /// means `python`, and no more by `pythonnumerical` of `python-numerical`, which is rare and would outweigh it.
+    fn adds_chunks(&self, field: Field, completion: &str, all: &[String]) -> tantivy::Result<bool> {
+        let shorter =
+            all.iter().filter(|other| other.len() < completion.len() && completion.starts_with(*other));
+        let shorter: Vec<Term> = shorter.map(|other| Term::from_field_text(field, other)).collect();
+        if shorter.is_empty() {
+            return Ok(true);
+        }
+        let completion = Term::from_field_text(field, completion);
+        for segment in self.view.searcher.segment_readers() {
+            let index = segment.inverted_index(field)?;
+            let read = |term: &Term| index.read_postings(term, IndexRecordOption::Basic);
+            let Some(mut postings) = read(&completion)? else { continue };
+            let others = shorter.iter().map(read).collect::<std::io::Result<Vec<_>>>()?;
+            let mut others: Vec<_> = others.into_iter().flatten().collect();
+            for _ in 0..COMPLETION_CHUNKS_CHECKED {
+                let entry = postings.doc();
+                if entry == TERMINATED {
+                    break;
+                }
+                let has_entry = |other: &mut SegmentPostings| {
+                    let at = if other.doc() < entry { other.seek(entry) } else { other.doc() };
+                    at == entry
+                };
+                if !others.iter_mut().any(has_entry) {
+                    return Ok(true);
+                }
+                postings.advance();
+            }
+        }
+        Ok(false)
     }
 
     /// Terms that replace that of a misspelt word of `text`, each with a word of a chunk: terms of similar words that occur in existing

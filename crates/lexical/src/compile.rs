@@ -11,14 +11,13 @@ use tantivy::schema::{Field, IndexRecordOption};
 use weir_filter::{Filter, Test, Value};
 use weir_query::Query;
 use weir_ranking::{RetrievalMode, Selection, Visible};
-use weir_text::{Language, QueryTerm};
+use weir_text::{Language, QueryCompound, QueryTerm, TokenKind, sequence, words};
 
 use super::bag::{Bag, QUERY_TERMS_MAX};
 use super::existing::Existing;
 use super::expansion::ExpansionLimit;
 use super::statistics::{CollectionTotals, DocumentFrequencies};
 use super::{LexicalView, TITLE, near_terms, wildcard};
-use crate::settings::terms as terms_of;
 use crate::{LexicalError, LexicalSettings, Result};
 
 /// Maximum number of query words that are corrected.
@@ -57,8 +56,11 @@ pub struct LexicalQuery {
 
 /// The scoring part of a query.
 pub(super) enum ScoringQuery {
-    /// A bag of words, as most queries are.
-    AnyOf(Vec<TermPostings>),
+    /// A bag of words, as most queries are, some of which count more if they are adjacent.
+    AnyOf {
+        terms: Vec<TermPostings>,
+        phrases: Vec<Box<dyn Matcher>>,
+    },
     Matcher(Box<dyn Matcher>),
 }
 
@@ -75,13 +77,10 @@ impl ScoringQuery {
     /// The equivalent Tantivy query.
     pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
         match self {
-            ScoringQuery::AnyOf(term_postings) => {
-                let mut terms =
-                    term_postings.iter().map(|term_postings| term_query(field, &term_postings.term));
-                match term_postings.len() {
-                    1 => terms.next().unwrap_or_else(|| Box::new(EmptyQuery)),
-                    _ => Box::new(BooleanQuery::union(terms.collect())),
-                }
+            ScoringQuery::AnyOf { terms, phrases } => {
+                let terms = terms.iter().map(|postings| term_query(field, &postings.term));
+                let phrases = phrases.iter().map(|phrase| phrase.box_clone());
+                union(terms.chain(phrases).collect()).unwrap_or_else(|| Box::new(EmptyQuery))
             }
             ScoringQuery::Matcher(matcher) => matcher.box_clone(),
         }
@@ -147,9 +146,13 @@ impl LexicalView {
                     true => compiler.unfinished(text, field)?,
                     false => compiler.words(text, field)?,
                 };
-                match bag.phrases.is_empty() && settings.title_weight == 1.0 {
-                    true if bag.terms.is_empty() => None,
-                    true => Some(ScoringQuery::AnyOf(bag.terms)),
+                match settings.title_weight == 1.0 {
+                    true if bag.terms.is_empty() && bag.phrases.is_empty() => None,
+                    true => {
+                        let phrases =
+                            bag.phrases.iter().map(|phrase| boosted_phrase(field, phrase)).collect();
+                        Some(ScoringQuery::AnyOf { terms: bag.terms, phrases })
+                    }
                     false => compiler.any_of_bag(&bag, field).map(ScoringQuery::Matcher),
                 }
             }
@@ -253,7 +256,7 @@ impl Compiler<'_> {
         let terms =
             bag.terms.iter().map(|postings| self.weighted(field, |field| term_query(field, &postings.term)));
         let phrases =
-            bag.phrases.iter().map(|terms| self.weighted(field, |field| phrase_query(field, terms)));
+            bag.phrases.iter().map(|phrase| self.weighted(field, |field| boosted_phrase(field, phrase)));
         union(terms.chain(phrases).collect())
     }
 
@@ -288,24 +291,26 @@ impl Compiler<'_> {
         Ok(self.any_of(expansion.terms.into_iter().map(once).collect(), field))
     }
 
-    /// Adjacent terms. Includes stop words, which documents keep.
+    /// Adjacent terms. Includes stop words, which documents keep. A single compound also stands for itself as one term.
     fn phrase(&mut self, text: &str, field: Field) -> Option<Box<dyn Matcher>> {
-        let mut terms = terms_of(text, self.view.language);
+        let mut terms = sequence(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);
         if terms.len() < 2 {
             return self.any_of(terms.into_iter().map(once).collect(), field);
         }
-        let query = self.weighted(field, |field| phrase_query(field, &terms));
+        let phrase = self.weighted(field, |field| phrase_query(field, &terms));
+        let whole =
+            self.any_of(whole_compound(text, self.view.language).map(once).into_iter().collect(), field);
         self.terms.extend(terms.into_iter().map(once));
-        Some(query)
+        union(whole.into_iter().chain([phrase]).collect())
     }
 
     /// All words but the last as they are, and the last as a prefix.
     fn prefix(&mut self, text: &str, field: Field) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         // terms are stems, which are shorter than their words: `running*` also matches the stem `run`
-        let mut whole = terms_of(text, self.view.language);
+        let mut whole = words(text, self.view.language);
         let Some(stem) = whole.pop() else { return Ok(None) };
-        let beginning = terms_of(text, Language::None).pop().unwrap_or_default();
+        let beginning = words(text, Language::None).pop().unwrap_or_default();
         let expansion = near_terms::expand_prefix(self.existing, field, &beginning, self.expansion)?;
         self.is_complete &= expansion.is_complete;
         let mut terms = expansion.terms;
@@ -409,7 +414,7 @@ impl Compiler<'_> {
 
 fn is_without_terms(query: &Query, language: Language) -> bool {
     match query {
-        Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => terms_of(text, language).is_empty(),
+        Query::Words(text) | Query::Phrase(text) | Query::Prefix(text) => sequence(text, language).is_empty(),
         Query::Wildcard(_) => false,
         Query::Field { name, value, .. } => name == TITLE && is_without_terms(value, language),
         Query::Boolean { must, should, .. } => {
@@ -418,13 +423,31 @@ fn is_without_terms(query: &Query, language: Language) -> bool {
     }
 }
 
-/// A term is weighted by its count in the query.
+/// A term has its weight in the query.
 fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
     let query = TermQuery::new(Term::from_field_text(field, &term.text), IndexRecordOption::WithFreqs);
-    match term.count {
-        1 => Box::new(query),
-        count => Box::new(BoostQuery::new(Box::new(query), count as f32)),
+    match term.weight {
+        1.0 => Box::new(query),
+        weight => Box::new(BoostQuery::new(Box::new(query), weight)),
     }
+}
+
+/// The term for the whole of a text that is one compound without symbols.
+fn whole_compound(text: &str, language: Language) -> Option<String> {
+    let mut whole = None;
+    let mut is_one = true;
+    weir_text::analyse(text, language, |token| {
+        // the whole comes first
+        let (_, compound) = whole.get_or_insert_with(|| (token.text.to_owned(), token.compound));
+        let has_symbols = token.kind == TokenKind::Form && token.in_sequence;
+        is_one &= token.compound.is_some() && token.compound == *compound && !has_symbols;
+    });
+    whole.filter(|_| is_one).map(|(term, _)| term)
+}
+
+/// Adjacent terms that are a part of a bag.
+fn boosted_phrase(field: Field, phrase: &QueryCompound) -> Box<dyn Matcher> {
+    Box::new(BoostQuery::new(phrase_query(field, &phrase.terms), phrase.weight))
 }
 
 fn phrase_query(field: Field, terms: &[String]) -> Box<dyn Matcher> {
@@ -440,7 +463,7 @@ fn union(mut queries: Vec<Box<dyn Matcher>>) -> Option<Box<dyn Matcher>> {
 }
 
 pub(super) fn once(text: String) -> QueryTerm {
-    QueryTerm { text, count: 1 }
+    QueryTerm { text, weight: 1.0 }
 }
 
 /// The meaning of `name:value` for metadata: a string, or the number, boolean or date with this spelling.

@@ -34,8 +34,8 @@ impl LexicalView {
         let segment = self.searcher.segment_reader(segment);
         let field = self.fields.text;
         let mut contributions: Vec<TermContribution> = Vec::new();
-        let synonyms = query.synonyms.iter().map(|term| QueryTerm { text: term.clone(), count: 1 });
-        for QueryTerm { text, count } in query.terms.iter().cloned().chain(synonyms) {
+        let synonyms = query.synonyms.iter().map(|term| QueryTerm { text: term.clone(), weight: 1.0 });
+        for QueryTerm { text, weight } in query.terms.iter().cloned().chain(synonyms) {
             if contributions.iter().any(|contribution| contribution.term == text) {
                 continue;
             }
@@ -51,7 +51,7 @@ impl LexicalView {
             let chunks = statistics.doc_freq(&term)?;
             let in_field = |term: Term| -> tantivy::Result<f32> {
                 let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
-                let mut scorer = query.weight(self.scoring(&statistics))?.scorer(segment, count as f32)?;
+                let mut scorer = query.weight(self.scoring(&statistics))?.scorer(segment, weight)?;
                 let contains = scorer.doc() <= entry && scorer.seek(entry) == entry;
                 Ok(if contains { scorer.score() } else { 0.0 })
             };

@@ -5,12 +5,14 @@
 //! other lists are probed only for entries that they could lift above the threshold. Blocks of postings whose maximum score is
 //! too low are skipped (Ding and Suel, "Faster top-k document retrieval using block-max indexes", 2011).
 //!
+//! Phrases are few and found exactly beforehand: the entries with one are always scored.
+//!
 //! Measured against Tantivy's Block-Max WAND (hybrid searches of 50,000 documents on one core, binaries in alternation): median 0.48 → 0.38
 //! ms, 99th percentile 1.32 → 0.91 ms.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::{BlockSegmentPostings, TermInfo};
-use tantivy::query::Bm25Weight;
+use tantivy::query::{Bm25Weight, Weight};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocId, SegmentReader, TERMINATED};
 
@@ -33,20 +35,29 @@ pub(super) struct ScoredTerm<'a> {
 /// Finds the best entries of segments, one segment after the other.
 pub(super) struct MaxScore<'a> {
     terms: &'a [ScoredTerm<'a>],
+    phrases: &'a [Box<dyn Weight>],
     field: Field,
     /// Whether blocks of postings are left out by their maximum scores.
     skips_blocks: bool,
     /// As many as any segment needed so far; reused.
     lists: Vec<PostingList<'a>>,
+    /// The entries of the segment that contain phrases, ascending, and what these add to their scores.
+    phrase_scores: Vec<(DocId, f32)>,
     window: Window,
 }
 
 impl<'a> MaxScore<'a> {
     /// The terms must be sorted by decreasing maximum score. Scores are added in this order whatever is pruned, so that they do
     /// not depend on pruning.
-    pub(super) fn new(terms: &'a [ScoredTerm<'a>], field: Field, skips_blocks: bool) -> MaxScore<'a> {
+    pub(super) fn new(
+        terms: &'a [ScoredTerm<'a>],
+        phrases: &'a [Box<dyn Weight>],
+        field: Field,
+        skips_blocks: bool,
+    ) -> MaxScore<'a> {
         debug_assert!(terms.is_sorted_by(|one, next| one.weight.max_score() >= next.weight.max_score()));
-        MaxScore { terms, field, skips_blocks, lists: Vec::new(), window: Window::default() }
+        let (lists, phrase_scores, window) = (Vec::new(), Vec::new(), Window::default());
+        MaxScore { terms, phrases, field, skips_blocks, lists, phrase_scores, window }
     }
 
     /// Calls `visit` with the entries that score above the threshold, ascending, and their scores; deleted entries are included.
@@ -60,6 +71,9 @@ impl<'a> MaxScore<'a> {
     ) -> tantivy::Result<()> {
         let norms = segment.get_fieldnorms_reader(self.field)?;
         let count = self.open(segment, number)?;
+        self.find_phrases(segment)?;
+        let mut phrase_scores = self.phrase_scores.as_slice();
+        let phrases_bound = phrase_scores.iter().map(|scored| scored.1).fold(0.0, f32::max);
         let lists = &mut self.lists[..count];
         let bounds = suffix_bounds(lists);
         loop {
@@ -67,12 +81,17 @@ impl<'a> MaxScore<'a> {
             let (essential, probed) = lists.split_at_mut(essential_count);
             let probed_bounds = &bounds[essential.len()..];
             let first = essential.iter().map(PostingList::entry).min().unwrap_or(TERMINATED);
+            let first = phrase_scores.first().map_or(first, |(entry, _)| first.min(*entry));
             if first == TERMINATED {
                 return Ok(());
             }
             self.window.first = first;
+            let end = phrase_scores.partition_point(|(entry, _)| *entry - first < WINDOW as DocId);
+            for &(entry, score) in phrase_scores.split_off(..end).unwrap_or_default() {
+                self.window.add(entry, score);
+            }
             for list in essential {
-                let others_bound = (bounds[0] - list.bound()) * ROUNDING;
+                let others_bound = (bounds[0] - list.bound() + phrases_bound) * ROUNDING;
                 let limit = if self.skips_blocks { threshold - others_bound } else { f32::NEG_INFINITY };
                 list.add_to(&mut self.window, &norms, limit);
             }
@@ -82,6 +101,27 @@ impl<'a> MaxScore<'a> {
                 }
             });
         }
+    }
+
+    /// Finds the entries with phrases; an entry with several has the sum of their scores.
+    fn find_phrases(&mut self, segment: &SegmentReader) -> tantivy::Result<()> {
+        self.phrase_scores.clear();
+        for weight in self.phrases {
+            let mut scorer = weight.scorer(segment, 1.0)?;
+            while scorer.doc() != TERMINATED {
+                self.phrase_scores.push((scorer.doc(), scorer.score()));
+                scorer.advance();
+            }
+        }
+        if self.phrases.len() > 1 {
+            self.phrase_scores.sort_by_key(|(entry, _)| *entry);
+            self.phrase_scores.dedup_by(|next, kept| {
+                let is_same = next.0 == kept.0;
+                kept.1 += if is_same { next.1 } else { 0.0 };
+                is_same
+            });
+        }
+        Ok(())
     }
 
     /// Opens the posting lists that the segment has, and returns their number.
@@ -228,7 +268,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use tantivy::query::{BooleanQuery, EnableScoring, Query, TermQuery};
+    use tantivy::query::{BooleanQuery, EnableScoring, PhraseQuery, Query, TermQuery};
     use tantivy::schema::{Schema, TEXT};
     use tantivy::{Index, Searcher, Term, doc};
     use weir_ranking::{ScoredChunk, TopK};
@@ -264,12 +304,18 @@ mod tests {
     }
 
     /// Tantivy's scores without pruning, by entry.
-    fn all(searcher: &Searcher, field: Field, numbers: &[usize]) -> Vec<ScoredChunk> {
+    fn all(
+        searcher: &Searcher,
+        field: Field,
+        numbers: &[usize],
+        phrases: &[PhraseQuery],
+    ) -> Vec<ScoredChunk> {
         let query = |number: &usize| {
             let query = TermQuery::new(term(field, *number), IndexRecordOption::WithFreqs);
             Box::new(query) as Box<dyn Query>
         };
-        let query = BooleanQuery::union(numbers.iter().map(query).collect());
+        let phrases = phrases.iter().map(|phrase| Box::new(phrase.clone()) as Box<dyn Query>);
+        let query = BooleanQuery::union(numbers.iter().map(query).chain(phrases).collect());
         let weight = query.weight(EnableScoring::enabled_from_searcher(searcher)).unwrap();
         let mut all = Vec::new();
         let mut visit = |chunk_id, score| all.push(ScoredChunk { chunk_id, score });
@@ -324,10 +370,10 @@ mod tests {
         let postings = postings(&searcher, field);
         for chosen in 1..1 << TERMS.len() {
             let numbers: Vec<usize> = (0..TERMS.len()).filter(|number| chosen >> number & 1 == 1).collect();
-            let all = all(&searcher, field, &numbers);
+            let all = all(&searcher, field, &numbers, &[]);
             let terms = scored(&searcher, field, &numbers, &postings);
             // reused for one segment after the other
-            let mut search = MaxScore::new(&terms, field, true);
+            let mut search = MaxScore::new(&terms, &[], field, true);
             for count in [1, 10, 100, 2_000, 20_000] {
                 let found = best_by_max_score(&mut search, &searcher, count);
                 let wanted = best_of(all.iter().copied(), count);
@@ -342,12 +388,38 @@ mod tests {
     }
 
     #[test]
+    fn entries_with_phrases_have_the_scores_of_both() {
+        let (searcher, field) = index();
+        let postings = postings(&searcher, field);
+        let phrase = |words: [usize; 2]| PhraseQuery::new(words.map(|word| term(field, word)).to_vec());
+        // frequent, rare, of terms that are not searched, and found nowhere
+        let phrases = [phrase([0, 1]), phrase([2, 4]), phrase([3, 5]), phrase([1, 0])];
+        let scoring = EnableScoring::enabled_from_searcher(&searcher);
+        let weights: Vec<_> = phrases.iter().map(|phrase| phrase.weight(scoring).unwrap()).collect();
+        for numbers in [&[][..], &[0], &[4], &[0, 1, 2, 4]] {
+            let all = all(&searcher, field, numbers, &phrases);
+            let terms = scored(&searcher, field, numbers, &postings);
+            let mut search = MaxScore::new(&terms, &weights, field);
+            let unpruned = best_by_max_score(&mut search, &searcher, 20_000);
+            assert_eq!(unpruned.len(), all.len(), "{numbers:?}");
+            for count in [1, 10, 100, 20_000] {
+                let found = best_by_max_score(&mut search, &searcher, count);
+                assert_eq!(found, unpruned[..count.min(all.len())], "{numbers:?}, {count}");
+                for (found, wanted) in found.iter().zip(&best_of(all.iter().copied(), count)) {
+                    let difference = (found.score - wanted.score).abs();
+                    assert!(difference < 1e-4, "{numbers:?}, {count}: {found:?}, wanted {wanted:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn scores_do_not_depend_on_pruning() {
         let (searcher, field) = index();
         let postings = postings(&searcher, field);
         let numbers: Vec<usize> = (0..TERMS.len()).collect();
         let terms = scored(&searcher, field, &numbers, &postings);
-        let best = |count| best_by_max_score(&mut MaxScore::new(&terms, field, true), &searcher, count);
+        let best = |count| best_by_max_score(&mut MaxScore::new(&terms, &[], field, true), &searcher, count);
         let all = best(20_000);
         assert_eq!(all.len(), ENTRIES as usize);
         for count in [1, 10, 100, 2_000] {

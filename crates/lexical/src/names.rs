@@ -40,6 +40,9 @@ pub(super) fn normalised(name: &str) -> Option<String> {
     }
     let mut words = String::new();
     weir_text::analyse(name, Language::None, |token| {
+        if !token.is_word {
+            return;
+        }
         if !words.is_empty() {
             words.push(' ');
         }
@@ -76,7 +79,7 @@ impl LexicalView {
         visible: Visible<'_>,
         existing: Visible<'_>,
     ) -> tantivy::Result<Vec<NamedDocument>> {
-        // names consist of words and spaces; a space precedes `!` and each letter, digit and mark
+        // names consist of words and spaces; a space precedes `!`, which precedes each letter, digit, mark and symbol of words
         let end = if is_prefix { format!("{name}{}", char::MAX) } else { format!("{name}!") };
         let mut found = Vec::new();
         for segment in self.searcher.segment_readers() {
@@ -123,6 +126,7 @@ mod tests {
         let check = |name: &str, expected: Option<&str>| assert_eq!(normalised(name).as_deref(), expected);
         check("LibSSL-dev", Some("libssl dev"));
         check("docs/The_Weir.md", Some("docs the weir md"));
+        check("Python3 C++", Some("python3 c++"));
         check("  ", None);
         check("?!", None);
         let longest = "weir ".repeat(NAME_BYTES_MAX / 5);

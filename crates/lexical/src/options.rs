@@ -6,7 +6,6 @@ use tantivy::schema::IndexRecordOption;
 use weir_ranking::Visible;
 
 use super::LexicalView;
-use crate::settings::terms as terms_of;
 use crate::{LexicalError, Result};
 
 /// Words before an option, nearest first, one of which a text must have.
@@ -24,9 +23,9 @@ impl LexicalView {
         existing: Visible<'_>,
         text_of: &dyn Fn(u32) -> Option<String>,
     ) -> Result<bool> {
-        let mut words = weir_text::query_terms(before, self.language);
+        let mut words = weir_text::query_terms(before, self.language, None).terms;
         let words = words.split_off(words.len().saturating_sub(WORDS_BEFORE));
-        let option_terms = terms_of(option, self.language);
+        let option_terms = weir_text::sequence(option, self.language);
         if words.is_empty() || option_terms.is_empty() {
             return Ok(false);
         }

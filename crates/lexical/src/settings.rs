@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use weir_text::{Language, QueryTerm, StopWords};
+use weir_text::{Language, QueryTerms, StopWords, sequence};
 
 /// Synonyms, stop words and the weight of titles in one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,9 +49,9 @@ impl LexicalSettings {
     ) -> LexicalSettings {
         let mut by_first: HashMap<String, Vec<Synonyms>> = HashMap::new();
         for (words, alternatives) in synonyms {
-            let of = terms(words, language);
+            let of = sequence(words, language);
             let Some(first) = of.first().cloned() else { continue };
-            let alternatives = alternatives.iter().map(|words| terms(words, language));
+            let alternatives = alternatives.iter().map(|words| sequence(words, language));
             let alternatives = alternatives.filter(|terms| !terms.is_empty() && *terms != of).collect();
             by_first.entry(first).or_default().push(Synonyms { of, alternatives });
         }
@@ -63,11 +63,8 @@ impl LexicalSettings {
     }
 
     /// The terms of a query by which it is ranked.
-    pub(crate) fn query_terms(&self, text: &str, language: Language) -> Vec<QueryTerm> {
-        match &self.stop_words {
-            Some(stop_words) => weir_text::query_terms_without(text, language, stop_words),
-            None => weir_text::query_terms(text, language),
-        }
+    pub(crate) fn query_terms(&self, text: &str, language: Language) -> QueryTerms {
+        weir_text::query_terms(text, language, self.stop_words.as_ref())
     }
 
     /// The synonyms of the words of a text.
@@ -76,7 +73,7 @@ impl LexicalSettings {
         if self.synonyms.is_empty() {
             return expansion;
         }
-        let terms = terms(text, language);
+        let terms = sequence(text, language);
         for from in 0..terms.len() {
             for synonyms in self.synonyms.get(&terms[from]).into_iter().flatten() {
                 if !terms[from..].starts_with(&synonyms.of) {
@@ -92,13 +89,6 @@ impl LexicalSettings {
         }
         expansion
     }
-}
-
-/// The terms of a text in its order, stop words and repetitions included.
-pub(crate) fn terms(text: &str, language: Language) -> Vec<String> {
-    let mut terms = Vec::new();
-    weir_text::analyse(text, language, |token| terms.push(token.text.to_owned()));
-    terms
 }
 
 #[cfg(test)]
@@ -122,6 +112,9 @@ mod tests {
         assert_eq!(alternatives(&settings, "repair of a TV"), ["televis", "tv set"]);
         assert_eq!(alternatives(&settings, "hotels in New York City"), ["nyc"]);
         assert_eq!(alternatives(&settings, "york city new"), [""; 0]);
+        let symbols = self::settings(&[("C++", &["cpp"]), ("node.js", &["NodeJS"])]);
+        assert_eq!(alternatives(&symbols, "C and node js"), ["node js"; 0]);
+        assert_eq!(alternatives(&symbols, "c++"), ["cpp"]);
         let expanded = settings.expand("New York City hotels", Language::English).expanded;
         assert!(expanded.contains("york") && !expanded.contains("hotel"), "{expanded:?}");
     }
@@ -140,7 +133,7 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             let settings = LexicalSettings::new(Language::English, &BTreeMap::new(), Some(&words), 1.0);
             let terms = settings.query_terms("the Résumé of a dam", Language::English);
-            terms.into_iter().map(|term| term.text).collect::<Vec<_>>()
+            terms.terms.into_iter().map(|term| term.text).collect::<Vec<_>>()
         };
         assert_eq!(with(&[]), ["the", "resum", "of", "a", "dam"]);
         assert_eq!(with(&["resume", "DAM"]), ["the", "of", "a"]);

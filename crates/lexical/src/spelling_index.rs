@@ -14,7 +14,7 @@ const FILTER_BITS: usize = 16;
 /// Bits per word of the filter's array.
 const BITS: usize = u64::BITS as usize;
 
-/// The terms of a segment's field without digits.
+/// The terms of a segment's field without digits and symbols.
 pub(super) struct SpellingIndex {
     buckets: HashMap<(char, usize), Bucket>,
     /// Bloom filter of all words, because most words looked up are in no segment.
@@ -66,7 +66,8 @@ impl SpellingIndex {
 
     /// Adds a term; terms come in ascending order.
     fn push(&mut self, term: &str, chunks: u32) {
-        let Some(kind) = kind(term).filter(|_| !term.contains(char::is_numeric)) else { return };
+        let is_word = !term.contains(|c: char| c.is_numeric() || c.is_ascii_punctuation());
+        let Some(kind) = kind(term).filter(|_| is_word) else { return };
         let bucket = self.buckets.entry(kind).or_default();
         bucket.text.push_str(term);
         bucket.ends.push(bucket.text.len() as u32);

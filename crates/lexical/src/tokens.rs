@@ -17,8 +17,8 @@ struct Adapter {
     analyser: Analyser,
     /// All terms of the text, one after the other.
     terms: String,
-    /// End of each term in `terms`.
-    ends: Vec<usize>,
+    /// End of each term in `terms`, and its position in the text.
+    ends: Vec<(usize, usize)>,
     token: Token,
 }
 
@@ -50,7 +50,7 @@ impl Tokenizer for Adapter {
         let (terms, ends) = (&mut self.terms, &mut self.ends);
         self.analyser.analyse(text, |token| {
             terms.push_str(token.text);
-            ends.push(terms.len());
+            ends.push((terms.len(), token.position));
         });
         Terms { terms: &self.terms, ends: &self.ends, start: 0, token: &mut self.token }
     }
@@ -59,17 +59,17 @@ impl Tokenizer for Adapter {
 /// The terms of one text. Offsets are not set: the index does not store them.
 struct Terms<'a> {
     terms: &'a str,
-    ends: &'a [usize],
+    ends: &'a [(usize, usize)],
     start: usize,
     token: &'a mut Token,
 }
 
 impl TokenStream for Terms<'_> {
     fn advance(&mut self) -> bool {
-        let Some((&end, rest)) = self.ends.split_first() else { return false };
+        let Some((&(end, position), rest)) = self.ends.split_first() else { return false };
         self.token.text.clear();
         self.token.text.push_str(&self.terms[self.start..end]);
-        self.token.position = self.token.position.wrapping_add(1);
+        self.token.position = position;
         self.ends = rest;
         self.start = end;
         true

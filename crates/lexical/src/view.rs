@@ -44,7 +44,7 @@ pub struct LexicalView {
 /// The maximum score of a block of postings was determined with the lengths of all chunks. It bounds no score that is computed from those
 /// of a part of them, which a caller with a mandatory filter has; then no block is left out.
 enum Scoring<'a> {
-    AnyOf { terms: Vec<ScoredTerm<'a>>, skips_blocks: bool },
+    AnyOf { terms: Vec<ScoredTerm<'a>>, phrases: Vec<Box<dyn Weight>>, skips_blocks: bool },
     Weight { weight: Box<dyn Weight>, is_pruned: bool },
 }
 
@@ -57,8 +57,8 @@ enum SegmentScorer<'a> {
 impl Scoring<'_> {
     fn segment_scorer(&self, field: Field) -> SegmentScorer<'_> {
         match self {
-            Scoring::AnyOf { terms, skips_blocks } => {
-                SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, field, *skips_blocks)))
+            Scoring::AnyOf { terms, phrases, skips_blocks } => {
+                SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, phrases, field, *skips_blocks)))
             }
             Scoring::Weight { weight, is_pruned } => {
                 SegmentScorer::Weight { weight: weight.as_ref(), is_pruned: *is_pruned }
@@ -112,7 +112,7 @@ impl LexicalView {
                 ]);
                 self.weight(&led, query)
             }
-            (_, ScoringQuery::AnyOf(term_postings)) => Ok(self.any_of(term_postings, query)),
+            (_, ScoringQuery::AnyOf { terms, phrases }) => self.any_of(terms, phrases, query),
             (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), query),
         };
         let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, in_parallel, &mut best));
@@ -125,20 +125,28 @@ impl LexicalView {
         Ok(Scoring::Weight { weight, is_pruned: query.totals.is_none() })
     }
 
-    fn any_of<'a>(&self, term_postings: &'a [TermPostings], query: &LexicalQuery) -> Scoring<'a> {
+    fn any_of<'a>(
+        &self,
+        term_postings: &'a [TermPostings],
+        phrases: &[Box<dyn Matcher>],
+        query: &LexicalQuery,
+    ) -> tantivy::Result<Scoring<'a>> {
         let totals = query.totals.as_deref().unwrap_or(&self.totals);
         let mut scored: Vec<ScoredTerm<'_>> = term_postings
             .iter()
             .map(|term_postings| {
                 let weight = totals.weight(self.fields.text, term_postings.chunks);
                 ScoredTerm {
-                    weight: weight.boost_by(term_postings.term.count as f32),
+                    weight: weight.boost_by(term_postings.term.weight),
                     postings: &term_postings.postings,
                 }
             })
             .collect();
         scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
-        Scoring::AnyOf { terms: scored, skips_blocks: query.totals.is_none() }
+        let statistics = self.statistics(query);
+        let phrases = phrases.iter().map(|phrase| phrase.weight(self.scoring(&statistics)));
+        let phrases = phrases.collect::<tantivy::Result<_>>()?;
+        Ok(Scoring::AnyOf { terms: scored, phrases, skips_blocks: query.totals.is_none() })
     }
 
     /// The highest possible BM25 score of the query: the sum of its terms' idf, times `k1 + 1` and the term's count in the query.
@@ -146,13 +154,13 @@ impl LexicalView {
         let statistics = self.statistics(query);
         let entries = query.totals.as_ref().map_or(self.entries as f32, |totals| totals.entries() as f32);
         let mut sum = 0.0;
-        for QueryTerm { text, count } in &query.terms {
+        for QueryTerm { text, weight } in &query.terms {
             let term = Term::from_field_text(self.fields.text, text);
             let holding = statistics.doc_freq(&term);
             let holding = holding.map_err(LexicalError::during("search"))? as f32;
             // deleted entries count until they are merged away
             let others = (entries - holding).max(0.0);
-            sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX * *count as f32;
+            sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX * weight;
         }
         Ok(sum)
     }

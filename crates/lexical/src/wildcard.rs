@@ -8,7 +8,6 @@ use weir_text::Language;
 
 use super::existing::Existing;
 use super::expansion::{Expansion, ExpansionLimit};
-use crate::settings::terms as terms_of;
 
 /// Maximum number of terms scanned per query, to bound the cost of a pattern that begins with few letters.
 const TERMS_SCANNED_MAX: usize = 200_000;
@@ -32,7 +31,9 @@ pub(super) fn expand(
     let pattern = normalised(pattern);
     let mut found: HashMap<String, u64> = HashMap::new();
     for word in words_of(&pattern) {
-        let Ok([stem]) = <[String; 1]>::try_from(terms_of(&word, existing.view.language)) else { continue };
+        let Ok([stem]) = <[String; 1]>::try_from(weir_text::words(&word, existing.view.language)) else {
+            continue;
+        };
         let chunks = existing.count_of(&Term::from_field_text(field, &stem))?;
         if chunks > 0 {
             found.insert(stem, chunks);
@@ -78,7 +79,7 @@ fn normalised(pattern: &str) -> String {
             Some(letters) => (letters, &part[letters.len()..]),
             None => (part, ""),
         };
-        weir_text::analyse(letters, Language::None, |token| normalised.push_str(token.text));
+        weir_text::words(letters, Language::None).iter().for_each(|word| normalised.push_str(word));
         normalised.push_str(joker);
     }
     normalised

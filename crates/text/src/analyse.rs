@@ -1,17 +1,20 @@
 //! Analysis: the terms of a text, as the lexical index stores them and queries look them up.
 //!
 //! A word is a run of letters, digits and combining marks. It is normalised, stemmed and folded ([`crate::fold`]).
-//! Scripts without spaces between words yield overlapping bigrams of characters instead; a single character yields
+//! Compounds ([`crate::compound`]) yield a term for each part and terms for the whole, which have the position of the
+//! first part. Scripts without spaces between words yield overlapping bigrams of characters; a single character yields
 //! itself. The work per character is bounded, so analysis takes linear time for any input.
 
 use crate::Language;
+use crate::compound::{Compound, Part, WORD_CHARS_MAX};
 use crate::fold::{fold, normalise};
-use crate::script::{CharClass, char_class, is_hangul_tail};
+use crate::script::{CharClass, char_class, is_hangul_tail, is_word_character};
 use crate::stem::CachedStemmer;
 
-/// Longer words are split into pieces of this many characters: a word of 100,000 characters stays searchable by its
-/// pieces and produces no term that is too long for a term dictionary.
-const WORD_CHARS_MAX: usize = 64;
+/// The version of the terms. An index made with another version does not have the terms that queries look up: it must be
+/// made again. To be raised with every change of the terms of any text.
+pub const ANALYSER_VERSION: u32 = 2;
+
 /// A CJK or Thai cluster (a character and its combining marks) is cut off after this many characters.
 const CLUSTER_CHARS_MAX: usize = 16;
 
@@ -24,6 +27,44 @@ pub struct Token<'a> {
     pub start: usize,
     /// One past the last byte of the word in the input.
     pub end: usize,
+    /// Position in the text, from 0: that of the word, of the part of a compound, or of the first part of a whole.
+    pub position: usize,
+    /// What it is in its text.
+    pub kind: TokenKind,
+    /// Whether it stands for its position: exactly one token of each position does.
+    pub in_sequence: bool,
+    /// Whether it is a word if connectors separate words and changes of case and kind do not: `python3` and `dev` of
+    /// `python3-dev`.
+    pub is_word: bool,
+    /// The first byte of its compound; `None` outside compounds.
+    pub compound: Option<usize>,
+}
+
+/// What a token is in its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// A word that is no compound, or a bigram.
+    Word,
+    /// A part of a compound, without symbols.
+    Part,
+    /// Another form of what other tokens stand for: several parts as one term, a part with its symbols, a character of a bigram.
+    Form,
+}
+
+/// The properties of a token beside its text and span.
+#[derive(Clone, Copy)]
+struct Role {
+    kind: TokenKind,
+    in_sequence: bool,
+    is_word: bool,
+    compound: Option<usize>,
+}
+
+impl Role {
+    const WORD: Role = Role { kind: TokenKind::Word, in_sequence: true, is_word: true, compound: None };
+    /// A character of a bigram.
+    const CHARACTER: Role =
+        Role { kind: TokenKind::Form, in_sequence: false, is_word: false, compound: None };
 }
 
 /// Analyses texts of one language; reuses its buffers and its cache of stems from text to text.
@@ -37,6 +78,9 @@ pub struct Analyser {
     term: String,
     /// Output buffer of folding; swapped with `word` or `term`.
     folded: String,
+    compound: Compound,
+    /// The position of the next word.
+    position: usize,
 }
 
 /// Analyses one text. For many texts, [`Analyser::analyse`] is faster.
@@ -44,17 +88,47 @@ pub fn analyse(text: &str, language: Language, on_token: impl FnMut(Token<'_>)) 
     Analyser::new(language).analyse(text, on_token);
 }
 
+/// The terms of a text in its order, one for each position, stop words and repetitions included: two texts with the same sequence
+/// are found by the same phrase.
+pub fn sequence(text: &str, language: Language) -> Vec<String> {
+    let mut terms = Vec::new();
+    analyse(text, language, |token| {
+        if token.in_sequence {
+            terms.push(token.text.to_owned());
+        }
+    });
+    terms
+}
+
+/// The terms of the words of a text in its order, where only connectors and white space separate words.
+pub fn words(text: &str, language: Language) -> Vec<String> {
+    let mut terms = Vec::new();
+    analyse(text, language, |token| {
+        if token.is_word {
+            terms.push(token.text.to_owned());
+        }
+    });
+    terms
+}
+
 impl Analyser {
     /// An analyser for texts of `language`.
     pub fn new(language: Language) -> Analyser {
-        let stemmer = CachedStemmer::new(language);
-        Analyser { language, stemmer, word: String::new(), term: String::new(), folded: String::new() }
+        Analyser {
+            language,
+            stemmer: CachedStemmer::new(language),
+            word: String::new(),
+            term: String::new(),
+            folded: String::new(),
+            compound: Compound::default(),
+            position: 0,
+        }
     }
 
     /// Calls `on_token` for every term of `text`, in document order.
     ///
-    /// Starts and ends of tokens never decrease; only bigrams overlap. Stop words are not removed here: documents
-    /// keep them, [`crate::query_terms`] drops them.
+    /// Starts and positions of tokens never decrease; of tokens that start alike, the longest comes first, and characters of bigrams come
+    /// before bigrams. Stop words are not removed here: documents keep them, [`crate::query_terms`] drops them.
     pub fn analyse(&mut self, text: &str, mut on_token: impl FnMut(Token<'_>)) {
         self.analyse_words(text, &mut |token: Token<'_>, _: &str| on_token(token));
     }
@@ -62,109 +136,173 @@ impl Analyser {
     /// As [`Analyser::analyse`], and also passes the word before stemming.
     pub(crate) fn analyse_words(&mut self, text: &str, on_word: &mut impl FnMut(Token<'_>, &str)) {
         let bytes = text.as_bytes();
+        self.position = 0;
         let mut at = 0;
         while at < bytes.len() {
             let start = at;
-            while at < bytes.len() && bytes[at].is_ascii_alphanumeric() {
+            // a capital at the start of a word does not make it a compound
+            let mut kinds = KINDS[usize::from(bytes[at])] & !(SMALL | CAPITAL);
+            while at < bytes.len() && KINDS[usize::from(bytes[at])] != 0 {
                 at += 1;
+                kinds |= bytes.get(at).map_or(0, |byte| KINDS[usize::from(*byte)]);
             }
             if at < bytes.len() && !bytes[at].is_ascii() {
                 at = self.unicode_run(text, start, on_word);
-            } else {
-                self.ascii_word(text, start, at, on_word);
+            } else if start == at {
+                at += 1; // a separator, which is one byte
+            } else if is_plain(bytes, start, at, kinds) {
+                self.word(text, start, at, on_word);
                 at += 1; // the separator, which is one byte
-            }
-        }
-    }
-
-    /// Emits the ASCII word at `start..end`; nothing if it is empty.
-    fn ascii_word(
-        &mut self,
-        text: &str,
-        start: usize,
-        end: usize,
-        on_word: &mut impl FnMut(Token<'_>, &str),
-    ) {
-        for start in (start..end).step_by(WORD_CHARS_MAX) {
-            let end = end.min(start + WORD_CHARS_MAX);
-            let raw = &text[start..end];
-            if self.is_possessive(text, start, raw) {
-                continue;
-            }
-            self.word.clear();
-            self.word.push_str(raw);
-            if self.language == Language::Turkish {
-                self.word.clear();
-                normalise(raw, true, &mut self.word);
             } else {
-                self.word.make_ascii_lowercase();
+                at = self.compound(text, start, on_word);
             }
-            self.emit_stemmed(start, end, on_word);
         }
     }
 
-    /// Emits the run of word characters at `start`, of which some are not ASCII; or skips one separator.
-    /// Returns the offset after the run and at most one separator.
+    /// Emits the word or compound at `start`, or the bigrams of a script without spaces, or skips one character of others. Returns the
+    /// offset after it.
     fn unicode_run(&mut self, text: &str, start: usize, on_word: &mut impl FnMut(Token<'_>, &str)) -> usize {
-        let mut part: Option<(usize, CharClass)> = None; // start and class of the current part
-        for (offset, c) in text[start..].char_indices() {
-            let at = start + offset;
-            let class = char_class(c);
-            if class == CharClass::Extender || part.is_some_and(|(_, current)| current == class) {
-                continue;
+        let mut chars = text[start..].char_indices();
+        let Some((_, first)) = chars.next() else { return text.len() };
+        match char_class(first) {
+            CharClass::Spaced => self.compound(text, start, on_word),
+            CharClass::Unspaced => {
+                let is_other = |c| !matches!(char_class(c), CharClass::Unspaced | CharClass::Extender);
+                let end = chars.find(|(_, c)| is_other(*c)).map_or(text.len(), |(offset, _)| start + offset);
+                self.bigrams(text, start, end, on_word);
+                end
             }
-            if let Some((part_start, part_class)) = part {
-                self.emit_part(text, part_start, at, part_class, on_word);
-            }
-            if class == CharClass::Separator {
-                return at + c.len_utf8();
-            }
-            part = Some((at, class));
+            CharClass::Extender | CharClass::Separator => start + first.len_utf8(),
         }
-        if let Some((part_start, part_class)) = part {
-            self.emit_part(text, part_start, text.len(), part_class, on_word);
-        }
-        text.len()
     }
 
-    fn emit_part(
-        &mut self,
-        text: &str,
-        start: usize,
-        end: usize,
-        class: CharClass,
-        on_word: &mut impl FnMut(Token<'_>, &str),
-    ) {
-        let part = &text[start..end];
-        if class == CharClass::Unspaced {
-            self.bigrams(text, start, end, on_word);
-        } else if part.is_ascii() {
-            self.ascii_word(text, start, end, on_word);
+    /// Emits the compound, or the word, at `start`. Returns the offset after it.
+    fn compound(&mut self, text: &str, start: usize, on_word: &mut impl FnMut(Token<'_>, &str)) -> usize {
+        let mut compound = std::mem::take(&mut self.compound);
+        let end = compound.scan(text, start);
+        if compound.is_plain() {
+            let span = compound.parts[0].span.clone();
+            self.word(text, span.start, span.end, on_word);
         } else {
-            self.unicode_word(text, start, end, on_word);
+            self.emit_compound(text, &compound, on_word);
+        }
+        self.compound = compound;
+        end
+    }
+
+    fn emit_compound(&mut self, text: &str, compound: &Compound, on_word: &mut impl FnMut(Token<'_>, &str)) {
+        let start = compound.parts[0].outer.start;
+        let form = Role { kind: TokenKind::Form, in_sequence: false, is_word: false, compound: Some(start) };
+        if compound.words > 1 {
+            self.joined(text, &compound.parts, form, on_word);
+        }
+        for parts in compound.parts.chunk_by(|one, next| one.word == next.word) {
+            // pieces of a word that is too long for a term are words
+            let is_joined =
+                parts.len() > 1 && self.joined(text, parts, Role { is_word: true, ..form }, on_word);
+            for part in parts {
+                let is_word = !is_joined;
+                let with_symbols = part.has_symbols();
+                if with_symbols {
+                    self.with_symbols(text, part, Role { in_sequence: true, is_word, ..form }, on_word);
+                }
+                let (in_sequence, is_word) = (!with_symbols, is_word && !with_symbols);
+                self.load(&text[part.span.clone()]);
+                let role = Role { kind: TokenKind::Part, in_sequence, is_word, ..form };
+                if self.emit_stemmed(part.span.start, part.span.end, role, on_word) {
+                    self.position += 1;
+                }
+            }
         }
     }
 
-    fn unicode_word(
+    /// Emits several parts as one term, unless it would be too long; returns whether it did. A dot keeps the numbers of different words
+    /// apart: `3.14` is not `314`, but `e-mail` is `email`. Symbols after a word stay: `C++11` is not `C11`.
+    fn joined(
         &mut self,
         text: &str,
-        start: usize,
-        end: usize,
+        parts: &[Part],
+        role: Role,
+        on_word: &mut impl FnMut(Token<'_>, &str),
+    ) -> bool {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return false };
+        if last.outer.end - first.outer.start > 4 * WORD_CHARS_MAX {
+            return false;
+        }
+        let mut joined = String::new();
+        let mut word = first.word;
+        for part in parts {
+            self.load(&text[part.span.clone()]);
+            let are_numbers = joined.ends_with(|c: char| c.is_ascii_digit())
+                && self.word.starts_with(|c: char| c.is_ascii_digit());
+            if part.word != word && are_numbers {
+                joined.push('.');
+            }
+            word = part.word;
+            joined.push_str(&self.word);
+            joined.push_str(part.suffix);
+        }
+        if joined.chars().count() > WORD_CHARS_MAX {
+            return false;
+        }
+        self.word = joined;
+        self.emit_stemmed(first.outer.start, last.outer.end, role, on_word)
+    }
+
+    /// Emits a part with its symbols, which is not stemmed.
+    fn with_symbols(
+        &mut self,
+        text: &str,
+        part: &Part,
+        role: Role,
         on_word: &mut impl FnMut(Token<'_>, &str),
     ) {
-        let mut at = start;
-        while at < end {
-            let rest = &text[at..end];
-            let length = rest.char_indices().nth(WORD_CHARS_MAX).map_or(rest.len(), |(length, _)| length);
-            self.word.clear();
-            normalise(&rest[..length], self.language == Language::Turkish, &mut self.word);
-            self.emit_stemmed(at, at + length, on_word);
-            at += length;
+        self.load(&text[part.span.clone()]);
+        self.term.clear();
+        self.term.push_str(part.prefix);
+        fold(&self.word, &mut self.term);
+        self.term.push_str(part.suffix);
+        let token = self.token(part.outer.start, part.outer.end, role);
+        on_word(token, &self.term);
+    }
+
+    /// Emits the word at `start..end`, which is no compound.
+    fn word(&mut self, text: &str, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
+        let raw = &text[start..end];
+        if self.is_possessive(text, start, raw) {
+            return;
+        }
+        self.load(raw);
+        if self.emit_stemmed(start, end, Role::WORD, on_word) {
+            self.position += 1;
         }
     }
 
-    /// Stems and folds `self.word` and emits the term unless it is empty.
-    fn emit_stemmed(&mut self, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
+    /// Normalises a word into `self.word`.
+    fn load(&mut self, raw: &str) {
+        self.word.clear();
+        if raw.is_ascii() && self.language != Language::Turkish {
+            self.word.push_str(raw);
+            self.word.make_ascii_lowercase();
+        } else {
+            normalise(raw, self.language == Language::Turkish, &mut self.word);
+        }
+    }
+
+    /// The token of `self.term`.
+    fn token(&self, start: usize, end: usize, role: Role) -> Token<'_> {
+        let Role { kind, in_sequence, is_word, compound } = role;
+        Token { text: &self.term, start, end, position: self.position, kind, in_sequence, is_word, compound }
+    }
+
+    /// Stems and folds `self.word` and emits the term unless it is empty; returns whether it did.
+    fn emit_stemmed(
+        &mut self,
+        start: usize,
+        end: usize,
+        role: Role,
+        on_word: &mut impl FnMut(Token<'_>, &str),
+    ) -> bool {
         // The English stemmer expects words without accents; all others depend on them.
         let fold_first = matches!(self.language, Language::English | Language::None);
         if fold_first && !self.word.is_ascii() {
@@ -179,17 +317,19 @@ impl Analyser {
             fold(&self.term, &mut self.folded);
             std::mem::swap(&mut self.term, &mut self.folded);
         }
-        if !self.term.is_empty() {
-            on_word(Token { text: &self.term, start, end }, &self.word);
+        if self.term.is_empty() {
+            return false;
         }
+        on_word(self.token(start, end, role), &self.word);
+        true
     }
 
-    /// Emits the overlapping bigrams of the clusters (a character and its marks) at `start..end`, or a single cluster.
+    /// Emits the overlapping bigrams of the clusters (a character and its marks) at `start..end`, or a single cluster; and each
+    /// character of a bigram that may be a word.
     fn bigrams(&mut self, text: &str, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
         let mut at = start;
-        let mut previous_start: Option<usize> = None; // start of the cluster in `term`
+        let mut previous: Option<(usize, usize)> = None; // start and end of the cluster in `term`
         let mut has_bigram = false;
-        let mut last_end = start;
         self.term.clear();
         while at < end {
             let cluster_start = at;
@@ -199,18 +339,34 @@ impl Analyser {
             if self.word.is_empty() {
                 continue;
             }
-            let previous_length = self.term.len();
-            self.term.push_str(&self.word);
-            if let Some(start) = previous_start {
-                on_word(Token { text: &self.term, start, end: at }, &self.term);
+            if let Some((start, end)) = previous {
+                self.character(start, end, on_word);
+                let previous_length = self.term.len();
+                self.term.push_str(&self.word);
+                on_word(self.token(start, at, Role::WORD), &self.term);
+                self.term.drain(..previous_length);
+                self.position += 1;
                 has_bigram = true;
+            } else {
+                self.term.push_str(&self.word);
             }
-            self.term.drain(..previous_length);
-            previous_start = Some(cluster_start);
-            last_end = at;
+            previous = Some((cluster_start, at));
         }
-        if let (Some(start), false) = (previous_start, has_bigram) {
-            on_word(Token { text: &self.term, start, end: last_end }, &self.term);
+        let Some((start, end)) = previous else { return };
+        if has_bigram {
+            // the position of the last bigram, so that a word after it follows the bigram
+            self.position -= 1;
+            self.character(start, end, on_word);
+        } else {
+            on_word(self.token(start, end, Role::WORD), &self.term);
+        }
+        self.position += 1;
+    }
+
+    /// Emits the cluster in `self.term` if it may be a word.
+    fn character(&self, start: usize, end: usize, on_word: &mut impl FnMut(Token<'_>, &str)) {
+        if self.term.chars().next().is_some_and(is_word_character) {
+            on_word(self.token(start, end, Role::CHARACTER), &self.term);
         }
     }
 
@@ -223,6 +379,43 @@ impl Analyser {
                 .and_then(|before| before.chars().next_back())
                 .is_some_and(char::is_alphanumeric)
     }
+}
+
+const DIGIT: u8 = 1;
+const CAPITAL: u8 = 2;
+const SMALL: u8 = 4;
+/// The kind of each byte in a word; 0 for others.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'0'..=b'9' => DIGIT,
+            b'A'..=b'Z' => CAPITAL,
+            b'a'..=b'z' => SMALL,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// Whether the ASCII word at `start..end`, whose bytes after the first letter are of `kinds`, is surely no compound. An ASCII byte or
+/// nothing follows it.
+fn is_plain(bytes: &[u8], start: usize, end: usize, kinds: u8) -> bool {
+    let starts_word =
+        |at: usize| bytes.get(at).is_some_and(|byte| !byte.is_ascii() || byte.is_ascii_alphanumeric());
+    // the last byte of a hyphen in UTF-8 may be that of another character
+    let may_have_prefix = start > 0 && matches!(bytes[start - 1], b'-' | b'.' | 0x90..=0x92);
+    let may_continue = match bytes.get(end) {
+        Some(b'-' | b'_' | b'.' | b'/' | b'@' | b'&') => starts_word(end + 1),
+        Some(b':') => starts_word(end + 1) || bytes.get(end + 1) == Some(&b':'),
+        Some(b'+') => bytes.get(end + 1) == Some(&b'+'),
+        Some(b'#') => true,
+        _ => false,
+    };
+    let is_of_one_kind = kinds.count_ones() <= 1;
+    is_of_one_kind && end - start <= WORD_CHARS_MAX && !may_have_prefix && !may_continue
 }
 
 /// Bytes of the first cluster: the first character and its extenders, or a decomposed Hangul syllable.
@@ -242,95 +435,4 @@ fn bounded_cluster(cluster: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::analyse;
-    use crate::Language;
-
-    /// `expected`: the terms with their words, as `term=word`, separated by space.
-    fn check(language: Language, text: &str, expected: &str) {
-        let mut found = Vec::new();
-        analyse(text, language, |token| {
-            found.push(format!("{}={}", token.text, &text[token.start..token.end]))
-        });
-        assert_eq!(found.join(" "), expected, "{text:?}");
-    }
-
-    #[test]
-    fn words_are_lower_cased_and_stemmed() {
-        check(Language::English, "Running QUICKLY, ran.", "run=Running quick=QUICKLY ran=ran");
-        check(Language::None, "Running QUICKLY", "running=Running quickly=QUICKLY");
-    }
-
-    #[test]
-    fn letters_and_digits_form_words_and_other_characters_separate_them() {
-        check(
-            Language::None,
-            "covid19 foo_bar 3.14 a-b",
-            "covid19=covid19 foo=foo bar=bar 3=3 14=14 a=a b=b",
-        );
-        check(Language::None, "\0a\0😀b", "a=a b=b");
-        check(Language::None, " .,;\n", "");
-        check(Language::None, "", "");
-    }
-
-    #[test]
-    fn words_that_differ_in_accents_have_the_same_term() {
-        check(Language::English, "naïve café Cafe\u{301}s", "naiv=naïve cafe=café cafe=Cafe\u{301}s");
-        check(Language::French, "étudiantes etudiantes", "etudi=étudiantes etudi=etudiantes");
-        check(Language::German, "Häuser Straße STRASSE", "haus=Häuser strass=Straße strass=STRASSE");
-    }
-
-    #[test]
-    fn the_english_possessive_s_is_dropped() {
-        check(Language::English, "Crohn's disease’s", "crohn=Crohn diseas=disease");
-        check(Language::English, "s 's' X's", "s=s s=s x=X");
-        check(Language::French, "l's", "l=l s=s");
-    }
-
-    #[test]
-    fn scripts_without_spaces_yield_bigrams() {
-        check(Language::English, "東京都", "東京=東京 京都=京都");
-        check(Language::English, "茶", "茶=茶");
-        check(Language::English, "abc東京2024年", "abc=abc 東京=東京 2024=2024 年=年");
-        check(Language::English, "カタカナ", "カタ=カタ タカ=タカ カナ=カナ");
-        check(Language::English, "한국어", "한국=한국 국어=국어");
-        check(Language::English, "ไทย", "ไท=ไท ทย=ทย");
-    }
-
-    #[test]
-    fn decomposed_and_half_width_forms_yield_the_same_bigrams_as_composed_ones() {
-        check(Language::English, "ｶﾞｽ", "ガス=ｶﾞｽ");
-        check(Language::English, "カ\u{3099}ス", "ガス=カ\u{3099}ス");
-        check(
-            Language::English,
-            "\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}",
-            "한국=\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}",
-        );
-    }
-
-    #[test]
-    fn combining_marks_do_not_split_a_word() {
-        check(Language::None, "हिन्दी", "हिन्दी=हिन्दी");
-        check(Language::None, "co\u{ad}op 1\u{fe0f}\u{20e3}", "coop=co\u{ad}op 1=1\u{fe0f}\u{20e3}");
-    }
-
-    #[test]
-    fn a_very_long_word_is_split_into_pieces() {
-        for letter in ["a", "é", "漢", "\u{301}", "e\u{301}"] {
-            let text = letter.repeat(100_000);
-            let (mut longest, mut covered) = (0, 0);
-            analyse(&text, Language::English, |token| {
-                longest = longest.max(token.text.chars().count());
-                assert!(token.start <= covered);
-                covered = token.end;
-            });
-            assert!(longest <= 64, "{letter}");
-            assert_eq!(covered, if letter == "\u{301}" { 0 } else { text.len() }, "{letter}");
-        }
-    }
-
-    #[test]
-    fn turkish_lower_cases_both_letters_i_before_folding() {
-        check(Language::Turkish, "DIŞ İzmir", "dis=DIŞ izmir=İzmir");
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Highlights: the positions of a query's words in a text; and snippets.
 
-use crate::{Analyser, Language, query_terms};
+use crate::{Analyser, Language, QueryTerms, query_terms};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ use std::ops::Range;
 ///
 /// Overlapping bigrams are merged into one span. Stop words that [`query_terms`] drops are not highlighted.
 pub fn highlight(text: &str, query: &str, language: Language) -> Vec<Range<usize>> {
-    highlight_terms(text, &query_terms(query, language).into_iter().map(|term| term.text).collect(), language)
+    let QueryTerms { terms, forms, .. } = query_terms(query, language, None);
+    highlight_terms(text, &terms.into_iter().chain(forms).map(|term| term.text).collect(), language)
 }
 
 /// As [`highlight`], for terms produced by [`crate::analyse`].
@@ -139,6 +140,13 @@ mod tests {
         check("私は東京都に住む", "東京都", "私は[東京都]に住む");
         check("東京と京都", "京都", "東京と[京都]");
         check("京都abc", "abc京都", "[京都][abc]");
+    }
+
+    #[test]
+    fn a_compound_is_one_highlight() {
+        check("An e-mail, an email, a mail", "email", "An [e-mail], an [email], a mail");
+        check("C++ or C", "C++", "[C++] or [C]");
+        check("DEC 0054 and dec0054", "dec-0054", "[DEC] [0054] and [dec0054]");
     }
 
     #[test]

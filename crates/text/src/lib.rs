@@ -7,6 +7,7 @@
 
 mod analyse;
 mod chunk;
+mod compound;
 mod fold;
 mod hash;
 mod highlight;
@@ -20,12 +21,12 @@ mod stem;
 mod table;
 mod unit;
 
-pub use analyse::{Analyser, Token, analyse};
+pub use analyse::{ANALYSER_VERSION, Analyser, Token, TokenKind, analyse, sequence, words};
 pub use chunk::{Chunking, TokenOffsets, chunk};
 pub use hash::text_hash;
 pub use highlight::{highlight, highlight_terms, snippet};
 pub use html::HtmlPage;
 pub use language::Language;
-pub use query::{QueryTerm, StopWords, is_stop_word, query_terms, query_terms_without, word_with_term};
+pub use query::{QueryCompound, QueryTerm, QueryTerms, StopWords, is_stop_word, query_terms, word_with_term};
 pub use signature::Signature;
 pub use table::table_headers;

@@ -39,6 +39,27 @@ pub(crate) fn is_ignorable(c: char) -> bool {
         | '\u{e0100}'..='\u{e01ef}')
 }
 
+/// Han and Hangul syllables: a single character of them is often a word.
+pub(crate) fn is_word_character(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// The zeros of the decimal digits in the Basic Multilingual Plane, each followed by its nine other digits; ascending.
+const ZEROS: [char; 37] = [
+    '\u{30}', '\u{660}', '\u{6f0}', '\u{7c0}', '\u{966}', '\u{9e6}', '\u{a66}', '\u{ae6}', '\u{b66}',
+    '\u{be6}', '\u{c66}', '\u{ce6}', '\u{d66}', '\u{de6}', '\u{e50}', '\u{ed0}', '\u{f20}', '\u{1040}',
+    '\u{1090}', '\u{17e0}', '\u{1810}', '\u{1946}', '\u{19d0}', '\u{1a80}', '\u{1a90}', '\u{1b50}',
+    '\u{1bb0}', '\u{1c40}', '\u{1c50}', '\u{a620}', '\u{a8d0}', '\u{a900}', '\u{a9d0}', '\u{a9f0}',
+    '\u{aa50}', '\u{abf0}', '\u{ff10}',
+];
+
+/// The ASCII digit with the value of a decimal digit of any script; `None` for other characters.
+pub(crate) fn decimal_digit(c: char) -> Option<char> {
+    let zero = ZEROS[ZEROS.partition_point(|&zero| zero <= c).checked_sub(1)?];
+    char::from_digit(c as u32 - zero as u32, 10)
+}
+
 /// A Hangul vowel or final consonant, which composes with the preceding jamo.
 pub(crate) fn is_hangul_tail(c: char) -> bool {
     matches!(c, '\u{1161}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7fb}')
@@ -72,7 +93,28 @@ fn is_unspaced(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{CharClass, char_class};
+    use super::{CharClass, ZEROS, char_class, decimal_digit};
+
+    #[test]
+    fn decimal_digits_of_all_scripts_have_their_value() {
+        for digits in [
+            "0123456789",
+            "٠١٢٣٤٥٦٧٨٩",
+            "۰۱۲۳۴۵۶۷۸۹",
+            "०१२३४५६७८९",
+            "০১২৩৪৫৬৭৮৯",
+            "๐๑๒๓๔๕๖๗๘๙",
+            "０１２３４５６７８９",
+        ] {
+            let found: String = digits.chars().filter_map(decimal_digit).collect();
+            assert_eq!(found, "0123456789", "{digits}");
+        }
+        assert!(
+            ZEROS.is_sorted()
+                && ZEROS.iter().all(|zero| zero.is_numeric() && char_class(*zero) == CharClass::Spaced)
+        );
+        assert!("/:a٪٫aكक़½Ⅳ²〇".chars().all(|c| decimal_digit(c).is_none()));
+    }
 
     #[test]
     fn characters_have_their_class() {

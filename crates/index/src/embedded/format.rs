@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use weir_text::ANALYSER_VERSION;
+
 use super::head::{FORMAT_VERSION, replace_file};
 use crate::{EngineSettings, IndexError, Result};
 
@@ -30,6 +32,9 @@ pub enum RebuildReason {
     /// It was made from a store that has another history.
     #[error("the index was made from another history of the store")]
     History,
+    /// Another version of the text analysis made its terms.
+    #[error("the index was made with version {0} of the text analysis instead of {ANALYSER_VERSION}")]
+    Analyser(u32),
     /// Its files differ from those written, or contradict each other.
     #[error("the index is damaged: {0}")]
     Damaged(String),
@@ -41,6 +46,14 @@ struct FormatFile {
     fingerprint: String,
     dimension: usize,
     language: String,
+    /// Version of the text analysis.
+    #[serde(default = "first_analyser")]
+    analyser: u32,
+}
+
+/// The version before `FORMAT` had one.
+fn first_analyser() -> u32 {
+    1
 }
 
 impl FormatFile {
@@ -50,6 +63,7 @@ impl FormatFile {
             fingerprint: settings.fingerprint.clone(),
             dimension: settings.dimension,
             language: settings.language.name().to_owned(),
+            analyser: ANALYSER_VERSION,
         }
     }
 }
@@ -83,6 +97,8 @@ pub(crate) fn check(folder: &Path, settings: &EngineSettings) -> Result<Option<R
         Some(RebuildReason::Dimension(found.dimension))
     } else if found.language != wanted.language {
         Some(RebuildReason::Language(found.language))
+    } else if found.analyser != wanted.analyser {
+        Some(RebuildReason::Analyser(found.analyser))
     } else {
         None
     })

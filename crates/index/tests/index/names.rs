@@ -127,7 +127,7 @@ fn words_are_compared_not_stems() {
         assert_eq!(reply.corrections[0].word, typo);
         assert_eq!(reply.corrections[0].replacements, [word], "{typo}");
     }
-    for other in ["bent", "agents1", "age"] {
+    for other in ["bent", "ag1nt", "age"] {
         assert!(index.search(&lexical(other)).hits.is_empty(), "{other}");
     }
 }

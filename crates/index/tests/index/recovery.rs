@@ -251,6 +251,26 @@ fn another_format_starts_empty() {
     assert_eq!(engine.applied_seq(), 0);
 }
 
+/// Folders written before the analyser had a version have no such field.
+#[test]
+fn another_version_of_the_text_analysis_starts_empty() {
+    for (version, found) in [(None, 1), (Some(u32::MAX), u32::MAX)] {
+        let (index, _) = two_batches();
+        let Index { folder, engine, .. } = index;
+        drop(engine);
+        let path = folder.path().join("FORMAT");
+        let mut text: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        text.as_object_mut().unwrap().remove("analyser").unwrap();
+        text.as_object_mut().unwrap().extend(version.map(|version| ("analyser".to_owned(), version.into())));
+        fs::write(&path, text.to_string()).unwrap();
+        let (engine, rebuilt) = open(folder.path(), settings());
+        assert_eq!(rebuilt, Some(RebuildReason::Analyser(found)));
+        assert_eq!(engine.applied_seq(), 0);
+        drop(engine);
+        assert_eq!(open(folder.path(), settings()).1, None);
+    }
+}
+
 #[test]
 fn an_index_ahead_of_its_store_is_rejected_and_left_unchanged() {
     let (index, _) = two_batches();

@@ -256,8 +256,8 @@ fn a_repeated_word_counts_twice() {
 #[test]
 fn a_query_of_thousands_of_terms_is_answered() {
     let index = Index::new(settings());
-    index.apply(vec![put("a", 1, "word0 word63 word64", 0), put("b", 1, "word64", 0)], 1);
-    let text = (0..5000).map(|number| format!("word{number} ")).collect::<String>();
+    index.apply(vec![put("a", 1, "w0 w63 w64", 0), put("b", 1, "w64", 0)], 1);
+    let text = (0..5000).map(|number| format!("w{number} ")).collect::<String>();
     assert_eq!(names(&index.search(&lexical(&text)).hits), "a.0");
 }
 

@@ -6,6 +6,7 @@ mod batch;
 mod demands;
 mod documents;
 mod extras;
+mod identifiers;
 mod lexical_settings;
 mod pages;
 mod pasted;
