@@ -141,10 +141,12 @@ impl Analyser {
         while at < bytes.len() {
             let start = at;
             // a capital at the start of a word does not make it a compound
-            let mut kinds = KINDS[usize::from(bytes[at])] & !(SMALL | CAPITAL);
-            while at < bytes.len() && KINDS[usize::from(bytes[at])] != 0 {
+            let mut kind = KINDS[usize::from(bytes[at])];
+            let mut kinds = kind & DIGIT;
+            while kind != 0 {
                 at += 1;
-                kinds |= bytes.get(at).map_or(0, |byte| KINDS[usize::from(*byte)]);
+                kind = bytes.get(at).map_or(0, |byte| KINDS[usize::from(*byte)]);
+                kinds |= kind;
             }
             if at < bytes.len() && !bytes[at].is_ascii() {
                 at = self.unicode_run(text, start, on_word);
@@ -385,7 +387,7 @@ const DIGIT: u8 = 1;
 const CAPITAL: u8 = 2;
 const SMALL: u8 = 4;
 /// The kind of each byte in a word; 0 for others.
-const KINDS: [u8; 256] = {
+static KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;
     while byte < 256 {
