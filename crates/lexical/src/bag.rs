@@ -151,7 +151,7 @@ impl Compiler<'_> {
         Ok(bag)
     }
 
-    /// Whether a completion is in chunks that no shorter one that it begins with is in. Wholes of compounds are not: who types `pyth`
+    /// Whether a completion is in existing chunks that no shorter one that it begins with is in. Wholes of compounds are not: who types `pyth`
     /// means `python`, and no more by `pythonnumerical` of `python-numerical`, which is rare and would outweigh it.
     fn adds_chunks(&self, field: Field, completion: &str, all: &[String]) -> tantivy::Result<bool> {
         let shorter =
@@ -167,11 +167,15 @@ impl Compiler<'_> {
             let Some(mut postings) = read(&completion)? else { continue };
             let others = shorter.iter().map(read).collect::<std::io::Result<Vec<_>>>()?;
             let mut others: Vec<_> = others.into_iter().flatten().collect();
-            for _ in 0..COMPLETION_CHUNKS_CHECKED {
+            let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
+            let mut checked = 0;
+            while checked < COMPLETION_CHUNKS_CHECKED && postings.doc() != TERMINATED {
                 let entry = postings.doc();
-                if entry == TERMINATED {
-                    break;
+                if !self.existing.has(segment, chunk_ids, entry) {
+                    postings.advance();
+                    continue;
                 }
+                checked += 1;
                 let has_entry = |other: &mut SegmentPostings| {
                     let at = if other.doc() < entry { other.seek(entry) } else { other.doc() };
                     at == entry

@@ -76,7 +76,7 @@ impl Existing<'_> {
     }
 
     /// Whether the chunk of an entry exists.
-    fn has(&self, segment: &SegmentReader, chunk_ids: &[u32], entry: DocId) -> bool {
+    pub(super) fn has(&self, segment: &SegmentReader, chunk_ids: &[u32], entry: DocId) -> bool {
         self.visible.contains(chunk_ids[entry as usize]) && !segment.is_deleted(entry)
     }
 

@@ -399,7 +399,7 @@ mod tests {
         for numbers in [&[][..], &[0], &[4], &[0, 1, 2, 4]] {
             let all = all(&searcher, field, numbers, &phrases);
             let terms = scored(&searcher, field, numbers, &postings);
-            let mut search = MaxScore::new(&terms, &weights, field);
+            let mut search = MaxScore::new(&terms, &weights, field, true);
             let unpruned = best_by_max_score(&mut search, &searcher, 20_000);
             assert_eq!(unpruned.len(), all.len(), "{numbers:?}");
             for count in [1, 10, 100, 20_000] {

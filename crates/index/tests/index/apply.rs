@@ -177,12 +177,12 @@ fn many_small_batches_are_merged_and_stay_exact() {
     let index = Index::new(settings());
     for round in 1..=60u64 {
         let id = format!("d{}", round % 20);
-        index.apply(vec![put(&id, round, &format!("word{round} common"), (round % 4) as usize)], round);
+        index.apply(vec![put(&id, round, &format!("w{round} common"), (round % 4) as usize)], round);
     }
     index.engine.flush().unwrap();
     assert!(index.engine.counts().segments <= 2, "{:?}", index.engine.counts());
-    assert_eq!(index.sees("word60", 0).0, "d0.0");
-    assert_eq!(index.sees("word40", 0).0, "");
+    assert_eq!(index.sees("w60", 0).0, "d0.0");
+    assert_eq!(index.sees("w40", 0).0, "");
     assert_eq!(index.counts(), (20, 20));
     assert_eq!(index.search(&lexical("common")).lexical.documents, 20);
 }
