@@ -8,7 +8,9 @@ const RELEVANT = 0.2;
 const POLL_MS = 3000;
 /** Pause in typing after which the page searches. */
 const TYPING_MS = 120;
-const DEFAULTS = { q: '', collection: 'default', mode: 'hybrid', top_k: '5', offset: '0' };
+/** Nearly identical results that are named beside the one that is shown. */
+const COPIES_NAMED = 5;
+const DEFAULTS = { q: '', collection: 'default', mode: 'hybrid', top_k: '5', offset: '0', copies: 'merged' };
 
 const form = byId('form');
 let collections = [];
@@ -174,7 +176,24 @@ const inDocument = (result, collection) => {
   return details;
 };
 
-const render = (result, collection) => {
+/** The results that are nearly identical to the shown one, with a link to the search that shows them. */
+const copiesOf = (result, search) => {
+  const { collapsed, collapsed_count: count } = result;
+  if (!count) return null;
+  const names = collapsed.slice(0, COPIES_NAMED).flatMap((id, index) => [index ? ', ' : '', element('code', {}, id)]);
+  const rest = count > COPIES_NAMED ? ` and ${(count - COPIES_NAMED).toLocaleString('en')} more` : '';
+  return element(
+    'p',
+    { className: 'about copies' },
+    `${count.toLocaleString('en')} nearly identical ${count === 1 ? 'result' : 'results'}: `,
+    names,
+    `${rest}. `,
+    element('a', { href: addressOf({ ...search, copies: 'shown', offset: '0' }) }, 'Show all'),
+  );
+};
+
+const render = (result, search) => {
+  const { collection } = search;
   const { citation, snippet, text } = result;
   const shown = snippet || { start: 0, end: Infinity };
   const isCut = snippet && (snippet.start > 0 || snippet.end < encoder.encode(text).length);
@@ -197,6 +216,7 @@ const render = (result, collection) => {
       element('span', {}, 'cited from ', element('code', {}, citation.document_id), `, bytes ${bytes}`),
       metadataOf(result.metadata),
     ),
+    copiesOf(result, search),
     element('div', { className: 'more' }, why(result), inDocument(result, collection)),
   );
 };
@@ -326,7 +346,7 @@ const show = (search, reply) => {
   const list = element(
     'ol',
     { className: 'results' },
-    reply.results.map((result) => render(result, search.collection)),
+    reply.results.map((result) => render(result, search)),
   );
   byId('reply').replaceChildren(
     element('p', { className: 'found soft small', id: 'found' }, countOf(reply)),
@@ -363,6 +383,7 @@ const run = async ({ isTyping = false } = {}) => {
       offset: Number(search.offset),
       highlight: true,
       explain: true,
+      collapse: search.copies !== 'shown',
       ...(isTyping && { prefix: 'last' }),
     };
     show(search, await call('POST', '/v1/search', body, signal));

@@ -116,6 +116,18 @@ def start(gateway: str) -> None:
         assert "No such collection" in error and "List the collections with GET /v1/collections" in error, error
         assert "`" not in browser.run("document.body.innerText")
 
+        # near-duplicates are one result, which tells of the others and leads to them
+        languages = ["German", "Danish", "Welsh", "Thai", "Czech", "Greek", "Latin"]
+        packs = [{"id": one, "text": f"{one} language package for the browser"} for one in languages]
+        send(gateway, "/v1/ingest?wait=true", {"documents": packs})
+        search_for(browser, "language package for the browser")
+        copies = browser.text(".results .copies")
+        assert copies.startswith("6 nearly identical results: ") and "and 1 more. Show all" in copies, copies
+        expect(len([title for title in result_titles(browser) if title in languages]), 1)
+        browser.click(".results .copies a")
+        browser.wait("document.querySelectorAll('.results > li').length === 5 && !document.querySelector('.copies')")
+        assert set(result_titles(browser)) <= set(languages), result_titles(browser)
+
         # nothing is wider than a small telephone
         browser.open(gateway + "/#q=what+is+a+weir")
         browser.resize(360)

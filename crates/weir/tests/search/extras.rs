@@ -280,6 +280,26 @@ fn results_with_all_but_the_same_text_become_one_that_counts_them() {
 }
 
 #[test]
+fn language_packs_of_one_program_take_one_position() {
+    let gateway = Gateway::start();
+    let packs = ["German", "Danish", "Spanish (Mexico)", "Welsh", "Thai"].map(
+        |language| json!({"id": language, "title": format!("firefox-{language}"), "text": format!("{language} language package for Firefox ESR")}),
+    );
+    let others = ["German dictionary for hunspell", "Danish dictionary for hunspell"];
+    let others = others.map(|text| json!({"id": text, "text": text}));
+    gateway.ingest(&[packs.to_vec(), others.to_vec()].concat());
+    let found = |query: &str| {
+        let body = json!({"query": query, "mode": "lexical", "collapse": true});
+        ask(&gateway, &body)["results"].as_array().unwrap().clone()
+    };
+    let of_firefox = found("language package for Firefox");
+    let merged = of_firefox.iter().find(|hit| hit["collapsed_count"] == 3);
+    assert!(merged.is_some(), "those that differ in one word of six: {of_firefox:?}");
+    assert_eq!(of_firefox.iter().filter(|hit| hit["title"].is_string()).count(), 2);
+    assert_eq!(found("dictionary for hunspell").iter().filter(|hit| hit["title"].is_null()).count(), 2);
+}
+
+#[test]
 fn diversity_puts_the_unlike_before_the_alike() {
     let gateway = Gateway::start();
     gateway.ingest(&[
