@@ -45,14 +45,15 @@ def minimum_arguments(targets: Targets, sets: list[str]) -> list[str]:
 
 
 @contextmanager
-def serving(binary: Path, model: Path) -> Iterator[str]:
-    """A gateway of our own on a free port over a temporary folder: its URL while it's ready."""
+def serving(binary: Path, model: Path, data: Path | None = None) -> Iterator[str]:
+    """A gateway of our own on a free port over a data folder, by default a temporary one: its URL while it's ready."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     with tempfile.TemporaryDirectory(prefix="weir-quality-") as folder:
         log = Path(folder) / "log"
-        command = [str(binary), "serve", "--listen", address, "--data-dir", f"{folder}/data", "--model", str(model)]
+        data_dir = str(data or Path(folder) / "data")
+        command = [str(binary), "serve", "--listen", address, "--data-dir", data_dir, "--model", str(model)]
         with log.open("wb") as sink:
             server = subprocess.Popen(command, stdout=sink, stderr=sink)
         try:
