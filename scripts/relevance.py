@@ -373,8 +373,8 @@ def query_of(seen: dict[str, Any], scores: dict[str, int]) -> Query:
     """One line of the example's output."""
     hits = {
         kind: [
-            Hit(near, gap, float(scores.get(document, 0) > 0), document in scores, share)
-            for document, near, gap, share in seen[kind]
+            Hit(near, gap, float(scores.get(document, 0) > 0), document in scores, share, exactness)
+            for document, near, gap, share, exactness in seen[kind]
         ]
         for kind in KINDS
     }

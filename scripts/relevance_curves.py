@@ -25,6 +25,8 @@ FOREIGN_QUERIES_MAX = 150
 MEMORY = 1000.0
 START_COUNTS = 1.0
 RANGES = ((0.3, 0.6), (0.2, 0.8))
+# The least log-odds of a hit that the query names, as in `relevance/mod.rs`.
+LEAST = {"similar": -math.inf, "rare": 1.1, "name": 2.2}
 # What a gap takes is never less than this share of what it takes at the start.
 GAP_LEAST = 0.1
 
@@ -38,6 +40,7 @@ class Hit:
     relevant: float
     judged: bool
     share: float = 0.0
+    exactness: str = "similar"
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,8 @@ class Curve:
         answerable = self.answerable[0] + self.answerable[1] * hit.nearness
         behind = max(self.gap + self.drop * deviations[1], GAP_LEAST * self.gap) * hit.gap**self.power
         share = self.share * hit.share * sigmoid(answerable)
-        return self.best + share + self.cosine * deviations[0] - behind - self.unanswerable * softplus(-answerable)
+        similar = self.best + share + self.cosine * deviations[0] - behind - self.unanswerable * softplus(-answerable)
+        return max(similar, LEAST[hit.exactness])
 
 
 def weights(queries: list[Query], answerable: Pair) -> list[float]:
@@ -235,7 +239,7 @@ def fit(asked: Asked, kind: str, sets: list[str]) -> Fit:
             queries = queries[:: max(1, len(queries) // FOREIGN_QUERIES_MAX)]
             weight *= FOREIGN_WEIGHTS[kind] / (len(sets) - 1)
         cosine, drop = (one - other for one, other in zip(profiles[pair[0]], start, strict=True))
-        hits = [hit for query in queries for hit in query.hits[kind]]
+        hits = [hit for query in queries for hit in query.hits[kind] if hit.exactness == "similar"]
         for hit in hits:
             behind = -(hit.gap ** POWERS[kind])
             odds = answerable[0] + answerable[1] * hit.nearness

@@ -277,7 +277,7 @@ settings! {
     search: Search {
         /// How the lexical and the dense ranking are fused.
         fusion_method: FusionMethod = FusionMethod::Convex, "convex or rrf", ANY;
-        /// Weight of the lexical ranking.
+        /// Weight of the lexical ranking. Convex fusion lowers it for queries whose words say little, unless a request sends weights.
         weight_lexical: f32 = 0.5, "number", 0.0..=1e6;
         /// Weight of the dense ranking.
         weight_dense: f32 = 0.5, "number", 0.0..=1e6;

@@ -2,8 +2,8 @@
 //!
 //! `relevance_features FOLDER DIMENSION FINGERPRINT < searches > hits`: each line of the input is `{"query": text,
 //! "embedding": [numbers]}`, each line of the output `{"hybrid": [hits], "dense": [hits], "lexical": [hits],
-//! "best_cosine": number, "shape": [cosine, drop]}`, where a hit is `[document id, nearness, gap, share]`. The gateway has to
-//! be stopped: an index has one owner.
+//! "best_cosine": number, "shape": [cosine, drop]}`, where a hit is `[document id, nearness, gap, share, exactness]`. The gateway has
+//! to be stopped: an index has one owner.
 
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -14,7 +14,7 @@ use weir_policy::Caller;
 use weir_query::Query;
 use weir_ranking::RetrievalMode;
 use weir_ranking::fusion::ScoredDocument;
-use weir_ranking::relevance::{RankedList, ScoreProfile};
+use weir_ranking::relevance::{Exactness, RankedList, ScoreProfile};
 use weir_text::Language;
 
 const DEPTH: usize = 100;
@@ -68,9 +68,9 @@ fn run(engine: &Embedded, search: &Search, mode: RetrievalMode) -> Result<IndexR
     Ok(engine.search(&Caller::system(), &request)?)
 }
 
-fn hits(reply: &IndexResult) -> Vec<(&str, f32, f32, f32)> {
+fn hits(reply: &IndexResult) -> Vec<(&str, f32, f32, f32, Exactness)> {
     let judged = reply.hits.iter().filter_map(|hit| Some((hit.document_id.as_str(), hit.features?)));
-    judged.map(|(id, features)| (id, features.nearness, features.gap, features.share)).collect()
+    judged.map(|(id, hit)| (id, hit.nearness, hit.gap, hit.share, hit.exactness)).collect()
 }
 
 fn shape(reply: &IndexResult) -> ScoreProfile {

@@ -163,13 +163,16 @@ pub enum FusionFunction {
         lexical: f32,
         /// Weight of the dense retriever.
         dense: f32,
+        /// Whether the lexical weight is lowered for queries whose words say little:
+        /// [`weir_ranking::fusion::weights_by_evidence`].
+        follows_query: bool,
     },
 }
 
 impl Default for FusionFunction {
-    /// Convex with equal weights: among the best settings on every development set.
+    /// Convex with equal weights that follow the query: among the best settings on every development set.
     fn default() -> FusionFunction {
-        FusionFunction::Convex { lexical: 0.5, dense: 0.5 }
+        FusionFunction::Convex { lexical: 0.5, dense: 0.5, follows_query: true }
     }
 }
 
@@ -180,7 +183,9 @@ impl FusionFunction {
             FusionFunction::ReciprocalRank { k, lexical, dense } => {
                 [("k", k), ("lexical", lexical), ("dense", dense)]
             }
-            FusionFunction::Convex { lexical, dense } => [("k", 0.0), ("lexical", lexical), ("dense", dense)],
+            FusionFunction::Convex { lexical, dense, .. } => {
+                [("k", 0.0), ("lexical", lexical), ("dense", dense)]
+            }
         };
         match settings.into_iter().find(|(_, value)| !value.is_finite() || *value < 0.0) {
             Some((name, value)) => Err(IndexError::InvalidParameter { name, value }),
@@ -207,6 +212,8 @@ pub struct IndexResult {
     pub dense: RetrieverRanking,
     /// Whether scores were smoothed.
     pub is_smoothed: bool,
+    /// The fusion of a hybrid search, with the weights of this query.
+    pub fusion: FusionFunction,
     /// Query words that occur in no document, and their replacements.
     pub corrections: Vec<SpellingCorrection>,
     /// The query's ranking terms, with prefixes expanded and words corrected.

@@ -65,6 +65,7 @@ pub(super) enum ScoringQuery {
 }
 
 /// A term and its postings.
+#[derive(Clone)]
 pub(super) struct TermPostings {
     pub(super) term: QueryTerm,
     /// Location of the postings in each segment, in the order of the searcher.

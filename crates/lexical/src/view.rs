@@ -8,7 +8,7 @@ use tantivy::query::{
 };
 use tantivy::schema::Field;
 use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
-use weir_ranking::relevance::BM25_TERM_MAX;
+use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds};
 use weir_ranking::{ScoredChunk, Selection, SharedThreshold, TopK, Visible, set_bits};
 use weir_text::{Language, QueryTerm};
 
@@ -149,11 +149,13 @@ impl LexicalView {
         Ok(Scoring::AnyOf { terms: scored, phrases, skips_blocks: query.totals.is_none() })
     }
 
-    /// The highest possible BM25 score of the query: the sum of its terms' idf, times `k1 + 1` and the term's count in the query.
-    pub fn bm25_max(&self, query: &LexicalQuery) -> Result<f32> {
+    /// Bounds of BM25 scores for the query.
+    pub fn bm25_bounds(&self, query: &LexicalQuery) -> Result<Bm25Bounds> {
         let statistics = self.statistics(query);
         let entries = query.totals.as_ref().map_or(self.entries as f32, |totals| totals.entries() as f32);
-        let mut sum = 0.0;
+        let word = (1.0 + (entries + 0.5) / 0.5).ln() * BM25_TERM_MAX;
+        // a corrected word is one that no chunk has, and its corrections are guesses: it counts as two missing words
+        let mut sum = 2.0 * query.corrections.len() as f32 * word;
         for QueryTerm { text, weight } in &query.terms {
             let term = Term::from_field_text(self.fields.text, text);
             let holding = statistics.doc_freq(&term);
@@ -162,7 +164,7 @@ impl LexicalView {
             let others = (entries - holding).max(0.0);
             sum += (1.0 + (others + 0.5) / (holding + 0.5)).ln() * BM25_TERM_MAX * weight;
         }
-        Ok(sum)
+        Ok(Bm25Bounds { query: sum, word })
     }
 
     pub(super) fn statistics<'a>(&'a self, query: &'a LexicalQuery) -> Bm25Statistics<'a> {

@@ -4,9 +4,9 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_lexical::LexicalQuery;
 use weir_ranking::relevance::{
-    CorpusStatistics, LearnedRelevance, QueryFeatures, RankedList, SAMPLE_CHUNKS_MAX, ScoreBaseline,
+    Bm25Bounds, CorpusStatistics, LearnedRelevance, QueryContext, QueryFeatures, RankedList,
+    SAMPLE_CHUNKS_MAX, ScoreBaseline,
 };
 use weir_ranking::{BestChunk, RetrievalMode};
 
@@ -197,21 +197,17 @@ impl RelevanceModel {
         RelevanceModel { topicality, baseline: ScoreBaseline::default(), learned: Arc::default() }
     }
 
-    /// Computes the features of a search from the complete rankings.
+    /// Computes the features of a search among `chunks` chunks from the complete rankings.
     pub(crate) fn query_features(
         &self,
-        snapshot: &Snapshot,
         request: &IndexQuery,
-        query: Option<&LexicalQuery>,
+        bm25: Bm25Bounds,
+        chunks: u32,
         lexical: &[BestChunk],
         dense: &[BestChunk],
-    ) -> Result<QueryFeatures> {
+    ) -> QueryFeatures {
         let (lexical, dense) = (scored(lexical), scored(dense));
         let depth = request.depth.max(1);
-        let bm25_max = match query {
-            Some(query) if !lexical.is_empty() => snapshot.lexical.bm25_max(query)?,
-            Some(_) | None => 0.0,
-        };
         let lexical = RankedList { ranking: &lexical, is_truncated: lexical.len() >= depth };
         let dense = RankedList { ranking: &dense, is_truncated: dense.len() >= depth };
         let (lexical, dense) = match request.mode {
@@ -219,7 +215,8 @@ impl RelevanceModel {
             RetrievalMode::Lexical => (Some(lexical), None),
             RetrievalMode::Dense => (None, Some(dense)),
         };
-        Ok(QueryFeatures::of(lexical, dense, bm25_max, self.topicality, &self.baseline))
+        let context = QueryContext { bm25, topicality: self.topicality, chunks };
+        QueryFeatures::of(lexical, dense, context, &self.baseline)
     }
 }
 

@@ -164,7 +164,7 @@ fn hybrid_scores_are_those_of_the_formula() {
     assert_eq!((reply.lexical.documents, reply.dense.documents), (2, 3));
     assert_eq!(reply.dense.best[2].document_id, "c");
 
-    hybrid.fusion = FusionFunction::Convex { lexical: 0.25, dense: 0.75 };
+    hybrid.fusion = FusionFunction::Convex { lexical: 0.25, dense: 0.75, follows_query: false };
     let scores: Vec<f32> = index.search(&hybrid).hits.iter().map(|hit| hit.score).collect();
     assert_eq!(scores[0], 1.0);
     let share = reply.lexical.best[1].score / reply.lexical.best[0].score;
@@ -178,7 +178,7 @@ fn a_hit_shows_the_chunk_of_the_stronger_retriever() {
     index.apply(vec![Change::Put(document("a", 1, &[("apples", axis(1)), ("pears", axis(0))]))], 1);
     let shown = |lexical, dense| {
         let mut hybrid = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
-        hybrid.fusion = FusionFunction::Convex { lexical, dense };
+        hybrid.fusion = FusionFunction::Convex { lexical, dense, follows_query: false };
         names(&index.search(&hybrid).hits)
     };
     assert_eq!(shown(0.6, 0.4), "a.0");
@@ -272,7 +272,7 @@ fn invalid_queries_are_rejected() {
         IndexError::EmbeddingMissing(4)
     ));
     let mut odd = request(RetrievalMode::Hybrid, "apples", Some(axis(0)));
-    odd.fusion = FusionFunction::Convex { lexical: -1.0, dense: 1.0 };
+    odd.fusion = FusionFunction::Convex { lexical: -1.0, dense: 1.0, follows_query: false };
     assert!(matches!(refuse(odd), IndexError::InvalidParameter { name: "lexical", .. }));
 }
 

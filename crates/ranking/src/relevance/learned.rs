@@ -105,6 +105,7 @@ pub enum Voter {
 mod tests {
     use super::*;
     use crate::RetrievalMode;
+    use crate::relevance::Exactness;
 
     const FEATURES: HitFeatures = HitFeatures {
         mode: RetrievalMode::Hybrid,
@@ -112,6 +113,7 @@ mod tests {
         gap: 0.0,
         share: 0.5,
         baseline: (0.0, 0.0),
+        exactness: Exactness::Similar,
     };
 
     fn votes(voter: Voter, count: usize, is_relevant: bool) -> Vec<JudgedHit> {

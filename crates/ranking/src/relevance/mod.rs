@@ -10,6 +10,7 @@
 //! [`LearnedRelevance`] adapts them to users' judgments.
 
 mod baseline;
+mod curve;
 mod learned;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::RetrievalMode;
 use crate::fusion::ScoredDocument;
 pub use baseline::{ScoreBaseline, ScoreProfile};
+use curve::{Curve, sigmoid};
 pub use learned::{LearnedRelevance, LearnedSummary, Voter};
 
 /// Maximum number of chunks in the sample for [`CorpusStatistics`].
@@ -28,6 +30,12 @@ pub const FEEDBACK_MAX: usize = 10_000;
 
 /// Upper bound of a term's BM25 score for an idf of 1: `k1 + 1`.
 pub const BM25_TERM_MAX: f32 = 2.2;
+/// In a collection with fewer chunks, the best cosine of a query is lower, also of a query that it cannot answer: it is the highest of fewer.
+const SMALL_CHUNKS: f32 = 256.0;
+/// What a collection with `1/e` of the chunks adds to nearness. The cosine that tells answerable queries best from others, in random parts
+/// of two development sets with 9 to 2,000 chunks, rises by 0.02 and 0.04 with each factor of `e`. More is added, because a few texts
+/// say little about what their collection can answer, and a right hit that is hidden costs more than a wrong one that is shown.
+const SMALL_WEIGHT: f32 = 0.065;
 /// Topicality is clamped to this range: far from the collection's embeddings, and just within their middle.
 const TOPICALITY: (f32, f32) = (-5.0, 0.5);
 /// Weights of topicality and of the share of words, added to the best cosine of hybrid and of dense searches. Small, because they
@@ -86,6 +94,38 @@ pub struct RankedList<'a> {
     pub is_truncated: bool,
 }
 
+/// Bounds of BM25 scores.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bm25Bounds {
+    /// The highest score of a chunk for the query: the sum of the idf of its words, times [`BM25_TERM_MAX`]. 0 without words.
+    pub query: f32,
+    /// The highest score of a chunk for one word, which is that of a word in no other chunk.
+    pub word: f32,
+}
+
+impl Bm25Bounds {
+    /// A score as a share of the query's highest, from 0 to 1.
+    fn share(self, score: f32) -> f32 {
+        if self.query > 0.0 { (score / self.query).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// A score in words: how many of the rarest words, each as frequent as can be, have it. Frequent words are fractions of a word.
+    pub fn words(self, score: f32) -> f32 {
+        if self.word > 0.0 { (score / self.word).max(0.0) } else { 0.0 }
+    }
+}
+
+/// What the features of a search are computed from beside its rankings.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct QueryContext {
+    /// Bounds of the lexical scores.
+    pub bm25: Bm25Bounds,
+    /// [`CorpusStatistics::topicality`], or 0 without statistics.
+    pub topicality: f32,
+    /// The chunks among which was searched.
+    pub chunks: u32,
+}
+
 /// The features of one search, from which those of its hits are computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueryFeatures {
@@ -113,6 +153,37 @@ pub struct HitFeatures {
     /// [`ScoreBaseline::deviation_from_prior`] of the collection at the time of the search.
     #[serde(default, rename = "usual")]
     pub baseline: (f32, f32),
+    /// Whether the query names the hit.
+    #[serde(default)]
+    pub exactness: Exactness,
+}
+
+/// Whether a query names a hit, which no cosine tells: names and rare words say little to an embedding model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exactness {
+    /// It is at most similar to the query.
+    #[default]
+    Similar,
+    /// It has every word of the query, one of which at most [`RARE_DOCUMENTS_MAX`] documents have; or its title or id begins with the
+    /// query, as do those of at most as many documents.
+    Rare,
+    /// Its title or id is the query.
+    Name,
+}
+
+/// A word in at most this many documents is rare, and so is the beginning of a name.
+pub const RARE_DOCUMENTS_MAX: usize = 2;
+
+impl Exactness {
+    /// The lowest log-odds of such a hit, for probabilities of 0.75 and 0.9; set by hand, since the development sets have few such queries.
+    fn log_odds_min(self) -> Option<f32> {
+        match self {
+            Exactness::Similar => None,
+            Exactness::Rare => Some(1.1),
+            Exactness::Name => Some(2.2),
+        }
+    }
 }
 
 impl HitFeatures {
@@ -124,27 +195,24 @@ impl HitFeatures {
 
 impl QueryFeatures {
     /// Features of a search by the given retrievers, at least one.
-    ///
-    /// `bm25_max` is the highest possible score of a chunk: the sum of the idf of the query's words, times `k1 + 1`. `topicality`
-    /// is [`CorpusStatistics::topicality`], or 0 without statistics.
     pub fn of(
         lexical: Option<RankedList<'_>>,
         dense: Option<RankedList<'_>>,
-        bm25_max: f32,
-        topicality: f32,
+        context: QueryContext,
         baseline: &ScoreBaseline,
     ) -> QueryFeatures {
         let first = |retriever| ranking_of(retriever).first().map_or(0.0, |one| one.score);
         let (best_bm25, best_cosine) = (first(lexical), first(dense));
-        let share = if bm25_max > 0.0 { (best_bm25 / bm25_max).clamp(0.0, 1.0) } else { 0.0 };
-        let topicality = topicality.clamp(TOPICALITY.0, TOPICALITY.1);
+        let share = context.bm25.share(best_bm25);
+        let topicality = context.topicality.clamp(TOPICALITY.0, TOPICALITY.1);
+        let fewer = (SMALL_CHUNKS / context.chunks.max(1) as f32).ln().max(0.0);
+        let near = best_cosine + SMALL_WEIGHT * fewer;
         let (mode, nearness) = match (lexical, dense) {
-            (_, None) => (RetrievalMode::Lexical, share),
-            (None, Some(_)) => (RetrievalMode::Dense, best_cosine + DENSE_TOPICALITY_WEIGHT * topicality),
-            (Some(_), Some(_)) => (
-                RetrievalMode::Hybrid,
-                best_cosine + HYBRID_WEIGHTS.0 * topicality + HYBRID_WEIGHTS.1 * share,
-            ),
+            (_, None) => (RetrievalMode::Lexical, share * context.bm25.words(best_bm25)),
+            (None, Some(_)) => (RetrievalMode::Dense, near + DENSE_TOPICALITY_WEIGHT * topicality),
+            (Some(_), Some(_)) => {
+                (RetrievalMode::Hybrid, near + HYBRID_WEIGHTS.0 * topicality + HYBRID_WEIGHTS.1 * share)
+            }
         };
         QueryFeatures {
             mode,
@@ -155,7 +223,7 @@ impl QueryFeatures {
         }
     }
 
-    /// Features of a hit with this score, where the best hit has the score `best`.
+    /// Features of a hit with this score that is at most similar to the query, where the best hit has the score `best`.
     pub fn features(&self, score: f32, best: f32) -> HitFeatures {
         let gap = if best > 0.0 { ((best - score) / best).max(0.0) } else { 0.0 };
         HitFeatures {
@@ -164,12 +232,13 @@ impl QueryFeatures {
             gap,
             share: self.share,
             baseline: self.baseline,
+            exactness: Exactness::Similar,
         }
     }
 
-    /// Features of a hit whose name is the query: of the best hit in a collection that can certainly answer it.
-    pub fn features_of_named(&self) -> HitFeatures {
-        HitFeatures { nearness: 1.0, ..self.features(1.0, 1.0) }
+    /// Features of a hit that the query names: of the best hit in a collection that can certainly answer it.
+    pub fn features_of_exact(&self, exactness: Exactness) -> HitFeatures {
+        HitFeatures { nearness: 1.0, exactness, ..self.features(1.0, 1.0) }
     }
 
     /// Updates the baseline with this search.
@@ -180,96 +249,6 @@ impl QueryFeatures {
 
 fn ranking_of(retriever: Option<RankedList<'_>>) -> &[ScoredDocument] {
     retriever.map_or(&[], |retriever| retriever.ranking)
-}
-
-/// The logistic curves of one retrieval mode.
-#[derive(Debug, Clone, Copy)]
-struct Curve {
-    /// Log-odds that the collection can answer: intercept, and slope over nearness.
-    answerable: (f32, f32),
-    /// Log-odds that the best hit answers, if the collection can.
-    best: f32,
-    /// What a gap of 1 subtracts from them.
-    gap: f32,
-    /// Exponent of the gap: the first steps behind the best hit matter most.
-    power: f32,
-    /// Weight of the log-probability that the collection can answer.
-    unanswerable: f32,
-    /// Weight of the share of the query's words in the best chunk, if the collection can answer. Small: a larger one tells right first
-    /// hits from wrong ones better, but queries that the collection can answer from others worse.
-    share: f32,
-    /// Weight of the collection's mean cosine, relative to the prior.
-    cosine: f32,
-    /// Weight of the collection's mean score drop, relative to the prior: where scores drop more, a gap means more.
-    drop: f32,
-}
-
-/// Fitted by `scripts/relevance.py`.
-const HYBRID: Curve = Curve {
-    answerable: (-21.09, 48.18),
-    best: 0.511,
-    gap: 7.753,
-    power: 0.8,
-    unanswerable: 0.539,
-    share: 0.058,
-    cosine: -6.908,
-    drop: 28.328,
-};
-const DENSE: Curve = Curve {
-    answerable: (-22.45, 50.62),
-    best: 0.556,
-    gap: 3.935,
-    power: 0.3,
-    unanswerable: 0.669,
-    share: 0.0,
-    cosine: -5.403,
-    drop: 14.074,
-};
-const LEXICAL: Curve = Curve {
-    answerable: (-8.413, 34.31),
-    best: 0.181,
-    gap: 5.945,
-    power: 0.8,
-    unanswerable: 0.383,
-    share: 0.0,
-    cosine: -5.539,
-    drop: 21.863,
-};
-/// Lower bound of the gap's slope, as a share of [`Curve::gap`].
-const GAP_SHARE_MIN: f32 = 0.1;
-
-impl Curve {
-    fn of(mode: RetrievalMode) -> Curve {
-        match mode {
-            RetrievalMode::Hybrid => HYBRID,
-            RetrievalMode::Lexical => LEXICAL,
-            RetrievalMode::Dense => DENSE,
-        }
-    }
-
-    /// Log-odds that the collection can answer a query.
-    fn answerable(&self, nearness: f32) -> f32 {
-        self.answerable.0 + self.answerable.1 * nearness
-    }
-
-    /// Log-odds that the hit answers its query.
-    fn log_odds(&self, features: &HitFeatures) -> f32 {
-        let (cosine, drop) = features.baseline;
-        let steepness = (self.gap + self.drop * drop).max(GAP_SHARE_MIN * self.gap);
-        let behind = steepness * features.gap.powf(self.power);
-        let unanswerable = self.unanswerable * softplus(-self.answerable(features.nearness));
-        let share = self.share * features.share * sigmoid(self.answerable(features.nearness));
-        self.best + share + self.cosine * cosine - behind - unanswerable
-    }
-}
-
-/// `ln(1 + exp(x))` without overflow.
-fn softplus(x: f32) -> f32 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
-}
-
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 /// Maps features to probabilities for one collection, adapted to users' judgments.
@@ -388,7 +367,11 @@ mod tests {
         gap: 0.0,
         share: 0.5,
         baseline: (0.0, 0.0),
+        exactness: Exactness::Similar,
     };
+
+    const CONTEXT: QueryContext =
+        QueryContext { bm25: Bm25Bounds { query: 44.0, word: 22.0 }, topicality: 0.0, chunks: 1000 };
 
     fn ranking(pairs: &[(u32, f32)]) -> Vec<ScoredDocument> {
         pairs.iter().map(|&(document, score)| ScoredDocument { document, score }).collect()
@@ -406,7 +389,8 @@ mod tests {
     fn query_features(topicality: f32) -> QueryFeatures {
         let lexical = ranking(&[(1, 22.0), (2, 11.0)]);
         let dense = ranking(&[(1, 0.6), (3, 0.3)]);
-        QueryFeatures::of(retriever(&lexical), retriever(&dense), 44.0, topicality, &ScoreBaseline::default())
+        let context = QueryContext { topicality, ..CONTEXT };
+        QueryFeatures::of(retriever(&lexical), retriever(&dense), context, &ScoreBaseline::default())
     }
 
     #[test]
@@ -416,10 +400,23 @@ mod tests {
         close(query_features(-100.0).nearness, 0.6 - 0.075 + 0.0075);
         close(query_features(100.0).nearness, 0.6 + 0.0075 + 0.0075);
         let dense = ranking(&[(1, 0.6)]);
-        close(
-            QueryFeatures::of(None, retriever(&dense), 0.0, -2.0, &ScoreBaseline::default()).nearness,
-            0.6 - 0.01,
-        );
+        let of_dense =
+            |context| QueryFeatures::of(None, retriever(&dense), context, &ScoreBaseline::default()).nearness;
+        close(of_dense(QueryContext { topicality: -2.0, ..CONTEXT }), 0.6 - 0.01);
+        close(of_dense(QueryContext { chunks: 9, ..CONTEXT }), 0.6 + 0.065 * (256.0f32 / 9.0).ln());
+    }
+
+    #[test]
+    fn lexical_nearness_is_the_share_of_the_query_and_how_much_it_says() {
+        let nearness = |score, bm25| {
+            let lexical = ranking(&[(1, score)]);
+            let context = QueryContext { bm25, ..CONTEXT };
+            QueryFeatures::of(retriever(&lexical), None, context, &ScoreBaseline::default()).nearness
+        };
+        close(nearness(11.0, Bm25Bounds { query: 22.0, word: 11.0 }), 0.5);
+        close(nearness(44.0, Bm25Bounds { query: 88.0, word: 11.0 }), 2.0);
+        close(nearness(5.5, Bm25Bounds { query: 55.0, word: 22.0 }), 0.025);
+        close(nearness(5.5, Bm25Bounds::default()), 0.0);
     }
 
     #[test]
@@ -434,13 +431,15 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_whose_name_is_the_query_is_relevant_though_no_embedding_is_near() {
+    fn a_hit_that_the_query_names_is_relevant_though_no_embedding_is_near() {
         let (lexical, dense) = (ranking(&[(1, 22.0)]), ranking(&[(2, 0.1)]));
+        let context = QueryContext { topicality: -5.0, ..CONTEXT };
         let far =
-            QueryFeatures::of(retriever(&lexical), retriever(&dense), 44.0, -5.0, &ScoreBaseline::default());
+            QueryFeatures::of(retriever(&lexical), retriever(&dense), context, &ScoreBaseline::default());
         let relevance = |features| Calibration::default().relevance(&features);
         assert!(relevance(far.features(1.0, 1.0)) < 0.01);
-        assert!(relevance(far.features_of_named()) > 0.5);
+        close(relevance(far.features_of_exact(Exactness::Rare)), sigmoid(1.1));
+        close(relevance(far.features_of_exact(Exactness::Name)), sigmoid(2.2));
     }
 
     #[test]
@@ -476,7 +475,7 @@ mod tests {
         close(relevance(flat, 0.2), 0.5203);
         // where cosines are always high, nearness means less
         close(relevance(usually(0.6, 0.435), 0.0), 0.4934);
-        let steep = Curve { gap: 4.0, drop: 100.0, power: 1.0, ..HYBRID };
+        let steep = Curve { gap: 4.0, drop: 100.0, power: 1.0, ..Curve::of(RetrievalMode::Hybrid) };
         let behind =
             |gap| steep.log_odds(&HitFeatures { gap, baseline: flat.deviation_from_prior(), ..FEATURES });
         close(behind(0.0) - behind(0.5), 0.1 * 4.0 * 0.5);
@@ -490,7 +489,7 @@ mod tests {
         let fitted = |cosine: f32| {
             let dense = ranking(&(0..10).map(|document| (document, cosine)).collect::<Vec<_>>());
             let mut baseline = ScoreBaseline::default();
-            QueryFeatures::of(retriever(&flat), retriever(&dense), 44.0, 0.0, &ScoreBaseline::default())
+            QueryFeatures::of(retriever(&flat), retriever(&dense), CONTEXT, &ScoreBaseline::default())
                 .observe(&mut baseline);
             baseline
         };
@@ -502,7 +501,7 @@ mod tests {
     fn each_mode_has_its_own_curve_and_empty_rankings_are_not_relevant() {
         let relevance = |lexical, dense| {
             let features =
-                QueryFeatures::of(lexical, dense, 0.0, 0.0, &ScoreBaseline::default()).features(0.0, 0.0);
+                QueryFeatures::of(lexical, dense, CONTEXT, &ScoreBaseline::default()).features(0.0, 0.0);
             (features.mode, Calibration::default().relevance(&features))
         };
         let nothing: Vec<ScoredDocument> = Vec::new();

@@ -229,11 +229,11 @@ fn explanation(mut explanation: weir_index::ScoreBreakdown) -> Explanation {
 fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
     let (search, found) = (&ranked.query, &ranked.found);
     let chunks = found.existing_chunks;
-    let fusion = match search.fusion {
+    let fusion = match found.fusion {
         FusionFunction::ReciprocalRank { k, lexical, dense } => {
             ExplainFusion { method: FusionMethod::Rrf, weights: FusionWeights { lexical, dense }, k: Some(k) }
         }
-        FusionFunction::Convex { lexical, dense } => {
+        FusionFunction::Convex { lexical, dense, .. } => {
             ExplainFusion { method: FusionMethod::Convex, weights: FusionWeights { lexical, dense }, k: None }
         }
     };

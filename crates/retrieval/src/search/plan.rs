@@ -306,7 +306,9 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFuncti
             let message = "`k` is the constant of `rrf`, and the method is `convex`; leave out `k`, or send `rrf` as `method`";
             Err(Invalid::at(ErrorCode::InvalidParameter, &["fusion", "k"], message))
         }
-        FusionMethod::Convex => Ok(FusionFunction::Convex { lexical, dense }),
+        FusionMethod::Convex => {
+            Ok(FusionFunction::Convex { lexical, dense, follows_query: said.weights.is_none() })
+        }
     }
 }
 

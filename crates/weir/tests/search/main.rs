@@ -11,6 +11,7 @@ mod lexical_settings;
 mod pages;
 mod pasted;
 mod refusals;
+mod relevance;
 mod rerank;
 mod rerank_line;
 mod selection;

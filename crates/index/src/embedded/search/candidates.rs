@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use hashbrown::{HashMap, HashSet};
 use weir_ranking::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking};
+use weir_ranking::relevance::{Bm25Bounds, Exactness};
 use weir_ranking::{BestChunk, RetrievalMode};
 
 use super::Search;
@@ -29,8 +30,8 @@ pub(super) struct Candidate {
     pub(super) neighbours: f32,
     /// Contribution of the title or the id, which the query is or begins, to the score.
     pub(super) name: f32,
-    /// Whether the title or the id is the query.
-    pub(super) is_named: bool,
+    /// Whether the query names it.
+    pub(super) exactness: Exactness,
     /// The score by which relevance compares candidates: without names, and as convex fusion scores if ranks are fused.
     pub(super) comparable: f32,
 }
@@ -46,7 +47,7 @@ impl Candidate {
             dense: 0.0,
             neighbours: 0.0,
             name: 0.0,
-            is_named: false,
+            exactness: Exactness::Similar,
             comparable: 0.0,
         }
     }
@@ -77,15 +78,16 @@ impl Search<'_> {
         loop {
             let rankings = self.rankings(depth)?;
             if self.query_features.is_none() {
-                let (lexical, dense) = (&rankings.lexical, &rankings.dense);
-                let query = self.query.as_ref();
-                self.query_features = Some(self.relevance_model.query_features(
-                    self.snapshot,
-                    self.request,
-                    query,
-                    lexical,
-                    dense,
-                )?);
+                let RetrieverRankings { lexical, dense } = &rankings;
+                let bm25 = match &self.query {
+                    Some(query) if !lexical.is_empty() => self.snapshot.lexical.bm25_bounds(query)?,
+                    Some(_) | None => Bm25Bounds::default(),
+                };
+                let (request, chunks) = (self.request, self.chunks_searched());
+                let features = self.relevance_model.query_features(request, bm25, chunks, lexical, dense);
+                self.query_features = Some(features);
+                self.exact_units = self.units_with_rare_word()?;
+                self.fusion = self.fusion_for(bm25, lexical.first().map_or(0.0, |best| best.score));
             }
             let is_last = rankings.lexical.len() < depth && rankings.dense.len() < depth;
             let started = Instant::now();
@@ -102,6 +104,7 @@ impl Search<'_> {
                 let comparable = candidates.list.iter().map(|candidate| candidate.comparable);
                 self.best = comparable.fold(0.0, f32::max);
                 self.raise_named(&mut candidates.list);
+                self.mark_exact(&mut candidates.list);
             }
             if candidates.list.len() >= wanted || is_last {
                 candidates.is_all = is_last;
@@ -113,6 +116,21 @@ impl Search<'_> {
 }
 
 impl Search<'_> {
+    /// The fusion of this search: weights that follow the query depend on what the best lexical hit says. A corrected word has its whole
+    /// weight, since no embedding knows what was meant, and so has a rare one.
+    fn fusion_for(&self, bm25: Bm25Bounds, best_bm25: f32) -> FusionFunction {
+        let is_corrected = self.query.as_ref().is_some_and(|query| !query.corrections.is_empty());
+        match self.request.fusion {
+            FusionFunction::Convex { lexical, dense, follows_query: true }
+                if !is_corrected && self.exact_units.is_empty() =>
+            {
+                let (lexical, dense) = fusion::weights_by_evidence(lexical, dense, bm25.words(best_bm25));
+                FusionFunction::Convex { lexical, dense, follows_query: true }
+            }
+            fusion => fusion,
+        }
+    }
+
     /// The documents of both rankings, best first.
     fn fused(&self, rankings: &RetrieverRankings) -> Result<Vec<Candidate>> {
         let RetrieverRankings { lexical, dense } = rankings;
@@ -124,15 +142,15 @@ impl Search<'_> {
                 as_candidates(dense, |one| Candidate { dense: one.score, ..one }).collect()
             }
             RetrievalMode::Hybrid if self.is_smoothed() => {
-                let fused = fuse(lexical, dense, self.request.fusion);
+                let fused = fuse(lexical, dense, self.fusion);
                 match self.dense_of_others(rankings, &fused)? {
                     others if others.is_empty() => fused,
-                    others => fuse(lexical, &[dense.as_slice(), &others].concat(), self.request.fusion),
+                    others => fuse(lexical, &[dense.as_slice(), &others].concat(), self.fusion),
                 }
             }
-            RetrievalMode::Hybrid => match self.request.fusion {
-                FusionFunction::Convex { .. } => fuse(lexical, dense, self.request.fusion),
-                FusionFunction::ReciprocalRank { .. } => fuse_ranks(lexical, dense, self.request.fusion),
+            RetrievalMode::Hybrid => match self.fusion {
+                FusionFunction::Convex { .. } => fuse(lexical, dense, self.fusion),
+                FusionFunction::ReciprocalRank { .. } => fuse_ranks(lexical, dense, self.fusion),
             },
         })
     }
@@ -169,7 +187,7 @@ fn fuse(lexical: &[BestChunk], dense: &[BestChunk], fusion: FusionFunction) -> V
         FusionFunction::ReciprocalRank { k, lexical, dense } => {
             fusion::reciprocal_rank(&weighted(lexical, dense), k, limit)
         }
-        FusionFunction::Convex { lexical, dense } => fusion::convex(&weighted(lexical, dense), limit),
+        FusionFunction::Convex { lexical, dense, .. } => fusion::convex(&weighted(lexical, dense), limit),
     };
     fused.into_iter().map(|fused| fused_candidate(lexical, dense, fused)).collect()
 }

@@ -2,7 +2,7 @@
 
 use weir_filter::{Value, flatten};
 use weir_ranking::BestChunk;
-use weir_ranking::relevance::HitFeatures;
+use weir_ranking::relevance::{Exactness, HitFeatures};
 
 use super::candidates::Candidate;
 use super::postprocess::Deduplicated;
@@ -62,9 +62,9 @@ impl Search<'_> {
     /// The features of a candidate; `None` before there are candidates.
     pub(super) fn features_of(&self, candidate: &Candidate) -> Option<HitFeatures> {
         let query_features = self.query_features.as_ref()?;
-        Some(match candidate.is_named {
-            true => query_features.features_of_named(),
-            false => query_features.features(candidate.comparable, self.best),
+        Some(match candidate.exactness {
+            Exactness::Similar => query_features.features(candidate.comparable, self.best),
+            exactness @ (Exactness::Rare | Exactness::Name) => query_features.features_of_exact(exactness),
         })
     }
 

@@ -5,6 +5,7 @@
 //! search without a query lists all selected documents in insertion order. Sorting by fields replaces the order of candidates.
 
 mod candidates;
+mod exact;
 mod hits;
 mod known_fields;
 mod listing;
@@ -28,7 +29,10 @@ use weir_query::Query;
 use super::relevance::RelevanceModel;
 use super::snapshot::Snapshot;
 use super::{Embedded, dense};
-use crate::{Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, StageTimings, ValueCount};
+use crate::{
+    FusionFunction, Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, StageTimings,
+    ValueCount,
+};
 pub(super) use candidates::scored;
 use known_fields::KnownFields;
 use postprocess::Deduplicated;
@@ -196,6 +200,10 @@ pub(super) struct Search<'a> {
     relevance_model: RelevanceModel,
     /// Features of the first window of candidates.
     query_features: Option<QueryFeatures>,
+    /// Units that a rare word of the query points out.
+    exact_units: Vec<u32>,
+    /// The requested fusion, with the weights of this query.
+    fusion: FusionFunction,
     /// The best comparable score of that window.
     best: f32,
     timings: StageTimings,
@@ -260,6 +268,8 @@ impl<'a> Search<'a> {
             traced,
             relevance_model,
             query_features: None,
+            exact_units: Vec::new(),
+            fusion: request.fusion,
             best: 0.0,
             timings,
         })
@@ -288,6 +298,14 @@ impl<'a> Search<'a> {
             Some(existing) if self.request.explain => existing.last_version(self.snapshot),
             Some(_) => 0,
             None => self.snapshot.applied_seq,
+        }
+    }
+
+    /// The number of live chunks among which is searched.
+    fn chunks_searched(&self) -> u32 {
+        match &self.selection {
+            Some(selection) => selection.live(&self.snapshot.tombstones),
+            None => self.snapshot.live_chunks(),
         }
     }
 
@@ -346,6 +364,7 @@ impl<'a> Search<'a> {
             lexical,
             dense,
             is_smoothed,
+            fusion: self.fusion,
             corrections,
             terms: terms.into_iter().map(|term| term.text).collect(),
             synonyms,

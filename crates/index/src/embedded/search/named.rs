@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use hashbrown::HashMap;
 use weir_lexical::NamedDocument;
 use weir_query::Query;
+use weir_ranking::relevance::Exactness;
 use weir_ranking::{RetrievalMode, Selection, set_bits};
 
 use super::Search;
@@ -42,7 +43,9 @@ impl Search<'_> {
         let raise = |candidate: &mut Candidate, named: &NamedDocument| {
             candidate.name = best * if named.share < 1.0 { LEADING + named.share } else { WHOLE };
             candidate.score += candidate.name;
-            candidate.is_named = named.share >= 1.0;
+            if named.share >= 1.0 {
+                candidate.exactness = Exactness::Name;
+            }
         };
         for candidate in candidates.iter_mut() {
             if let Some(named) = named.remove(&candidate.unit) {
