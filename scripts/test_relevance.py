@@ -82,6 +82,8 @@ class RelevanceTest(unittest.TestCase):
         ):
             seen = curves.sigmoid(curve.log_odds(Hit(nearness, gap, 0.0, judged=True, share=0.5), deviations))
             self.assertAlmostEqual(seen, expected, places=4)
+        named = Hit(0.0, 0.9, 0.0, judged=True, exactness="name")
+        self.assertAlmostEqual(curves.sigmoid(curve.log_odds(named, near)), 0.9002, places=4)
 
 
 if __name__ == "__main__":
