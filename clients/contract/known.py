@@ -19,7 +19,7 @@ DEADLINE_MS = 60_000
 # The result of `prepare`, as JSON, for the process of Schemathesis.
 NAMES_VARIABLE = "CONTRACT_NAMES"
 
-SCOPES = ["search", "ingest", "embed", "rerank", "chat", "admin"]
+SCOPES = ["search", "ingest", "embed", "rerank", "chat", "admin", "metrics"]
 
 DOCUMENTS = [
     {

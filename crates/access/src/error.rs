@@ -13,7 +13,15 @@ pub enum AccessError {
     Invalid(#[from] Invalid),
     /// The key would allow more than the caller may.
     #[error("the key would allow more than the caller's own: {0}")]
-    Exceeds(&'static str),
+    Exceeds(String),
+    /// There is no memory for more keys.
+    #[error("the API keys take {bytes} bytes of memory, and may take {bytes_max}")]
+    TooMany {
+        /// With the new or changed key.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
     /// There is no such key for the caller, or it is revoked.
     #[error("there is no key {0} that is in force")]
     NotFound(i64),

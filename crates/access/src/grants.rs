@@ -32,28 +32,26 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    /// The grants of a request. `inherited` is the mandatory filter of the caller who makes the key, which becomes part of them.
-    ///
-    /// # Errors
-    /// `invalid_filter`.
-    pub(crate) fn of_request(request: &KeyRequest, inherited: Option<Value>) -> Result<Grants> {
-        if let Some(filter) = &request.filter {
-            Filter::from_value(filter).map_err(|error| {
-                Invalid::at(ErrorCode::InvalidFilter, &["filter"], format!("`filter`: {error}"))
-            })?;
-        }
-        let filter = match (request.filter.clone(), inherited) {
-            (Some(own), Some(inherited)) => Some(json!({"and": [inherited, own]})),
-            (own, inherited) => own.or(inherited),
-        };
-        Ok(Grants {
-            scopes: request.scopes(),
-            collections: request.collections.clone(),
-            models: request.models.clone(),
+    /// The grants of a request.
+    pub(crate) fn of_request(request: &KeyRequest) -> Grants {
+        let KeyRequest {
+            name: _,
+            scopes: _,
+            collections,
+            models,
             filter,
-            limits: request.limits.unwrap_or_default(),
-            model_limits: request.model_limits.clone().unwrap_or_default(),
-        })
+            expires_at: _,
+            limits,
+            model_limits,
+        } = request;
+        Grants {
+            scopes: request.scopes(),
+            collections: collections.clone(),
+            models: models.clone(),
+            filter: filter.clone(),
+            limits: limits.unwrap_or_default(),
+            model_limits: model_limits.clone().unwrap_or_default(),
+        }
     }
 
     /// As they are stored.
@@ -61,11 +59,11 @@ impl Grants {
         json!(self).to_string()
     }
 
-    /// The caller that the key with this number makes.
+    /// The caller that the key with this number and name makes.
     ///
     /// # Errors
     /// [`AccessError::Unreadable`].
-    pub(crate) fn caller(&self, key: KeyId) -> Result<Caller> {
+    fn caller(&self, key: KeyId, name: &str) -> Result<Caller> {
         let filter = self.filter.as_ref().map(Filter::from_value).transpose();
         let unreadable = |error: weir_filter::FilterError| AccessError::Unreadable {
             id: key.0,
@@ -73,12 +71,30 @@ impl Grants {
         };
         Ok(Caller {
             key: Some(key),
+            name: Some(name.into()),
             scopes: self.scopes.iter().copied().map(scope_of).collect(),
             collections: allowlist(self.collections.as_deref()),
             models: allowlist(self.models.as_deref()),
             filter: filter.map_err(unreadable)?.map(Arc::new),
         })
     }
+}
+
+/// The request with `inherited`, the mandatory filter of the administrator, as a part of its own.
+///
+/// # Errors
+/// `invalid_filter`.
+pub(crate) fn with_inherited_filter(mut request: KeyRequest, inherited: Option<Value>) -> Result<KeyRequest> {
+    if let Some(filter) = &request.filter {
+        Filter::from_value(filter).map_err(|error| {
+            Invalid::at(ErrorCode::InvalidFilter, &["filter"], format!("`filter`: {error}"))
+        })?;
+    }
+    request.filter = match (request.filter, inherited) {
+        (Some(own), Some(inherited)) => Some(json!({"and": [inherited, own]})),
+        (own, inherited) => own.or(inherited),
+    };
+    Ok(request)
 }
 
 /// The caller that a stored key makes, and the key as it is listed.
@@ -89,7 +105,7 @@ pub(crate) fn read(stored: &StoredKey) -> Result<(Caller, KeyReply)> {
     let KeyId(id) = stored.id;
     let unreadable = |error: serde_json::Error| AccessError::Unreadable { id, reason: error.to_string() };
     let grants: Grants = serde_json::from_str(&stored.key.grants).map_err(unreadable)?;
-    let caller = grants.caller(stored.id)?;
+    let caller = grants.caller(stored.id, &stored.key.name)?;
     let reply = KeyReply {
         id,
         name: stored.key.name.clone(),
@@ -136,10 +152,12 @@ fn scope_of(scope: KeyScope) -> Scope {
         KeyScope::Rerank => Scope::Rerank,
         KeyScope::Chat => Scope::Chat,
         KeyScope::Admin => Scope::Admin,
+        KeyScope::Metrics => Scope::Metrics,
     }
 }
 
-fn allowlist(names: Option<&[String]>) -> Allowlist {
+/// The names of a key's list.
+pub(crate) fn allowlist(names: Option<&[String]>) -> Allowlist {
     match names {
         None => Allowlist::All,
         Some(names) => Allowlist::Only(names.iter().cloned().collect::<BTreeSet<String>>()),

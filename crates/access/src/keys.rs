@@ -1,23 +1,21 @@
 //! The keys of the store, in memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use weir_api::{
-    AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeySpending, KeyUpdate, NewKeyReply,
-    check_grace_seconds,
+    AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyUpdate, NewKeyReply, check_grace_seconds,
 };
 use weir_policy::budget::Spending;
-use weir_policy::key::{KeyHash, KeyText, RANDOM_BYTES};
-use weir_policy::limits::KeyLimits;
+use weir_policy::key::{KeyText, RANDOM_BYTES};
 use weir_policy::{Caller, KeyId};
-use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, StoredKey, Timestamp};
+use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, Timestamp};
 
+use crate::active::{Active, KEYS_BYTES_MAX, bytes_of};
 use crate::grants::{self, Grants};
 use crate::ledger::{self, Account, Ledger};
 use crate::revocations::Unstored;
@@ -37,28 +35,8 @@ pub(crate) struct Inner {
     pub(crate) unstored: std::sync::Mutex<Unstored>,
     /// The limits of keys without their own. One change at a time, so that the keys in memory are those of the last one.
     pub(crate) defaults: Mutex<KeyLimitsRequest>,
-}
-
-/// The keys that were not revoked when they were read, by hash.
-pub(crate) struct Active {
-    by_hash: HashMap<KeyHash, Entry>,
-    /// Whether there is or was any key, revoked ones included.
-    are_required: bool,
-    all: Vec<Listed>,
-    pub(crate) usage: HashMap<KeyId, Arc<Usage>>,
-}
-
-#[derive(Clone)]
-struct Entry {
-    caller: Arc<Caller>,
-    /// When this text of the key stops to be valid.
-    until: Option<Timestamp>,
-}
-
-#[derive(Clone)]
-struct Listed {
-    caller: Arc<Caller>,
-    reply: KeyReply,
+    /// Most bytes of keys in memory.
+    bytes_max: usize,
 }
 
 impl Keys {
@@ -67,14 +45,18 @@ impl Keys {
     /// # Errors
     /// Those of the store; [`AccessError::Unreadable`]: a key that can't be read is never taken for one that allows less or more.
     pub async fn load(store: Store, now: Timestamp) -> Result<Keys> {
+        Keys::load_within(store, now, KEYS_BYTES_MAX).await
+    }
+
+    async fn load_within(store: Store, now: Timestamp, bytes_max: usize) -> Result<Keys> {
         let ledger = Arc::<Ledger>::default();
         let spent = ledger::read(&store, now).await?;
         let defaults = KeyLimitsRequest::default();
         let active = Active::of(&store.keys().await?, &defaults, &HashMap::new(), &spent, &ledger)?;
-        let active = ArcSwap::from_pointee(active);
+        let active = ArcSwap::from_pointee(active.within(bytes_max));
         let month = ledger::period_of(now).month.into();
         let (unstored, defaults) = (std::sync::Mutex::default(), Mutex::default());
-        Ok(Keys(Arc::new(Inner { store, active, ledger, month, unstored, defaults })))
+        Ok(Keys(Arc::new(Inner { store, active, ledger, month, unstored, defaults, bytes_max })))
     }
 
     /// Sets the limits that hold for keys where they have none of their own, from now on.
@@ -107,20 +89,27 @@ impl Keys {
         self.0.active.load().usage.get(&key).cloned()
     }
 
+    /// Estimated bytes of all keys in memory.
+    pub fn bytes(&self) -> usize {
+        self.0.active.load().bytes
+    }
+
+    /// When each key was created, by its number; revoked ones included.
+    pub fn created_at(&self) -> BTreeMap<i64, Timestamp> {
+        self.0.active.load().all.iter().map(|listed| (listed.id, listed.created_at)).collect()
+    }
+
     /// The name of a key.
     pub fn name(&self, key: KeyId) -> Option<String> {
-        self.0.active.load().listed(key).map(|listed| listed.reply.name.clone())
+        self.0.active.load().listed(key).map(|listed| listed.name.clone())
     }
 
     /// Every key that allows no more than the caller's own, revoked and expired ones included, in the order of their creation.
     pub fn list(&self, by: &Caller, now: Timestamp) -> Vec<KeyReply> {
         let active = self.0.active.load();
-        active
-            .all
-            .iter()
-            .filter(|listed| by.covers(&listed.caller))
-            .map(|listed| active.reply(listed, now))
-            .collect()
+        let Ok(own) = active.own(by) else { return Vec::new() };
+        let seen = active.all.iter().filter(|listed| active.check_within(&own, &listed.to_request()).is_ok());
+        seen.map(|listed| active.reply(listed, now)).collect()
     }
 
     /// Creates a key.
@@ -130,13 +119,13 @@ impl Keys {
     pub async fn create(&self, by: &Caller, request: &KeyRequest, now: Timestamp) -> Result<NewKeyReply> {
         request.check(now)?;
         let text = new_text();
-        let grants = Grants::of_request(request, self.filter_of(by))?;
-        check_covers(by, &grants.caller(KeyId(0))?)?;
+        let complete = self.complete(by, request.clone(), true)?;
+        self.check_bytes(None, &complete)?;
         let new = NewKey {
             name: request.name.clone(),
             prefix: text.prefix().to_owned(),
             hash: text.hash(),
-            grants: grants.to_json(),
+            grants: Grants::of_request(&complete).to_json(),
             expires_at: request.expires_at,
         };
         let defaults = self.0.defaults.lock().await;
@@ -171,10 +160,10 @@ impl Keys {
         let before = self.find_in_force(by, id)?;
         let request = update.apply(&before)?;
         request.check(now)?;
-        let inherited = self.filter_of(by).filter(|_| request.filter != before.filter);
-        let grants = Grants::of_request(&request, inherited)?;
-        check_covers(by, &grants.caller(KeyId(id))?)?;
-        let changed = (request.name, grants.to_json(), request.expires_at);
+        let has_new_filter = request.filter != before.filter;
+        let request = self.complete(by, request, has_new_filter)?;
+        self.check_bytes(Some(&before), &request)?;
+        let changed = (request.name.clone(), Grants::of_request(&request).to_json(), request.expires_at);
         let changes = Some(json!(update).to_string());
         let entry = NewAuditEntry { changes, ..entry(by, "key.update", &id.to_string()) };
         // for a budget that the key has not had until now
@@ -226,16 +215,37 @@ impl Keys {
         Ok(entries.into_iter().map(reply).collect())
     }
 
-    /// The mandatory filter of a caller with a key, as it was given.
-    fn filter_of(&self, by: &Caller) -> Option<Value> {
-        self.0.active.load().listed(by.key?)?.reply.filter.clone()
+    /// A request for a key, with the mandatory filter of the administrator beside a new one of its own.
+    ///
+    /// # Errors
+    /// `Invalid`; `Exceeds` for a key that would allow more than the administrator's own.
+    fn complete(&self, by: &Caller, request: KeyRequest, has_new_filter: bool) -> Result<KeyRequest> {
+        let active = self.0.active.load();
+        let own = active.own(by)?;
+        let inherited = own.filter.clone().filter(|_| has_new_filter);
+        let request = grants::with_inherited_filter(request, inherited)?;
+        active.check_within(&own, &request)?;
+        Ok(request)
+    }
+
+    /// Whether there is memory for a key, in place of what it was before.
+    ///
+    /// # Errors
+    /// `TooMany`.
+    fn check_bytes(&self, before: Option<&KeyReply>, key: &KeyRequest) -> Result<()> {
+        let (active, bytes_max) = (self.0.active.load(), self.0.bytes_max);
+        let freed = before.map_or(0, |before| bytes_of(&before.to_request()));
+        let bytes = (active.bytes_in_force() + bytes_of(key)).saturating_sub(freed);
+        if bytes <= bytes_max { Ok(()) } else { Err(AccessError::TooMany { bytes, bytes_max }) }
     }
 
     /// Keys that allow more than the caller's own do not exist for it.
     fn find(&self, by: &Caller, id: i64) -> Result<KeyReply> {
         let active = self.0.active.load();
-        let found = active.listed(KeyId(id)).filter(|listed| by.covers(&listed.caller));
-        Ok(found.ok_or(AccessError::NotFound(id))?.reply.clone())
+        let own = active.own(by)?;
+        let found = active.listed(KeyId(id));
+        let found = found.filter(|listed| active.check_within(&own, &listed.to_request()).is_ok());
+        Ok(found.ok_or(AccessError::NotFound(id))?.clone())
     }
 
     fn find_in_force(&self, by: &Caller, id: i64) -> Result<KeyReply> {
@@ -260,117 +270,15 @@ impl Keys {
     }
 
     async fn reload(&self, defaults: &KeyLimitsRequest, spent: &HashMap<Account, Spending>) -> Result<()> {
-        let Inner { store, active, ledger, .. } = &*self.0;
+        let Inner { store, active, ledger, bytes_max, .. } = &*self.0;
         let mut stored = store.keys().await?;
         let unstored = self.unstored();
         unstored.apply_to(&mut stored);
         let before = active.load().usage.clone();
-        active.store(Arc::new(Active::of(&stored, defaults, &before, spent, ledger)?));
+        let read = Active::of(&stored, defaults, &before, spent, ledger)?;
+        active.store(Arc::new(read.within(*bytes_max)));
         Ok(())
     }
-}
-
-impl Active {
-    /// The counts of `before` go on. `spent` is what the ledger has of keys that are not counted, or may get their first budget.
-    fn of(
-        stored: &[StoredKey],
-        defaults: &KeyLimitsRequest,
-        before: &HashMap<KeyId, Arc<Usage>>,
-        spent: &HashMap<Account, Spending>,
-        ledger: &Arc<Ledger>,
-    ) -> Result<Active> {
-        let mut active = Active {
-            by_hash: HashMap::new(),
-            are_required: !stored.is_empty(),
-            all: Vec::new(),
-            usage: HashMap::new(),
-        };
-        for one in stored {
-            let (caller, reply) = grants::read(one)?;
-            let (caller, limits) = (Arc::new(caller), grants::limits_of(&reply.limits, defaults));
-            let now = Instant::now();
-            if one.revoked_at.is_some() {
-                active.all.push(Listed { caller, reply });
-                continue;
-            }
-            // the counts of before go on
-            let usage = |before: Option<Arc<Usage>>, model: &str, limits: KeyLimits| {
-                let account: Account = (one.id, model.into());
-                let spending = spent.get(&account).cloned().unwrap_or_default();
-                match before {
-                    Some(before) => {
-                        before.set_limits(limits, spending, now);
-                        before
-                    }
-                    None => Arc::new(Usage::new(account, limits, spending, ledger.clone(), now)),
-                }
-            };
-            let before = before.get(&one.id).cloned();
-            if before.is_some() || limits != KeyLimits::default() || !reply.model_limits.is_empty() {
-                let usage_of_key = usage(before, "", limits);
-                let of_models = reply.model_limits.iter().map(|(model, limits)| {
-                    let limits = grants::limits_of(limits, &KeyLimitsRequest::default());
-                    usage(usage_of_key.of_pattern(model), model, limits)
-                });
-                usage_of_key.set_models(of_models.collect());
-                active.usage.insert(one.id, usage_of_key);
-            }
-            active.all.push(Listed { caller: caller.clone(), reply });
-            let until = one.key.expires_at;
-            if let Some((hash, end)) = one.previous {
-                let until = Some(until.map_or(end, |until| until.min(end)));
-                active.by_hash.insert(hash, Entry { caller: caller.clone(), until });
-            }
-            active.by_hash.insert(one.key.hash, Entry { caller, until });
-        }
-        Ok(active)
-    }
-
-    /// The same without a key, which stays listed as revoked; `None` if it is revoked or unknown.
-    pub(crate) fn without(&self, key: KeyId, revoked_at: Timestamp) -> Option<Active> {
-        self.listed(key).filter(|listed| listed.reply.revoked_at.is_none())?;
-        let is_other = |entry: &Entry| entry.caller.key != Some(key);
-        let by_hash = self.by_hash.iter().filter(|(_, entry)| is_other(entry));
-        let mut all = self.all.clone();
-        for listed in all.iter_mut().filter(|listed| listed.reply.id == key.0) {
-            listed.reply.revoked_at = Some(revoked_at);
-        }
-        let mut usage = self.usage.clone();
-        usage.remove(&key);
-        let by_hash = by_hash.map(|(hash, entry)| (*hash, entry.clone())).collect();
-        Some(Active { by_hash, are_required: self.are_required, all, usage })
-    }
-
-    fn listed(&self, key: KeyId) -> Option<&Listed> {
-        self.all.iter().find(|listed| listed.reply.id == key.0)
-    }
-
-    /// A key with what it has spent.
-    fn reply(&self, listed: &Listed, now: Timestamp) -> KeyReply {
-        let amount = |nanos: u64| nanos as f64 / 1e9;
-        let spending = |(day, month)| KeySpending { day: amount(day), month: amount(month) };
-        let usage = self.usage.get(&KeyId(listed.reply.id));
-        let of_models = usage.into_iter().flat_map(|usage| usage.spent_by_model(now));
-        KeyReply {
-            spent: usage.and_then(|usage| usage.spent(now)).map(spending),
-            model_spent: of_models.map(|(model, spent)| (model.to_string(), spending(spent))).collect(),
-            ..listed.reply.clone()
-        }
-    }
-}
-
-fn check_covers(by: &Caller, caller: &Caller) -> Result<()> {
-    if by.covers(caller) {
-        return Ok(());
-    }
-    let what = if !by.collections.covers(&caller.collections) {
-        "send `collections` with names of your own key"
-    } else if !by.models.covers(&caller.models) {
-        "send `models` with names of your own key"
-    } else {
-        "its filter must include yours"
-    };
-    Err(AccessError::Exceeds(what))
 }
 
 fn new_text() -> KeyText {
@@ -392,7 +300,12 @@ fn entry(by: &Caller, action: &str, subject: &str) -> NewAuditEntry {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use weir_api::KeySpending;
+
     use super::*;
+    use crate::active::KEY_BYTES;
 
     async fn keys(folder: &std::path::Path) -> Keys {
         Keys::load(Store::open_sqlite(folder).unwrap(), 0.0).await.unwrap()
@@ -443,6 +356,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn keys_beyond_the_limit_of_memory_are_refused_and_revoked_ones_make_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(folder.path()).unwrap();
+        let (system, keys) =
+            (Caller::system(), Keys::load_within(store, 0.0, 3 * KEY_BYTES * 2).await.unwrap());
+        assert_eq!(keys.bytes(), 0);
+        let create = async |name: &str| {
+            let made = keys.create(&system, &request(&format!(r#"{{"name": "{name}"}}"#)), 1.0).await;
+            made.map(|made| made.reply.id)
+        };
+        let first = create("a").await.unwrap();
+        let one = keys.bytes();
+        assert!((KEY_BYTES..3 * KEY_BYTES).contains(&one), "{one}");
+        while create("more").await.is_ok() {}
+        assert!(matches!(create("more").await, Err(AccessError::TooMany { .. })));
+        let all = keys.list(&system, 2.0).len();
+        let longer = json!({"filter": {"a": "x".repeat(3 * KEY_BYTES)}});
+        let longer = serde_json::from_value(longer).unwrap();
+        let refused = keys.update(&system, first, &longer, 2.0).await;
+        assert!(matches!(refused, Err(AccessError::TooMany { .. })));
+        keys.revoke(&system, first, 3.0).await.unwrap();
+        create("in its place").await.unwrap();
+        let listed: Vec<i64> = keys.list(&system, 4.0).into_iter().map(|key| key.id).collect();
+        assert!(!listed.contains(&first) && listed.len() == all, "{listed:?}");
+        assert!(keys.bytes() <= 3 * KEY_BYTES * 2);
+    }
+
+    #[tokio::test]
     async fn a_restricted_administrator_makes_and_sees_restricted_keys_only() {
         let folder = tempfile::tempdir().unwrap();
         let system = Caller::system();
@@ -463,6 +404,43 @@ mod tests {
         assert_eq!(seen, ["tenant 7", "x"]);
         assert!(matches!(keys.revoke(&admin, wide.reply.id, 3.0).await, Err(AccessError::NotFound(_))));
         assert!(keys.revoke(&admin, own.reply.id, 3.0).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_administrator_with_an_end_and_limits_gives_neither_more_nor_takes_its_own_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (system, keys) = (Caller::system(), keys(folder.path()).await);
+        let admin =
+            r#"{"name": "admin", "scopes": ["admin"], "expires_at": 100, "limits": {"budget_per_day": 0}}"#;
+        let made = keys.create(&system, &request(admin), 1.0).await.unwrap();
+        let endless = request(r#"{"name": "app", "limits": {"budget_per_day": 0}}"#);
+        let endless = keys.create(&system, &endless, 1.0).await.unwrap().reply.id;
+        let admin = keys.caller(&made.key, 2.0).unwrap();
+        for (json, remedy) in [
+            (r#"{"name": "x", "limits": {"budget_per_day": 0}}"#, "`expires_at` of at most 100,"),
+            (r#"{"name": "x", "expires_at": 100}"#, "`limits.budget_per_day` of at most 0,"),
+        ] {
+            let refused = keys.create(&admin, &request(json), 2.0).await.unwrap_err();
+            assert!(refused.to_string().contains(remedy), "{refused}");
+        }
+        let within = request(r#"{"name": "x", "expires_at": 100, "limits": {"budget_per_day": 0}}"#);
+        let within = keys.create(&admin, &within, 2.0).await.unwrap().reply.id;
+        for json in [r#"{"expires_at": null}"#, r#"{"limits": null}"#, r#"{"limits": {"budget_per_day": 1}}"#]
+        {
+            for id in [made.reply.id, within] {
+                let update = serde_json::from_str(json).unwrap();
+                let refused = keys.update(&admin, id, &update, 2.0).await;
+                assert!(matches!(refused, Err(AccessError::Exceeds(_))), "{json}");
+            }
+        }
+        // a new text of a key that may more would be a key that may more
+        assert!(matches!(keys.rotate(&admin, endless, 0.0, 2.0).await, Err(AccessError::NotFound(_))));
+        assert!(keys.rotate(&admin, within, 0.0, 2.0).await.is_ok());
+        let defaults = KeyLimitsRequest { requests_per_minute: Some(60), ..KeyLimitsRequest::default() };
+        keys.set_default_limits(defaults, 2.0).await.unwrap();
+        let update = serde_json::from_str(r#"{"limits": {"requests_per_minute": 61}}"#).unwrap();
+        assert!(matches!(keys.update(&admin, within, &update, 2.0).await, Err(AccessError::Exceeds(_))));
+        assert!(keys.update(&system, within, &update, 2.0).await.is_ok());
     }
 
     #[tokio::test]

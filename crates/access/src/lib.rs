@@ -2,13 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+mod active;
 mod error;
 mod grants;
 mod keys;
 mod ledger;
+mod restriction;
 mod revocations;
 mod usage;
 
+pub use active::KEYS_BYTES_MAX;
 pub use error::{AccessError, Result};
 pub use keys::Keys;
 pub use usage::{Left, Limited, Reservation, Running, Unit, Usage};

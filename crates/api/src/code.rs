@@ -117,6 +117,8 @@ error_codes! {
         "Send the collection's current settings, use another name, or delete the collection first.";
     CollectionLimitReached "collection_limit_reached" 409 CLIENT "The gateway has its maximum of collections",
         "Delete a collection that is not needed, or raise `limits.collections_max`.";
+    KeyLimitReached "key_limit_reached" 409 CLIENT "The API keys take all memory that is set aside for them",
+        "Revoke keys that are not needed, or use fewer names and shorter filters.";
     CollectionNotReady "collection_not_ready" 503 BUSY "The collection's index is being rebuilt",
         "Retry after the time in `Retry-After`; `GET /v1/collections/{name}` shows the status.";
     Overloaded "overloaded" 503 BUSY "The gateway is at its capacity",

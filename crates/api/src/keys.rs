@@ -34,8 +34,10 @@ pub enum KeyScope {
     Rerank,
     /// Chat.
     Chat,
-    /// Create and delete collections; manage keys.
+    /// Create and delete collections; manage keys; read the metrics.
     Admin,
+    /// Read the metrics, and nothing else.
+    Metrics,
 }
 
 /// A key to create.
@@ -45,7 +47,7 @@ pub enum KeyScope {
 pub struct KeyRequest {
     /// A name for people, such as the application that uses the key.
     pub name: String,
-    /// What the key allows; default: everything but `admin`.
+    /// What the key allows; default: everything but `admin` and `metrics`.
     pub scopes: Option<Vec<KeyScope>>,
     /// The collections that exist for the key, `*` at the end of a name for anything; default: all.
     pub collections: Option<Vec<String>>,
@@ -160,6 +162,20 @@ pub struct AuditReply {
 }
 
 impl KeyRequest {
+    /// A key without a name that restricts nothing.
+    pub fn unrestricted() -> KeyRequest {
+        KeyRequest {
+            name: String::new(),
+            scopes: None,
+            collections: None,
+            models: None,
+            filter: None,
+            expires_at: None,
+            limits: None,
+            model_limits: None,
+        }
+    }
+
     /// The scopes, in order and each once.
     pub fn scopes(&self) -> Vec<KeyScope> {
         use KeyScope::{Chat, Embed, Ingest, Rerank, Search};
@@ -239,15 +255,27 @@ pub fn check_grace_seconds(seconds: f64) -> Result<()> {
     Err(Invalid::at(ErrorCode::InvalidParameter, &["grace_seconds"], message))
 }
 
-impl KeyUpdate {
-    /// The request that would make `key` as it is with these changes.
-    ///
-    /// # Errors
-    /// `unknown_field` and `invalid_parameter` with the field.
-    pub fn apply(&self, key: &KeyReply) -> Result<KeyRequest> {
-        let KeyReply { name, scopes, collections, models, filter, limits, model_limits, expires_at, .. } =
-            key.clone();
-        let request = KeyRequest {
+impl KeyReply {
+    /// The request that would create the key. Every field is named: a new one is part of the request or decided to be none.
+    pub fn to_request(&self) -> KeyRequest {
+        let KeyReply {
+            id: _,
+            name,
+            prefix: _,
+            scopes,
+            collections,
+            models,
+            filter,
+            limits,
+            model_limits,
+            spent: _,
+            model_spent: _,
+            created_at: _,
+            expires_at,
+            revoked_at: _,
+            previous_until: _,
+        } = self.clone();
+        KeyRequest {
             name,
             scopes: Some(scopes),
             collections,
@@ -256,8 +284,17 @@ impl KeyUpdate {
             expires_at,
             limits: Some(limits),
             model_limits: Some(model_limits),
-        };
-        let mut request = json!(request);
+        }
+    }
+}
+
+impl KeyUpdate {
+    /// The request that would make `key` as it is with these changes.
+    ///
+    /// # Errors
+    /// `unknown_field` and `invalid_parameter` with the field.
+    pub fn apply(&self, key: &KeyReply) -> Result<KeyRequest> {
+        let mut request = json!(key.to_request());
         for (field, value) in &self.0 {
             let is_merged = matches!(field.as_str(), "limits" | "model_limits");
             if is_merged { merge(&mut request[field], value) } else { request[field] = value.clone() }

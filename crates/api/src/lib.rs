@@ -89,7 +89,7 @@ pub use tei::{
     TruncationDirection,
 };
 pub use texts::{INPUTS_MAX, Texts};
-pub use usage::{UsageReportReply, UsageSumReply};
+pub use usage::{UsageReportReply, UsageSource, UsageSumReply};
 
 /// The collection of a request without `collection`.
 pub const DEFAULT_COLLECTION: &str = "default";

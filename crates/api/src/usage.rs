@@ -11,8 +11,22 @@ pub struct UsageReportReply {
     pub first_day: String,
     /// The last day.
     pub last_day: String,
+    /// Where the sums come from.
+    #[serde(default)]
+    pub source: UsageSource,
     /// A sum for each key, model and day that `group_by` asks for, sorted by day, key and model; up to 10,000.
     pub data: Vec<UsageSumReply>,
+}
+
+/// Where sums over requests come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageSource {
+    /// The database of the request log.
+    #[default]
+    Database,
+    /// The gateway that answers: PostgreSQL can't be read, and these are its own requests since it keeps their sums.
+    Gateway,
 }
 
 /// A sum over requests.

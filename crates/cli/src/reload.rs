@@ -62,7 +62,7 @@ impl Reload {
         let tls_files = self.tls.iter().flat_map(Tls::files).map(Path::to_owned);
         let mut certificate = Watched::new(tls_files);
         // files may have changed between the start and now
-        self.reload_certificate();
+        self.reload_certificate(true);
         if !config_file.files.is_empty() {
             self.reload_config(true).await;
         }
@@ -75,7 +75,7 @@ impl Reload {
                 self.reload_config(false).await;
             }
             if certificate.has_changed() || is_asked {
-                self.reload_certificate();
+                self.reload_certificate(false);
             }
         }
     }
@@ -136,12 +136,16 @@ impl Reload {
         limits.is_ok()
     }
 
-    fn reload_certificate(&self) {
+    /// `only_changes`: nothing is told of files that are those in service.
+    fn reload_certificate(&self, only_changes: bool) {
         let Some(tls) = &self.tls else { return };
         let reloaded = tls.reload();
+        if only_changes && matches!(reloaded, Ok(false)) {
+            return;
+        }
         self.metrics.reload(reloaded.is_ok());
         match reloaded {
-            Ok(()) => tracing::info!("certificate and key were read again"),
+            Ok(_) => tracing::info!("certificate and key were read again"),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, cause, "certificate and key were not changed")

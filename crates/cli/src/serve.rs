@@ -26,7 +26,7 @@ use weir_server::{Gateway, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, Reload, default_limits};
-use weir_telemetry::requests::RequestLog;
+use weir_telemetry::requests::{KnownKeys, RequestLog};
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
 const BACKGROUND_THREADS: usize = 2;
@@ -141,6 +141,7 @@ async fn serve(
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
+    let is_new_store = !Store::exists(&config.server.data_dir);
     let store = open_store(&config).await?;
     let keys = Keys::load(store.clone(), unix_now()).await?;
     keys.set_default_limits(default_limits(&config), unix_now()).await?;
@@ -152,7 +153,8 @@ async fn serve(
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     let metrics = Metrics::new(kernels.isa.name());
     weir_telemetry::count_panics(&metrics);
-    let requests = RequestLog::start(&config, metrics.clone())?;
+    let known_keys = KnownKeys { is_new_store, created_at: keys.created_at() };
+    let requests = RequestLog::start(&config, metrics.clone(), known_keys)?;
     let llm = Llm::new(&config.llm, metrics.clone())?;
     let models = Models::load(&config, kernels, &metrics)?;
     let memory = MemoryBudget::new(&config.inference, &models)?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::pem;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 /// The certificates that a client trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +15,7 @@ pub enum Trust {
     /// Those of the authorities of Mozilla's list, which is compiled in.
     #[default]
     PublicAuthorities,
-    /// In addition, those of the authorities in a PEM file.
+    /// In addition, those of the authorities in a PEM file, and the certificates in it themselves.
     File(PathBuf),
     /// Only the first one of a PEM file, whatever its name: a server on this machine, whose file it is.
     Certificate(PathBuf),
@@ -40,34 +40,26 @@ pub enum TrustError {
 impl Trust {
     /// The settings of TLS.
     pub(crate) fn client_config(&self) -> Result<ClientConfig, TrustError> {
-        let provider = Arc::new(ring::default_provider());
-        let builder =
-            ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         match self {
-            Trust::PublicAuthorities => {}
-            Trust::File(path) => {
-                for certificate in certificates(path)? {
-                    roots.add(certificate)?;
-                }
-            }
+            Trust::PublicAuthorities => Ok(weir_trust::client_config(Vec::new())?),
+            Trust::File(path) => Ok(weir_trust::client_config(certificates(path)?)?),
             Trust::Certificate(path) => {
+                let provider = Arc::new(ring::default_provider());
+                let builder = ClientConfig::builder_with_provider(provider.clone())
+                    .with_safe_default_protocol_versions()?;
                 let trusted = certificates(path)?.swap_remove(0);
                 let verifier = Arc::new(OneCertificate { trusted, provider });
                 let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-                return Ok(builder.with_no_client_auth());
+                Ok(builder.with_no_client_auth())
             }
         }
-        Ok(builder.with_root_certificates(roots).with_no_client_auth())
     }
 }
 
 /// The certificates of a file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let refused = |source| TrustError::File { path: path.to_owned(), source };
-    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(refused)?.collect();
-    let read = read.map_err(refused)?;
-    if read.is_empty() { Err(refused(pem::Error::NoItemsFound)) } else { Ok(read) }
+    weir_trust::read_certificates(path).map_err(refused)
 }
 
 /// Trusts one certificate.

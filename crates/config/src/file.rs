@@ -222,6 +222,7 @@ impl Reader<'_> {
                 "url" => raw.upstream.url = self.text(key, value),
                 "model" => raw.upstream.model = self.text(key, value),
                 "api_key" => raw.upstream.api_key = self.text(key, value),
+                "ca_file" => raw.upstream.ca_file = self.text(key, value),
                 "normalize" => raw.upstream.normalize = self.boolean(key, value),
                 "texts_per_request_max" => raw.upstream.texts_per_request_max = self.integer(key, value),
                 "bytes_per_request_max" => raw.upstream.bytes_per_request_max = self.integer(key, value),

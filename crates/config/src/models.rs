@@ -69,7 +69,7 @@ pub(super) const PSEUDO_DIMENSION: usize = 384;
 pub(super) const DEFAULT_FOLDER: &str = "models/all-MiniLM-L6-v2";
 
 /// The fields of a `[[models]]` table, for the docs and for messages: name, type, default, description.
-pub(super) const FIELDS: [(&str, &str, &str, &str); 20] = [
+pub(super) const FIELDS: [(&str, &str, &str, &str); 21] = [
     ("id", "text", "required", "The name in requests; unique among all ids and aliases."),
     ("alias", "list of texts", "`[]`", "Other names."),
     (
@@ -123,6 +123,12 @@ pub(super) const FIELDS: [(&str, &str, &str, &str); 20] = [
         "none",
         "Where to read the upstream's API key: an environment variable, or a file that contains only the key. It is never shown.",
     ),
+    (
+        "ca_file",
+        "file",
+        "none",
+        "PEM file with certificates that are trusted for an `https` address beside those of Mozilla's list: of authorities, or that of the server itself.",
+    ),
     ("normalize", "true or false", "`true`", "Normalise the upstream's embeddings to length one."),
     (
         "texts_per_request_max",
@@ -165,6 +171,7 @@ const UPSTREAM_FIELDS: &[&str] = &[
     "url",
     "model",
     "api_key",
+    "ca_file",
     "texts_per_request_max",
     "bytes_per_request_max",
     "concurrent_requests_max",

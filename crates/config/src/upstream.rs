@@ -76,6 +76,8 @@ pub struct UpstreamConfig {
     pub model: String,
     /// The API key, if the server requires one.
     pub api_key: Option<ApiKey>,
+    /// A PEM file with certificates that are trusted beside public ones; empty: none.
+    pub ca_file: String,
     /// The length of an embedding; `None`: the server is asked.
     pub dimension: Option<usize>,
     /// Dimensions that embeddings may be truncated to.
@@ -100,6 +102,7 @@ pub(super) struct RawUpstream {
     pub(super) url: Option<String>,
     pub(super) model: Option<String>,
     pub(super) api_key: Option<String>,
+    pub(super) ca_file: Option<String>,
     pub(super) normalize: Option<bool>,
     pub(super) texts_per_request_max: Option<i64>,
     pub(super) bytes_per_request_max: Option<i64>,
@@ -155,6 +158,7 @@ impl RawUpstream {
             url: url.trim_end_matches('/').to_owned(),
             model,
             api_key,
+            ca_file: self.ca_file.unwrap_or_default(),
             dimension,
             dimensions,
             // the other gateway does what its model needs
@@ -213,6 +217,9 @@ impl UpstreamConfig {
             fields.push(("model", text(&self.model)));
         }
         fields.extend(self.api_key.as_ref().map(|key| ("api_key", Scalar::Text(key.to_string()))));
+        if !self.ca_file.is_empty() {
+            fields.push(("ca_file", text(&self.ca_file)));
+        }
         match self.protocol {
             Protocol::TeiRerank => fields.push(("task", text(RERANK))),
             Protocol::Cohere | Protocol::Weir => {}

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod canonical;
 mod date;
 mod error;
 mod evaluate;

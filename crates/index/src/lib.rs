@@ -26,7 +26,7 @@ pub use weir_filter as filter;
 pub use weir_lexical::{LexicalSettings, SpellingCorrection, TermContribution};
 
 pub use change::{Change, HistoryPoint, IndexedChunk, IndexedDocument};
-pub use embedded::{Embedded, RebuildReason};
+pub use embedded::{Embedded, FILTER_CACHE_BYTES_MAX, RebuildReason};
 pub use engine::{Capabilities, Engine, Opened};
 pub use error::{IndexError, Result};
 pub use generation::{EngineSettings, IndexCounts};

@@ -86,6 +86,17 @@ impl OpenIndexes {
         self.live(&mut lock(&self.0.open)).len()
     }
 
+    /// Bytes of the cached results of filters in open indexes.
+    pub fn filter_cache_bytes(&self) -> usize {
+        let open = self.live(&mut lock(&self.0.open));
+        let of_index = |index: &OnDemand| match &*index.0.state.read().unwrap_or_else(PoisonError::into_inner)
+        {
+            State::Open(index) => index.filter_cache_bytes(),
+            State::Closed(..) | State::Idle(_) => 0,
+        };
+        open.iter().map(of_index).sum()
+    }
+
     /// The open indexes; forgets the others.
     fn live(&self, open: &mut Vec<Weak<Shared>>) -> Vec<OnDemand> {
         open.retain(|index| index.upgrade().is_some_and(|index| OnDemand(index).is_open()));

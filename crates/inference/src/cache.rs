@@ -4,8 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
+use crate::request::Truncation;
+
 /// Estimated overhead of an entry.
 const ENTRY_BYTES: usize = 128;
+
+/// Version of the encoding of what is hashed.
+const KEY_VERSION: u8 = 1;
 
 /// Hash of the embedder's fingerprint and the token ids, the words' hashes or the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,21 +19,29 @@ pub(super) struct CacheKey([u8; 32]);
 impl CacheKey {
     pub(super) fn of_ids(fingerprint: &str, ids: &[u32]) -> CacheKey {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        CacheKey::of_bytes(fingerprint, &bytes)
+        CacheKey::of_bytes(b'i', fingerprint, &bytes)
     }
 
     pub(super) fn of_words(fingerprint: &str, hashes: &[u64]) -> CacheKey {
         let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-        CacheKey::of_bytes(fingerprint, &bytes)
+        CacheKey::of_bytes(b'w', fingerprint, &bytes)
     }
 
-    pub(super) fn of_text(fingerprint: &str, text: &str) -> CacheKey {
-        CacheKey::of_bytes(fingerprint, text.as_bytes())
+    /// A text from which an upstream cuts off what `truncation` says.
+    pub(super) fn of_text(fingerprint: &str, truncation: Truncation, text: &str) -> CacheKey {
+        let kind = match truncation {
+            Truncation::End => b'e',
+            Truncation::Start => b's',
+            Truncation::Never => b'n',
+        };
+        CacheKey::of_bytes(kind, fingerprint, text.as_bytes())
     }
 
-    fn of_bytes(fingerprint: &str, bytes: &[u8]) -> CacheKey {
+    fn of_bytes(kind: u8, fingerprint: &str, bytes: &[u8]) -> CacheKey {
         let mut hasher = blake3::Hasher::new();
-        CacheKey(*hasher.update(fingerprint.as_bytes()).update(bytes).finalize().as_bytes())
+        hasher.update(&[KEY_VERSION, kind]);
+        hasher.update(&(fingerprint.len() as u64).to_le_bytes()).update(fingerprint.as_bytes());
+        CacheKey(*hasher.update(bytes).finalize().as_bytes())
     }
 }
 

@@ -39,9 +39,7 @@ impl Input {
         match &self.content {
             Content::Ids(ids) => CacheKey::of_ids(fingerprint, ids),
             Content::Words(hashes) => CacheKey::of_words(fingerprint, hashes),
-            Content::Remote(text) => {
-                CacheKey::of_text(fingerprint, &format!("{:?} {}", text.truncation, text.text))
-            }
+            Content::Remote(text) => CacheKey::of_text(fingerprint, text.truncation, &text.text),
         }
     }
 

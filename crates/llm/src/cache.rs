@@ -3,28 +3,34 @@
 //! A reply is kept as the provider sent it, before guardrails put back what placeholders stand for and before citations are checked, so that both
 //! are done for each request. It is never given across mandatory filters, and across keys only where a route says so.
 
-use std::num::NonZeroUsize;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use lru::LruCache;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use weir_config::RouteCache;
-use weir_policy::Caller;
+use weir_filter::Filter;
+use weir_policy::{Allowlist, Caller};
 use weir_translate::TokenUsage;
 
 use crate::Api;
 use crate::similarity::{Question, same_meaning};
 
-/// Most bytes of all replies.
-const BYTES_MAX: usize = 256 << 20;
+/// Most bytes of all replies and questions.
+pub(crate) const BYTES_MAX: usize = 256 << 20;
 /// Largest reply that is kept.
 pub(crate) const REPLY_BYTES_MAX: usize = 1 << 20;
-/// Most conversations of which questions are compared, and most questions of one.
-const CONVERSATIONS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+/// Most questions of a conversation that are compared.
 const QUESTIONS_MAX: usize = 500;
+/// Estimated overhead of a reply, of a question, and of a header.
+const REPLY_OVERHEAD_BYTES: usize = 512;
+const QUESTION_OVERHEAD_BYTES: usize = 128;
+const HEADER_OVERHEAD_BYTES: usize = 64;
+/// Version of the encoding of what keys are the hashes of.
+const KEY_VERSION: u8 = 1;
 /// Fields that change nothing about the reply.
 const IGNORED: [&str; 6] =
     ["metadata", "user", "safety_identifier", "prompt_cache_key", "service_tier", "store"];
@@ -47,16 +53,37 @@ pub(crate) struct Kept {
 pub(crate) struct ReplyCache(Arc<Mutex<Inner>>);
 
 struct Inner {
-    replies: LruCache<Key, (Kept, Instant)>,
+    replies: LruCache<Key, Entry>,
+    /// The questions of each conversation, by the hash of the messages before them. Each is that of a reply in `replies`.
+    conversations: HashMap<Key, Vec<(Question, Key)>>,
+    /// Of both.
     bytes: usize,
-    /// The questions of each conversation, by the hash of the messages before them.
-    conversations: LruCache<Key, Vec<(Question, Key)>>,
+}
+
+struct Entry {
+    kept: Kept,
+    until: Instant,
+    /// The conversation that has its question.
+    conversation: Option<Key>,
 }
 
 impl Default for Inner {
     fn default() -> Inner {
-        Inner { replies: LruCache::unbounded(), bytes: 0, conversations: LruCache::new(CONVERSATIONS_MAX) }
+        Inner { replies: LruCache::unbounded(), conversations: HashMap::new(), bytes: 0 }
     }
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            name.as_str().len() + value.len() + HEADER_OVERHEAD_BYTES
+        };
+        self.body.len() + self.headers.iter().map(header).sum::<usize>() + REPLY_OVERHEAD_BYTES
+    }
+}
+
+fn question_bytes(question: &Question) -> usize {
+    question.bytes() + QUESTION_OVERHEAD_BYTES
 }
 
 /// How a request is found.
@@ -81,12 +108,18 @@ impl Keys {
         }
         let owner = caller.key.filter(|_| !settings.shared).map(|key| key.0);
         let hash = |kind: &str, body: &Map<String, Value>| {
+            let collections = match &caller.collections {
+                Allowlist::All => None,
+                Allowlist::Only(names) => Some(names),
+            };
+            let scope = json!([kind, api.path(), owner, collections]).to_string();
+            let filter = caller.filter().map(Filter::canonical).unwrap_or_default();
+            let body = Value::Object(body.clone()).to_string();
             let mut hasher = blake3::Hasher::new();
-            // the filter's form for debugging has all of it
-            let scope =
-                format!("{kind}\0{api:?}\0{owner:?}\0{:?}\0{:?}\0", caller.filter(), caller.collections);
-            hasher.update(scope.as_bytes());
-            hasher.update(Value::Object(body.clone()).to_string().as_bytes());
+            hasher.update(&[KEY_VERSION]);
+            for part in [scope.as_bytes(), &filter, body.as_bytes()] {
+                hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+            }
             *hasher.finalize().as_bytes()
         };
         let exact = hash("exact", &body);
@@ -112,9 +145,9 @@ impl ReplyCache {
     /// The reply of an equal request.
     pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<Kept> {
         let mut inner = self.lock();
-        let (kept, until) = inner.replies.get(key)?;
-        if now < *until {
-            return Some(kept.clone());
+        let entry = inner.replies.get(key)?;
+        if now < entry.until {
+            return Some(entry.kept.clone());
         }
         inner.remove(key);
         None
@@ -129,7 +162,7 @@ impl ReplyCache {
         now: Instant,
     ) -> Option<Kept> {
         let nearest = {
-            let mut inner = self.lock();
+            let inner = self.lock();
             let questions = inner.conversations.get(conversation)?;
             let likely = questions.iter().map(|(other, key)| (same_meaning(question, other), *key));
             let best = likely.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
@@ -148,28 +181,29 @@ impl ReplyCache {
         }
         let mut inner = self.lock();
         inner.remove(&key);
-        inner.bytes += kept.body.len();
-        inner.replies.put(key, (kept, now + lifetime));
-        while inner.bytes > BYTES_MAX {
-            let Some((oldest, _)) = inner.replies.peek_lru() else { break };
-            let oldest = *oldest;
-            inner.remove(&oldest);
-        }
+        inner.bytes += kept.bytes();
+        inner.replies.put(key, Entry { kept, until: now + lifetime, conversation: None });
+        inner.shrink();
     }
 
     /// Makes a reply that is kept found for questions that mean the same.
     pub(crate) fn add_question(&self, conversation: Key, question: Question, key: Key) {
         let mut inner = self.lock();
-        let Inner { conversations, replies, .. } = &mut *inner;
-        let questions = conversations.get_or_insert_mut(conversation, Vec::new);
-        questions.retain(|(_, other)| *other != key && replies.contains(other));
-        if questions.len() >= QUESTIONS_MAX {
-            questions.remove(0);
+        let oldest =
+            inner.conversations.get(&conversation).filter(|questions| questions.len() >= QUESTIONS_MAX);
+        let oldest = oldest.and_then(|questions| questions.first()).map(|(_, key)| *key);
+        for other in oldest.into_iter().chain([key]) {
+            inner.remove_question(&other);
         }
-        questions.push((question, key));
+        // a reply that was too large, or is gone already
+        let Some(entry) = inner.replies.peek_mut(&key) else { return };
+        entry.conversation = Some(conversation);
+        inner.bytes += question_bytes(&question);
+        inner.conversations.entry(conversation).or_default().push((question, key));
+        inner.shrink();
     }
 
-    /// Bytes of all replies.
+    /// Bytes of all replies and questions.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes
     }
@@ -180,9 +214,35 @@ impl ReplyCache {
 }
 
 impl Inner {
+    /// Removes a reply and its question.
     fn remove(&mut self, key: &Key) {
-        if let Some((kept, _)) = self.replies.pop(key) {
-            self.bytes -= kept.body.len();
+        self.remove_question(key);
+        if let Some(entry) = self.replies.pop(key) {
+            self.bytes -= entry.kept.bytes();
+        }
+    }
+
+    /// Removes the question of a reply.
+    fn remove_question(&mut self, key: &Key) {
+        let Some(conversation) = self.replies.peek_mut(key).and_then(|entry| entry.conversation.take())
+        else {
+            return;
+        };
+        let Some(questions) = self.conversations.get_mut(&conversation) else { return };
+        if let Some(at) = questions.iter().position(|(_, other)| other == key) {
+            self.bytes -= question_bytes(&questions.remove(at).0);
+        }
+        if questions.is_empty() {
+            self.conversations.remove(&conversation);
+        }
+    }
+
+    /// Removes the replies that were used longest ago beyond the limit.
+    fn shrink(&mut self) {
+        while self.bytes > BYTES_MAX {
+            let Some((oldest, _)) = self.replies.peek_lru() else { break };
+            let oldest = *oldest;
+            self.remove(&oldest);
         }
     }
 }
@@ -191,9 +251,7 @@ impl Inner {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
     use weir_config::CacheMode;
-    use weir_filter::Filter;
     use weir_policy::KeyId;
 
     use super::*;
@@ -262,12 +320,58 @@ mod tests {
         cache.put([2; 32], kept(REPLY_BYTES_MAX + 1), minute, now);
         assert!(cache.get(&[2; 32], now).is_none(), "too large");
         for n in 0..=(BYTES_MAX / REPLY_BYTES_MAX) as u16 {
-            let mut key = [0; 32];
-            key[..2].copy_from_slice(&n.to_le_bytes());
-            cache.put(key, kept(REPLY_BYTES_MAX), minute, now);
+            cache.put(numbered(n), kept(REPLY_BYTES_MAX), minute, now);
         }
-        assert_eq!(cache.bytes(), BYTES_MAX);
-        assert!(cache.get(&[0; 32], now).is_none());
+        let fit = BYTES_MAX / (REPLY_BYTES_MAX + REPLY_OVERHEAD_BYTES);
+        assert_eq!(cache.bytes(), fit * (REPLY_BYTES_MAX + REPLY_OVERHEAD_BYTES));
+        assert!(cache.get(&numbered(0), now).is_none());
+    }
+
+    fn numbered(n: u16) -> Key {
+        let mut key = [0; 32];
+        key[..2].copy_from_slice(&n.to_le_bytes());
+        key
+    }
+
+    #[test]
+    fn questions_count_and_go_with_their_replies() {
+        let (cache, now) = (ReplyCache::default(), Instant::now());
+        let put = |n: u16, conversation: u8, size: usize| {
+            let mut kept = kept(10);
+            kept.headers.insert("x-a", "b".parse().unwrap());
+            cache.put(numbered(n), kept, Duration::from_secs(60), now);
+            let question = Question::new("what is the capital of France", vec![0.5; size]);
+            cache.add_question([conversation; 32], question, numbered(n));
+        };
+        put(0, 1, 100);
+        let one = cache.bytes();
+        assert!(one > 10 + 400 + REPLY_OVERHEAD_BYTES + QUESTION_OVERHEAD_BYTES, "{one}");
+        put(0, 2, 100);
+        assert_eq!(cache.bytes(), one, "replaced together with its question");
+        for n in 1..=QUESTIONS_MAX as u16 {
+            put(n, 2, 100);
+        }
+        let of_conversation = || cache.lock().conversations.get(&[2; 32]).map_or(0, Vec::len);
+        assert_eq!(of_conversation(), QUESTIONS_MAX);
+        // each has 4 MB: the whole would be 500 MB
+        for n in 1..=125 {
+            put(n, 2, 1 << 20);
+        }
+        assert!(cache.bytes() <= BYTES_MAX);
+        assert!(of_conversation() < 100, "{}", of_conversation());
+        assert!(cache.get(&numbered(125), now).is_some());
+        for n in 0..=QUESTIONS_MAX as u16 {
+            cache.lock().remove(&numbered(n));
+        }
+        assert_eq!((cache.bytes(), cache.lock().conversations.len()), (0, 0));
+    }
+
+    /// A change of what is hashed needs another [`KEY_VERSION`].
+    #[test]
+    fn the_key_of_a_request_does_not_change() {
+        let key = keys(&caller(1, Some(json!({"t": 7}))), false, ask("q")).exact;
+        let hex: String = key[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "74bc85f09f997cf1");
     }
 
     #[test]

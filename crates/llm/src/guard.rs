@@ -17,6 +17,8 @@ use crate::texts::{replaced, texts};
 
 /// Most guardrails: a set of them is a mask of 64 bits.
 const GUARDRAILS_MAX: usize = 64;
+/// Most sets of them that are kept compiled. Which ones are needed depends on the names of models, which are any text of a client.
+const SETS_MAX: usize = 64;
 
 /// Every guardrail of the configuration, and the sets of them that were needed so far.
 #[derive(Default)]
@@ -98,6 +100,9 @@ impl Guards {
         let judges =
             self.judges.iter().filter(|judge| chosen.contains(&judge.guardrail())).cloned().collect();
         let guard = Arc::new(Guard::new(&chosen, judges)?);
+        if sets.len() >= SETS_MAX {
+            sets.clear();
+        }
         sets.insert(mask, guard.clone());
         Ok(Some(guard))
     }

@@ -49,6 +49,7 @@ impl Judge {
         let key = guardrail.moderation_key.as_ref().map(|key| key.secret()).transpose();
         let key = key.map_err(|reason| format!("`moderation_key`: {reason}"))?;
         let settings = || UpstreamSettings {
+            ca_file: None,
             id: format!("guardrail {}", guardrail.id),
             name: format!("of the guardrail `{}`", guardrail.id),
             url: guardrail.moderation_url.trim_end_matches('/').to_owned(),

@@ -43,7 +43,7 @@ pub(crate) enum Conversion {
 }
 
 impl Api {
-    fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         match self {
             Api::ChatCompletions => "/chat/completions",
             Api::Completions => "/completions",

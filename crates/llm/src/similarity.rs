@@ -62,6 +62,12 @@ impl Question {
     pub(crate) fn new(text: &str, embedding: Vec<f32>) -> Question {
         Question { embedding, details: details(text), words: words(text) }
     }
+
+    /// Bytes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = self.details.iter().chain(&self.words);
+        size_of_val(&*self.embedding) + texts.map(|text| text.len() + size_of::<String>()).sum::<usize>()
+    }
 }
 
 /// Words that turn a sentence into its opposite, or name its direction or degree. Embeddings hardly tell them apart.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use weir_telemetry::Metrics;
 use weir_translate::TokenUsage;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
 
-use crate::cache::ReplyCache;
+use crate::cache::{self, ReplyCache};
 use crate::guard::Guards;
 use crate::provider;
 use crate::similarity::Embedding;
@@ -175,6 +176,11 @@ impl Llm {
         let table = Table::new(config, Some(&self.table.load()), &self.metrics)?;
         self.table.store(Arc::new(table));
         Ok(())
+    }
+
+    /// Bytes of the kept replies and their questions, and their bound.
+    pub fn reply_cache(&self) -> (usize, usize) {
+        (self.replies.bytes(), cache::BYTES_MAX)
     }
 
     /// The names of models that callers can ask for: those of routes without `*`, in order.
@@ -355,6 +361,7 @@ impl Upstream {
         let key = config.api_key.as_ref().map(|key| key.secret()).transpose();
         let key = key.map_err(|reason| failed(reason.to_owned()))?;
         let settings = UpstreamSettings {
+            ca_file: (!config.ca_file.is_empty()).then(|| PathBuf::from(&config.ca_file)),
             id: config.id.clone(),
             name: format!("`{}`", config.id),
             url: config.base_url().into_owned(),

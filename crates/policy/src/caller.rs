@@ -10,6 +10,8 @@ use weir_filter::Filter;
 pub struct Caller {
     /// The API key of the caller; `None` for the gateway's own work, and without keys.
     pub key: Option<KeyId>,
+    /// The name of this key, for people.
+    pub name: Option<Arc<str>>,
     /// What the caller may do.
     pub scopes: BTreeSet<Scope>,
     /// The collections that exist for the caller.
@@ -39,6 +41,8 @@ pub enum Scope {
     Chat,
     /// Create and delete collections; manage the gateway.
     Admin,
+    /// Read the metrics.
+    Metrics,
 }
 
 /// The names that a caller may use.
@@ -55,6 +59,7 @@ impl Caller {
     pub fn system() -> Caller {
         Caller {
             key: None,
+            name: None,
             scopes: BTreeSet::from(Scope::ALL),
             collections: Allowlist::All,
             models: Allowlist::All,
@@ -70,17 +75,6 @@ impl Caller {
     /// Whether all collections, models and documents exist for the caller.
     pub fn is_unrestricted(&self) -> bool {
         self.collections == Allowlist::All && self.models == Allowlist::All && self.filter.is_none()
-    }
-
-    /// Whether everything that exists for the other caller exists for this one: no further collection or model, and at least the mandatory
-    /// filter. Scopes do not count: who manages keys may give any.
-    pub fn covers(&self, other: &Caller) -> bool {
-        self.collections.covers(&other.collections)
-            && self.models.covers(&other.models)
-            && self
-                .filter
-                .as_deref()
-                .is_none_or(|own| other.filter.as_deref().is_some_and(|filter| implies(filter, own)))
     }
 
     /// Whether the collection with this name exists for the caller. Collections outside the allow list are answered like missing ones.
@@ -101,8 +95,15 @@ impl Caller {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Scope; 6] =
-        [Scope::Search, Scope::Ingest, Scope::Embed, Scope::Rerank, Scope::Chat, Scope::Admin];
+    pub const ALL: [Scope; 7] = [
+        Scope::Search,
+        Scope::Ingest,
+        Scope::Embed,
+        Scope::Rerank,
+        Scope::Chat,
+        Scope::Admin,
+        Scope::Metrics,
+    ];
 
     /// The name of the scope in API keys and messages.
     pub fn as_str(self) -> &'static str {
@@ -113,6 +114,7 @@ impl Scope {
             Scope::Rerank => "rerank",
             Scope::Chat => "chat",
             Scope::Admin => "admin",
+            Scope::Metrics => "metrics",
         }
     }
 }
@@ -123,11 +125,6 @@ pub fn matches_pattern(pattern: &str, name: &str) -> bool {
         Some(start) => name.starts_with(start),
         None => name == pattern,
     }
-}
-
-/// Whether every document that passes `filter` passes `wanted`, as far as that can be seen: `filter` is `wanted`, or a conjunction with it.
-fn implies(filter: &Filter, wanted: &Filter) -> bool {
-    filter == wanted || matches!(filter, Filter::And(parts) if parts.iter().any(|part| implies(part, wanted)))
 }
 
 impl Allowlist {
@@ -168,45 +165,6 @@ mod tests {
         let caller = Caller { scopes: BTreeSet::from([Scope::Search, Scope::Admin]), ..Caller::system() };
         let scopes = Scope::ALL.into_iter().filter(|scope| caller.may(*scope)).map(Scope::as_str);
         assert_eq!(scopes.collect::<Vec<_>>(), ["search", "admin"]);
-    }
-
-    #[test]
-    fn a_caller_covers_those_for_whom_nothing_further_exists() {
-        let only = |names: &[&str]| Allowlist::Only(names.iter().map(|name| (*name).to_owned()).collect());
-        let filter = |json: &str| Some(Arc::new(Filter::parse(json).unwrap()));
-        let maker = Caller {
-            scopes: BTreeSet::from([Scope::Admin, Scope::Search]),
-            collections: only(&["a", "b"]),
-            filter: filter(r#"{"tenant": 7}"#),
-            ..Caller::system()
-        };
-        let covers = |change: fn(&mut Caller), expected| {
-            let mut other = maker.clone();
-            change(&mut other);
-            assert_eq!(maker.covers(&other), expected, "{other:?}");
-            assert!(Caller::system().covers(&other));
-        };
-        covers(|_| {}, true);
-        covers(|other| other.scopes = BTreeSet::from([Scope::Search]), true);
-        covers(|other| other.scopes = BTreeSet::from([Scope::Embed]), true);
-        covers(|other| other.collections = Allowlist::Only(BTreeSet::from(["a".to_owned()])), true);
-        covers(|other| other.collections = Allowlist::Only(BTreeSet::from(["c".to_owned()])), false);
-        covers(|other| other.collections = Allowlist::All, false);
-        covers(|other| other.filter = None, false);
-        covers(|other| other.filter = Some(Arc::new(Filter::parse(r#"{"tenant": 8}"#).unwrap())), false);
-        covers(
-            |other| {
-                other.filter = Some(Arc::new(Filter::parse(r#"{"or": [{"tenant": 7}, {"a": 1}]}"#).unwrap()))
-            },
-            false,
-        );
-        covers(
-            |other| {
-                let more = Filter::parse(r#"{"year": 1990}"#).unwrap();
-                other.filter = Some(Arc::new(Filter::and(more, other.filter().unwrap().clone())));
-            },
-            true,
-        );
     }
 
     #[test]

@@ -12,6 +12,11 @@ pub struct Selection {
 const WORD_BITS: u32 = u64::BITS;
 
 impl Selection {
+    /// Bytes of the set.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
     /// The set with these bits: bit `chunk_id % 64` of word `chunk_id / 64`.
     pub fn of_words(words: Vec<u64>) -> Selection {
         let count = words.iter().map(|word| word.count_ones()).sum();

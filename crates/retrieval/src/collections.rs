@@ -10,13 +10,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice, LexicalSettings};
-use weir_index::{CpuLimiter, Engine, EngineSettings, IndexError, OpenIndexes, Opened};
+use weir_index::{
+    CpuLimiter, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
+};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::ingest::Preparer;
+use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
@@ -167,6 +169,12 @@ impl Collections {
         self.0.open_indexes.count()
     }
 
+    /// Bytes of the cached results of filters, and their bound.
+    pub(crate) fn filter_cache(&self) -> (usize, usize) {
+        let open = &self.0.open_indexes;
+        (open.filter_cache_bytes(), open.count() * FILTER_CACHE_BYTES_MAX)
+    }
+
     /// The limit on the CPU work of searches, which all collections share.
     pub fn search_limiter(&self) -> &CpuLimiter {
         &self.0.limiter
@@ -291,6 +299,7 @@ impl Collections {
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         collection.close().await;
         remove_folder(&self.folder(collection.id))?;
+        tracing::info!(collection = name, "collection deleted; its unfinished ingest jobs are cancelled");
         Ok(deleted)
     }
 
@@ -327,16 +336,17 @@ impl Collections {
     /// Replaces the settings of lexical retrieval; the next search uses them.
     ///
     /// # Errors
-    /// [`CollectionError`] from the store, after which the previous settings hold.
+    /// [`CollectionError`] from the store, after which the previous settings hold; it refuses callers with a filter.
     pub async fn change_lexical(
         &self,
         collection: &OpenCollection,
+        store: &StoreView,
         lexical: &LexicalSettings,
     ) -> Result<(), CollectionError> {
         let _changing = self.0.changing.lock().await;
         let settings = CollectionSettings { lexical: Some(lexical.clone()), ..collection.settings.clone() };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
-        self.0.store.change_settings(collection.id, &json).await?;
+        store.change_settings(&json).await?;
         let in_force = LexicalInForce::new(lexical.clone(), collection.language());
         *collection.lexical.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
         Ok(())
@@ -440,6 +450,7 @@ impl Collections {
             applied_seq: watch::Sender::new(engine.applied_seq()),
             progress: crate::ingest::IngestProgress::default(),
             failure: Mutex::default(),
+            job_log: JobLog::default(),
             workers: Mutex::default(),
             engine,
         });

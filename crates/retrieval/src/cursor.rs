@@ -20,7 +20,7 @@ use weir_store::{CollectionId, GenerationId};
 /// The file that holds the key, in the data directory.
 const KEY_FILE: &str = "cursor.key";
 const KEY_BYTES: usize = 32;
-/// Version of the layout of [`Content`].
+/// Version of the layout of [`Content`], and of what a [`RequestHash`] is the hash of.
 const FORMAT: u8 = 4;
 const TAG_BYTES: usize = 32;
 /// Random bytes before the content, so that equal positions have different texts.

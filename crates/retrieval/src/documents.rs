@@ -249,8 +249,8 @@ impl Wanted {
     }
 
     fn hash(&self) -> RequestHash {
-        let sort = format!("{:?}", self.sort);
-        RequestHash::of(&[b"documents", self.filter_text.as_bytes(), sort.as_bytes()])
+        let sort = serde_json::to_vec(&self.sort).unwrap_or_default();
+        RequestHash::of(&[b"documents", self.filter_text.as_bytes(), &sort])
     }
 }
 

@@ -129,7 +129,9 @@ impl From<weir_store::Error> for RequestError {
                 return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
             }
             Error::UnknownCollection(name) => return RequestError::no_collection(name),
-            Error::NotAllowed => return RequestError::new(ErrorCode::InsufficientScope, error.to_string()),
+            Error::NotAllowed(_) => {
+                return RequestError::new(ErrorCode::InsufficientScope, error.to_string());
+            }
             Error::Locked(_)
             | Error::ReadOnly(_)
             | Error::Io { .. }

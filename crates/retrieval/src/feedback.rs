@@ -61,7 +61,7 @@ impl Retrieval {
             chunk,
             grade,
             caller: caller.key,
-            is_operator: caller.may(Scope::Admin),
+            is_operator: judges_for_all(caller),
         };
         let entries_max = self.config.search.feedback_entries_max;
         let stored = view.store().add_feedback(feedback, entries_max, now()).await?.ok_or_else(missing)?;
@@ -69,8 +69,8 @@ impl Retrieval {
         Ok(render(view.name(), stored))
     }
 
-    /// Deletes the feedback that `selection` names; relevance follows in the background. Callers without the scope `admin` delete their own. All of it
-    /// is deleted together with what searches have taught.
+    /// Deletes the feedback that `selection` names; relevance follows in the background. Callers without the scope `admin`, and
+    /// those with a mandatory filter, delete their own. All of it is deleted together with what searches have taught.
     ///
     /// # Errors
     /// `collection_not_found`, `insufficient_scope`; store errors.
@@ -82,10 +82,11 @@ impl Retrieval {
     ) -> Result<FeedbackDeleteReply> {
         let view = self.view(caller, collection)?;
         let mut filter = selection.filter();
-        if !caller.may(Scope::Admin) {
+        if !judges_for_all(caller) {
             let own = caller.key.filter(|own| filter.caller.is_none_or(|named| named == *own));
             let Some(own) = own else {
-                let message = "feedback of others is deleted by callers with the scope `admin`";
+                let message =
+                    "feedback of others is deleted with a key that has the scope `admin` and no filter";
                 return Err(RequestError::new(ErrorCode::InsufficientScope, message));
             };
             filter.caller = Some(own);
@@ -145,6 +146,11 @@ impl Retrieval {
         };
         Ok(List::whole(found.into_iter().map(reply).collect()))
     }
+}
+
+/// Whether the caller stands for the operator of a collection: an administrator from whom no document is hidden.
+fn judges_for_all(caller: &Caller) -> bool {
+    caller.may(Scope::Admin) && caller.filter().is_none()
 }
 
 /// Refuses a chunk that the document does not have; a document without chunks is not prepared yet, and any is accepted.

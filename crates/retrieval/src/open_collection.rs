@@ -16,7 +16,7 @@ use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
 use crate::cursor::RequestHash;
-use crate::ingest::{IngestProgress, Preparer};
+use crate::ingest::{IngestProgress, JobLog, Preparer};
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
@@ -59,6 +59,7 @@ pub struct OpenCollection {
     /// The progress of the operations after it.
     pub(crate) progress: IngestProgress,
     pub(crate) failure: Mutex<Option<String>>,
+    pub(crate) job_log: JobLog,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
 }
 

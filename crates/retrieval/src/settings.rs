@@ -35,7 +35,8 @@ impl Retrieval {
     /// created.
     ///
     /// # Errors
-    /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; store errors.
+    /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; `insufficient_scope` for other lexical settings by a caller with
+    /// a filter; store errors.
     pub async fn put_collection(
         &self,
         caller: &Arc<Caller>,
@@ -54,8 +55,9 @@ impl Retrieval {
             let message = format!("collection `{name}` exists with other settings: {has}");
             return Err(RequestError::new(ErrorCode::CollectionConflict, message));
         }
-        if let Some(lexical) = settings.lexical.as_ref().filter(|_| !created) {
-            self.collections.change_lexical(&collection, lexical).await?;
+        let new_lexical = settings.lexical.as_ref().filter(|sent| **sent != collection.lexical().sent);
+        if let Some(lexical) = new_lexical {
+            self.collections.change_lexical(&collection, view.store(), lexical).await?;
         }
         // a new collection is empty, and must not be answered with an error
         let counts = if created { (0, 0) } else { view.counts().await? };
@@ -120,6 +122,8 @@ impl Retrieval {
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         self.metrics.damaged_rows(self.damaged_rows().len());
         self.metrics.indexes_open(self.collections.open_indexes());
+        let (bytes, bytes_max) = self.collections.filter_cache();
+        self.metrics.table("filter_results", bytes, bytes_max);
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             gauges.push(view.gauges().await?);

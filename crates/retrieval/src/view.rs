@@ -232,6 +232,7 @@ impl CollectionView {
     pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<Job>> {
         let job = self.store.accept(submission, now()).await?;
         if let Some(job) = &job {
+            self.collection.job_log.accepted(job, &self.caller);
             self.collection.wake(job.last_operation);
         }
         Ok(job)

@@ -124,6 +124,7 @@ fn refused(error: AccessError) -> ApiError {
     match error {
         AccessError::Invalid(invalid) => invalid.into(),
         AccessError::Exceeds(_) => ApiError::new(ErrorCode::InsufficientScope, error.to_string()),
+        AccessError::TooMany { .. } => ApiError::new(ErrorCode::KeyLimitReached, error.to_string()),
         AccessError::NotFound(_) => ApiError::new(ErrorCode::KeyNotFound, error.to_string()),
         AccessError::Unreadable { .. } => ApiError::internal(&error),
         AccessError::RevocationNotStored { ref source, .. } => {

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use weir_access::KEYS_BYTES_MAX;
 use weir_api::{HealthReply, ReadyReply};
 
 use super::Gateway;
@@ -47,9 +48,14 @@ pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -
 pub(super) async fn metrics(call: Call) -> Result<Response> {
     let gauges = call.retrieval.gauges(&call.caller).await?;
     let (tokens, bytes) = (call.scheduler.queued_tokens(), call.scheduler.cache_bytes());
+    let (replies, replies_max) = call.llm.reply_cache();
+    call.metrics.table("replies", replies, replies_max);
+    call.metrics.table("embeddings", bytes, call.config.inference.cache_bytes_max);
+    call.metrics.table("keys", call.keys.bytes(), KEYS_BYTES_MAX);
+    let shows_model = |model: &str| call.caller.models.contains(model);
     let text = match call.caller.filter() {
         Some(_) => call.metrics.render_documents(&gauges),
-        None => call.metrics.render(tokens, bytes, &gauges, |model| call.caller.models.contains(model)),
+        None => call.metrics.render(tokens, bytes, &gauges, shows_model, call.caller.is_unrestricted()),
     };
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, media)], text).into_response())

@@ -64,8 +64,9 @@ async fn record(router: &Router, request: Request, id: &Arc<str>) -> Response {
     let dialect = route.or(routes.first().copied()).map_or(Dialect::Native, |route| route.dialect);
     let method = method_label(request.method());
     let style = ErrorStyle::new(dialect, request.headers());
-    let logged = route.filter(|route| route.access != Access::Public);
-    let entry = logged.map(|route| begin_entry(gateway, request.headers(), id, method, route));
+    let is_logged = route.is_none_or(|route| route.access != Access::Public);
+    let entry = is_logged.then(|| begin_entry(gateway, request.headers(), id, method, pattern));
+    let unknown_path = route.is_none().then(|| request.uri().path().to_owned());
     let known = Known { gateway, route, found, id, entry: entry.as_ref() };
     let mut response = {
         let mut answered = pin!(known.answer(request));
@@ -88,6 +89,9 @@ async fn record(router: &Router, request: Request, id: &Arc<str>) -> Response {
         });
     }
     let (status, took) = (response.status().as_u16(), started.elapsed());
+    if let Some(path) = unknown_path {
+        gateway.unknown_routes.log(method, &path, status);
+    }
     gateway.metrics.request(pattern, method, status, took.as_secs_f64());
     tracing::debug!(route = pattern, method, status, ?took, "answered");
     response
@@ -128,8 +132,11 @@ impl Known<'_> {
         let is_public = !routes.is_empty() && routes.iter().all(|route| route.access == Access::Public);
         // a browser asks for the methods of a route without its key
         let may_know = is_public || request.method() == Method::OPTIONS;
-        if !may_know && (self.gateway.authenticate)(request.headers()).is_none() {
-            return refused(request, no_valid_key()).await;
+        if !may_know {
+            let Some(caller) = (self.gateway.authenticate)(request.headers()) else {
+                return refused(request, no_valid_key()).await;
+            };
+            self.note_caller(&caller);
         }
         let path = request.uri().path();
         let response = match &self.found {
@@ -148,13 +155,12 @@ impl Known<'_> {
         let Some(caller) = (gateway.authenticate)(request.headers()) else {
             return refused(request, no_valid_key()).await;
         };
-        if let Some(entry) = self.entry {
-            entry.update(|record| record.key = caller.key.map(|key| key.0));
-        }
-        if let Access::Scope(scope) = route.access
-            && !caller.may(scope)
+        self.note_caller(&caller);
+        if let Access::Scopes(scopes) = route.access
+            && !scopes.iter().any(|scope| caller.may(*scope))
         {
-            let message = format!("the caller lacks the scope `{}`", scope.as_str());
+            let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+            let message = format!("the caller lacks the scope `{}`", scopes.join("` or `"));
             return refused(request, ApiError::new(ErrorCode::InsufficientScope, message)).await;
         }
         let usage = caller.key.and_then(|key| gateway.keys.usage(key));
@@ -168,6 +174,16 @@ impl Known<'_> {
         };
         rate_limits::describe(response.headers_mut(), &usage.left(Instant::now()));
         response
+    }
+
+    /// Writes the caller into the request's row.
+    fn note_caller(&self, caller: &Caller) {
+        if let Some(entry) = self.entry {
+            entry.update(|record| {
+                record.key = caller.key.map(|key| key.0);
+                record.key_name = caller.name.clone();
+            });
+        }
     }
 
     /// Serves a request within the limits of its key, when there is capacity, until its deadline.
@@ -256,14 +272,14 @@ fn begin_entry(
     headers: &HeaderMap,
     id: &Arc<str>,
     method: &'static str,
-    route: &'static Route,
+    route: &'static str,
 ) -> RequestEntry {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     gateway.requests.begin(RequestRecord {
         at: now(),
         request_id: id.clone(),
         method,
-        route: route.path,
+        route,
         status: CLIENT_CLOSED_REQUEST,
         trace: gateway.requests.trace(header("traceparent"), header("tracestate")),
         ..RequestRecord::default()

@@ -35,6 +35,7 @@ mod search;
 mod tei;
 mod tls;
 mod tokens;
+mod unknown_routes;
 mod usage;
 mod vectors;
 
@@ -60,6 +61,7 @@ pub use listener::serve;
 pub use router::Router;
 pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUTES, Route};
 pub use tls::{Tls, TlsError};
+use unknown_routes::UnknownRoutes;
 
 /// Finds the caller of a request by its headers; `None` refuses it.
 pub type Authenticate = Arc<dyn Fn(&HeaderMap) -> Option<Arc<Caller>> + Send + Sync>;
@@ -80,6 +82,7 @@ pub struct Parts {
     keys: Keys,
     llm: Llm,
     ingest_kib: Arc<Semaphore>,
+    unknown_routes: UnknownRoutes,
     /// The OpenAPI description, made when it is first asked for.
     openapi: OnceLock<Bytes>,
 }
@@ -119,6 +122,7 @@ impl Gateway {
             keys,
             llm,
             ingest_kib,
+            unknown_routes: UnknownRoutes::default(),
             openapi: OnceLock::new(),
         }))
     }

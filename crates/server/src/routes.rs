@@ -72,8 +72,8 @@ pub enum Access {
     Public,
     /// Every known caller; the reply shows only what the caller may see.
     Known,
-    /// Callers with this scope.
-    Scope(Scope),
+    /// Callers with one of these scopes.
+    Scopes(&'static [Scope]),
 }
 
 /// The limit of a route's body.

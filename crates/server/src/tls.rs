@@ -71,7 +71,13 @@ pub struct Tls(Arc<Files>);
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
-    in_service: ArcSwap<ServerConfig>,
+    in_service: ArcSwap<InService>,
+}
+
+struct InService {
+    config: Arc<ServerConfig>,
+    /// Of the bytes of both files.
+    hash: blake3::Hash,
 }
 
 impl Tls {
@@ -88,14 +94,15 @@ impl Tls {
         Ok(Some(Tls(Arc::new(Files { certificate, key, in_service }))))
     }
 
-    /// Reads the files again, for connections that begin later.
+    /// Reads the files again, for connections that begin later; whether they have changed.
     ///
     /// # Errors
     /// When the files can't be used together; those in service stay.
-    pub fn reload(&self) -> Result<(), TlsError> {
-        let config = read(&self.0.certificate, &self.0.key)?;
-        self.0.in_service.store(Arc::new(config));
-        Ok(())
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let read = read(&self.0.certificate, &self.0.key)?;
+        let is_changed = read.hash != self.0.in_service.load().hash;
+        self.0.in_service.store(Arc::new(read));
+        Ok(is_changed)
     }
 
     /// The files of certificate and key.
@@ -105,7 +112,7 @@ impl Tls {
 
     /// Accepts TLS connections with what is in service now.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.in_service.load_full())
+        TlsAcceptor::from(self.0.in_service.load().config.clone())
     }
 }
 
@@ -113,15 +120,18 @@ impl Tls {
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "every other error is told as it is")]
-fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
+fn read(certificate: &Path, key: &Path) -> Result<InService, TlsError> {
     let chain = read_file(CERTIFICATE, certificate)?;
+    let secret = read_file(KEY, key)?;
+    let mut hasher = blake3::Hasher::new();
+    let hash = hasher.update(&(chain.len() as u64).to_le_bytes()).update(&chain).update(&secret).finalize();
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<_, _>>()
         .map_err(|source| TlsError::Pem { setting: CERTIFICATE, path: certificate.to_owned(), source })?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate(certificate.to_owned()));
     }
-    let secret = PrivateKeyDer::from_pem_slice(&read_file(KEY, key)?).map_err(|source| match source {
+    let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(|source| match source {
         pem::Error::NoItemsFound => TlsError::NoKey(key.to_owned()),
         source => TlsError::Pem { setting: KEY, path: key.to_owned(), source },
     })?;
@@ -134,7 +144,7 @@ fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
         other => TlsError::Unusable(other),
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-    Ok(config)
+    Ok(InService { config: Arc::new(config), hash })
 }
 
 fn read_file(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -2,7 +2,7 @@
 
 use axum::extract::RawQuery;
 use weir_access::Keys;
-use weir_api::{ErrorCode, Invalid, UsageReportReply, UsageSumReply};
+use weir_api::{ErrorCode, Invalid, UsageReportReply, UsageSource, UsageSumReply};
 use weir_policy::{KeyId, Scope};
 use weir_telemetry::requests::{UsageError, UsageQuery, UsageRow, day_of};
 
@@ -25,11 +25,13 @@ pub(super) async fn report(call: Call, RawQuery(query): RawQuery) -> Reply<Usage
         query.key = Some(key.0);
     }
     let (first_day, last_day) = (query.from.clone(), query.to.clone());
-    let rows = call.requests.usage(query).await.map_err(refused)?;
+    let report = call.requests.usage(query).await.map_err(refused)?;
+    let source = if report.is_of_this_gateway { UsageSource::Gateway } else { UsageSource::Database };
     Ok(Json(UsageReportReply {
         first_day,
         last_day,
-        data: rows.into_iter().map(|row| sum(row, &call.keys)).collect(),
+        source,
+        data: report.rows.into_iter().map(|row| sum(row, &call.keys)).collect(),
     }))
 }
 

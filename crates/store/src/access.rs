@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use weir_filter::Filter;
-use weir_policy::Caller;
+use weir_policy::{Caller, KeyId};
 
 use crate::CollectionId;
 
@@ -12,12 +12,14 @@ use crate::CollectionId;
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     pub(crate) collection: CollectionId,
+    /// The API key of the caller.
+    pub(crate) key: Option<KeyId>,
     filter: Option<Arc<Filter>>,
 }
 
 impl Access {
     pub(crate) fn new(caller: &Caller, collection: CollectionId) -> Access {
-        Access { collection, filter: caller.filter.clone() }
+        Access { collection, key: caller.key, filter: caller.filter.clone() }
     }
 
     /// Whether the caller has a mandatory filter.
@@ -59,7 +61,7 @@ impl JobAccess {
 /// Identifies a mandatory filter.
 pub(crate) type FilterHash = [u8; 32];
 
-/// BLAKE3 of the `Debug` text. If a later version prints filters differently, earlier jobs are hidden from callers with a filter.
+/// BLAKE3 of the canonical encoding. Jobs whose hash is of another version of it are hidden from callers with a filter.
 fn hash_of(filter: &Filter) -> FilterHash {
-    blake3::hash(format!("{filter:?}").as_bytes()).into()
+    blake3::hash(&filter.canonical()).into()
 }

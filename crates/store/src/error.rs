@@ -53,8 +53,8 @@ pub enum Error {
     #[error("there is no collection `{}`", .0.escape_debug())]
     UnknownCollection(String),
     /// The change could affect documents that are hidden from the caller.
-    #[error("a caller with a mandatory filter may not delete a collection; delete documents instead")]
-    NotAllowed,
+    #[error("a key with a mandatory filter may not {0}")]
+    NotAllowed(&'static str),
     /// A cursor that this list did not return.
     #[error("the cursor `{0}` is not one that this list returned; start again without a cursor")]
     UnknownCursor(String),

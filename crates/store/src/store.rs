@@ -36,6 +36,11 @@ impl Store {
         Sqlite::open(folder).map(Store::Sqlite)
     }
 
+    /// Whether the folder has a store.
+    pub fn exists(folder: &Path) -> bool {
+        Sqlite::exists(folder)
+    }
+
     /// Completes the queued calls, closes the database and unlocks the folder. Later calls on other clones return [`Error::Closed`].
     /// Durability does not depend on this call.
     pub async fn close(self) {
@@ -209,13 +214,6 @@ impl Store {
         sqlite.read(move |c| keys::audit_entries(c, before, limit)).await
     }
 
-    /// Replaces the settings of a collection; `false` if it is deleted.
-    pub async fn change_settings(&self, id: CollectionId, settings: &str) -> Result<bool> {
-        let settings = settings.to_owned();
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| collections::change_settings(c, id, settings)).await
-    }
-
     /// Starts a new current generation, with applied sequence 0. Chunks and embeddings of the previous generation are kept until the new one
     /// is complete, so that switching back to its model before then needs no embedding. `None` if the collection is deleted.
     pub async fn start_generation(
@@ -242,13 +240,13 @@ impl Store {
     }
 
     /// Records the applied sequence of a generation's index; a lower one than recorded before is ignored. Jobs whose first operation is
-    /// applied become running, jobs whose last operation is applied become completed.
+    /// applied become running, jobs whose last operation is applied end and are returned.
     pub async fn record_applied(
         &self,
         generation: GenerationId,
         applied_seq: u64,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> Result<Vec<Job>> {
         let Store::Sqlite(sqlite) = self;
         sqlite.write(move |c| generations::record_applied(c, generation, applied_seq, now)).await
     }

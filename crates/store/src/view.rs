@@ -136,6 +136,16 @@ impl StoreView {
         sqlite.write(move |c| collections::delete(c, &access, now)).await
     }
 
+    /// Replaces the settings of the collection.
+    ///
+    /// # Errors
+    /// `NotAllowed` for a caller with a filter: they hold for hidden documents too.
+    pub async fn change_settings(&self, settings: &str) -> Result<()> {
+        let (access, settings) = (self.access.clone(), settings.to_owned());
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| collections::change_settings(c, &access, settings)).await
+    }
+
     /// Stores a judgment, and deletes the oldest ones beyond `entries_max` in the collection. `None` if the judged document does not exist
     /// or is hidden.
     pub async fn add_feedback(
@@ -152,7 +162,7 @@ impl StoreView {
     /// Deletes the judgments that `filter` names. Returns their number.
     ///
     /// # Errors
-    /// `NotAllowed` for a caller with a filter who names no caller: judgments can be of hidden documents.
+    /// `NotAllowed` for a caller with a filter who does not name itself: judgments of others can be of hidden documents.
     pub async fn delete_feedback(&self, filter: FeedbackFilter) -> Result<u64> {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;

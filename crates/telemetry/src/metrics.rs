@@ -18,7 +18,7 @@ use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::{DegradedReason, Timings};
 
 pub use guards::{OpenConnection, Queued};
-pub use llm::ModelSeries;
+pub use llm::{KeySeries, ModelSeries};
 pub use render::CollectionGauges;
 
 /// The type of a metric.
@@ -96,6 +96,28 @@ struct ModelTokenLabels {
     model: LabelValue,
     upstream: LabelValue,
     r#type: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KeyLabel {
+    key: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KeyResultLabels {
+    key: LabelValue,
+    result: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KeyTokenLabels {
+    key: LabelValue,
+    r#type: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TableLabel {
+    table: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -295,9 +317,19 @@ table! {
     model_tokens: Family<ModelTokenLabels, Counter> = Family::default(), "weir_model_tokens_total", Counter, ["model", "upstream", "type"];
     /// Cost of these requests in the currency of the price table.
     model_cost: Family<ModelUpstreamLabel, Counter<f64, AtomicU64>> = Family::default(), "weir_model_cost_total", Counter, ["model", "upstream"];
+    /// Requests with an API key, by its name; keys beyond 500 names are counted as other. Only callers without allow lists and filter see it.
+    key_requests: Family<KeyResultLabels, Counter> = Family::default(), "weir_key_requests_total", Counter, ["key", "result"];
+    /// Tokens of these requests: prompt, cached (a part of prompt) or completion.
+    key_tokens: Family<KeyTokenLabels, Counter> = Family::default(), "weir_key_tokens_total", Counter, ["key", "type"];
+    /// Cost of these requests in the currency of the price table.
+    key_cost: Family<KeyLabel, Counter<f64, AtomicU64>> = Family::default(), "weir_key_cost_total", Counter, ["key"];
+    /// Bytes of a table in memory, estimated with its overhead.
+    table_bytes: Family<TableLabel, Gauge> = Family::default(), "weir_table_bytes", Gauge, ["table"];
+    /// The bound of these bytes.
+    table_bytes_max: Family<TableLabel, Gauge> = Family::default(), "weir_table_bytes_max", Gauge, ["table"];
     /// Chat requests of routes with a cache: answered from it for an equal body (hit) or for a question that means the same (semantic_hit), or not (miss).
     reply_cache: Family<ResultLabel, Counter> = Family::default(), "weir_reply_cache_lookups_total", Counter, ["result"];
-    /// Bytes of the kept replies.
+    /// Bytes of the kept replies and of their questions.
     reply_cache_bytes: Gauge = Gauge::default(), "weir_reply_cache_bytes", Gauge, [];
     /// Cost of the requests that were answered from the cache, had the upstream been called, in the currency of the price table.
     reply_cache_savings: Counter<f64, AtomicU64> = Counter::default(), "weir_reply_cache_savings_total", Counter, [];
@@ -555,6 +587,13 @@ impl Metrics {
     /// Counts a connection that the gateway closed.
     pub fn connection_closed(&self, reason: &str) {
         self.connections_closed.get_or_create(&ReasonLabel { reason: reason.into() }).inc();
+    }
+
+    /// Sets the bytes of a table in memory, and their bound.
+    pub fn table(&self, table: &'static str, bytes: usize, bytes_max: usize) {
+        let labels = TableLabel { table: LabelValue::Static(table) };
+        self.table_bytes.get_or_create(&labels).set(to_i64(bytes as u64));
+        self.table_bytes_max.get_or_create(&labels).set(to_i64(bytes_max as u64));
     }
 
     /// Counts a panic.

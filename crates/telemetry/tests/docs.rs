@@ -81,6 +81,8 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
         first_token: Some(std::time::Duration::from_millis(3)),
         ..RequestRecord::default()
     });
+    metrics.key_series("k").count(&RequestRecord::default());
+    metrics.table("keys", 1, 2);
     metrics.guardrail_found("input", "email", "redact", 1);
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
@@ -93,7 +95,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
         feedback_votes: 6,
         relevance_shift: 0.05,
     };
-    let text = metrics.render(5, 0, &[gauges], |_| true);
+    let text = metrics.render(5, 0, &[gauges], |_| true, true);
     for row in TABLE {
         let sample =
             if row.kind == Kind::Histogram { format!("{}_count", row.name) } else { row.name.to_owned() };

@@ -1,6 +1,7 @@
 //! The client of one upstream: permits, attempts, retries.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use weir_policy::upstream::{FailedAttempt, Outcome, RetryBudget, wait_before_ret
 use weir_telemetry::metrics::Metrics;
 
 use crate::attempt::Attempt;
-use crate::connect::{connector, default_tls, proxy_for};
+use crate::connect::{connector, proxy_for, tls};
 use crate::endpoint::Endpoint;
 use crate::pool::Pool;
 use crate::{Awaited, ReplyBody, Result, TimeLimits, UpstreamError};
@@ -42,6 +43,8 @@ pub struct UpstreamSettings {
     pub api_key: Option<String>,
     /// The header that carries the key alone; `None`: `Authorization: Bearer`.
     pub api_key_header: Option<HeaderName>,
+    /// A PEM file with certificates that are trusted for `https` beside public ones.
+    pub ca_file: Option<PathBuf>,
     /// Upper bound of the time to make a connection.
     pub connect_timeout: Duration,
     /// Upper bound of the requests in flight.
@@ -122,9 +125,10 @@ impl UpstreamClient {
     /// A client of the upstream; nothing is sent yet. Proxies are those of the environment.
     ///
     /// # Errors
-    /// `url` is not an address, or `api_key` cannot be sent in a header.
+    /// `url` is not an address, `api_key` cannot be sent in a header, or `ca_file` has no certificates.
     pub fn new(settings: UpstreamSettings, metrics: Metrics) -> Result<UpstreamClient, BoxError> {
-        UpstreamClient::with_network(settings, metrics, default_tls()?, &Matcher::from_env())
+        let tls = tls(settings.ca_file.as_deref())?;
+        UpstreamClient::with_network(settings, metrics, tls, &Matcher::from_env())
     }
 
     pub(crate) fn with_network(

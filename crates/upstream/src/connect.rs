@@ -1,17 +1,16 @@
 //! How connections are made: TCP, through a proxy of the environment where there is one, then TLS for `https`.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use rustls::crypto::ring;
 use tokio::net::TcpStream;
 use tower::timeout::Timeout;
 use tower::util::BoxCloneSyncService;
@@ -24,12 +23,14 @@ pub(crate) type Transport = MaybeHttpsStream<InnerTransport>;
 /// Connects to an address: `http` and `https`, HTTP/2 where the server chooses it by ALPN.
 pub(crate) type Connector = BoxCloneSyncService<Uri, Transport, BoxError>;
 
-/// TLS with the root certificates of Mozilla's list, which are compiled in.
-pub(crate) fn default_tls() -> Result<ClientConfig, rustls::Error> {
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_webpki_roots()
-        .with_no_client_auth())
+/// TLS that trusts the authorities of Mozilla's list, which are compiled in, and the certificates of a file.
+pub(crate) fn tls(ca_file: Option<&Path>) -> Result<ClientConfig, BoxError> {
+    let read = |file: &Path| {
+        weir_trust::read_certificates(file)
+            .map_err(|error| format!("`ca_file` can't be used: {}: {error}", file.display()))
+    };
+    let certificates = ca_file.map(read).transpose()?.unwrap_or_default();
+    Ok(weir_trust::client_config(certificates)?)
 }
 
 /// The proxy for `url`: none for a loopback address. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` have their usual meaning.

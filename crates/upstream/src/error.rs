@@ -11,7 +11,7 @@ pub type Result<T, E = UpstreamError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
     /// No connection could be made.
-    #[error("the upstream {upstream} can't be reached: {reason}; see whether it runs and `url` is right")]
+    #[error("the upstream {upstream} can't be reached: {reason}; {}", connect_remedy(reason))]
     Connect {
         /// The upstream.
         upstream: String,
@@ -103,6 +103,19 @@ impl Awaited {
             Awaited::Chunk => "sent nothing more of its reply for",
             Awaited::End => "did not answer in full within",
         }
+    }
+}
+
+/// What can be done about a connection that fails.
+fn connect_remedy(reason: &str) -> &'static str {
+    let is_untrusted =
+        ["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"].iter().any(|name| reason.contains(name));
+    match is_untrusted {
+        true => "name its certificate, or that of its authority, as `ca_file` of the upstream",
+        false if reason.contains("not valid for") => {
+            "use a name of its certificate (`subjectAltName`) in `url`"
+        }
+        false => "see whether it runs and `url` is right",
     }
 }
 

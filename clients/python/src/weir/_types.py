@@ -487,6 +487,7 @@ class UsageReport:
     first_day: str
     last_day: str
     data: list[UsageSum]
+    source: str = "database"
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ pub enum KeysCommand {
     List,
     /// Create a key and print it: it is shown only now.
     ///
-    /// What no option restricts is allowed: all collections and models, without an end and without limits; the scopes are all but admin.
+    /// What no option restricts is allowed: all collections and models, without an end and without limits; the scopes are all but admin and metrics.
     Create(Box<CreateArguments>),
     /// Change a key: what no option names stays.
     ///

@@ -1,7 +1,7 @@
 //! `weir usage`: requests, tokens and cost of a running gateway.
 
 use clap::Args;
-use weir_api::{UsageReportReply, UsageSumReply};
+use weir_api::{UsageReportReply, UsageSource, UsageSumReply};
 use weir_client::RetryPolicy;
 
 use super::context::Context;
@@ -24,8 +24,11 @@ pub struct UsageArguments {
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
     /// Print the reply as JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     pub json: bool,
+    /// Print the sums as CSV, with a header. A text that a spreadsheet would compute (`=…`) has an apostrophe before it.
+    #[arg(long)]
+    pub csv: bool,
 }
 
 /// Shows what was used.
@@ -36,10 +39,55 @@ pub async fn run(arguments: &UsageArguments, context: Context<'_>) -> Result<()>
     let (client, _) = context.connect(&arguments.url, RetryPolicy::NONE)?;
     let (from, to) = (arguments.from.as_deref(), arguments.to.as_deref());
     let reply = client.usage(from, to, Some(&arguments.by)).await?;
-    let text = if arguments.json { reply.text().to_owned() } else { render(&reply.parse()?) };
+    let text = if arguments.json {
+        reply.text().to_owned()
+    } else {
+        let report: UsageReportReply = reply.parse()?;
+        if report.source == UsageSource::Gateway {
+            eprintln!("{OF_ONE_GATEWAY}");
+        }
+        if arguments.csv { render_csv(&report) } else { render(&report) }
+    };
     context.out.write_all(text.trim_end().as_bytes())?;
     writeln!(context.out)?;
     Ok(())
+}
+
+const OF_ONE_GATEWAY: &str = "note: PostgreSQL can't be read; these are the requests of this gateway alone, since it keeps sums of its own";
+
+/// RFC 4180, with LF at the end of lines.
+fn render_csv(report: &UsageReportReply) -> String {
+    let mut csv =
+        "day,key,key_name,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost\n"
+            .to_owned();
+    for sum in &report.data {
+        let fields = [
+            csv_text(sum.day.as_deref()),
+            sum.key.map(|key| key.to_string()).unwrap_or_default(),
+            csv_text(sum.key_name.as_deref()),
+            csv_text(sum.model.as_deref()),
+            sum.requests.to_string(),
+            sum.errors.to_string(),
+            sum.prompt_tokens.to_string(),
+            sum.cached_tokens.to_string(),
+            sum.completion_tokens.to_string(),
+            format!("{:.9}", sum.cost),
+        ];
+        csv.push_str(&fields.join(","));
+        csv.push('\n');
+    }
+    csv
+}
+
+/// A text as a field. Clients choose names of models, and spreadsheets compute what looks like a formula.
+fn csv_text(text: Option<&str>) -> String {
+    let text = text.unwrap_or_default();
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
+    match text.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
 }
 
 fn render(report: &UsageReportReply) -> String {
@@ -79,5 +127,36 @@ fn key(sum: &UsageSumReply) -> String {
         (Some(key), Some(name)) => format!("{key} {name}"),
         (Some(key), None) => key.to_string(),
         (None, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_has_a_header_and_quotes_what_clients_chose() {
+        let sum = |key_name: &str, model: &str| UsageSumReply {
+            day: Some("2026-01-31".to_owned()),
+            key: Some(7),
+            key_name: Some(key_name.to_owned()),
+            model: Some(model.to_owned()),
+            requests: 3,
+            errors: 1,
+            prompt_tokens: 20,
+            cached_tokens: 0,
+            completion_tokens: 5,
+            cost: 0.000_000_125,
+        };
+        let report = UsageReportReply {
+            first_day: "2026-01-01".to_owned(),
+            last_day: "2026-01-31".to_owned(),
+            source: UsageSource::Database,
+            data: vec![sum("chat, \"site\"", "=HYPERLINK(\"x\")"), sum("app", "gpt-4o")],
+        };
+        let expected = "day,key,key_name,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost\n\
+            2026-01-31,7,\"chat, \"\"site\"\"\",\"'=HYPERLINK(\"\"x\"\")\",3,1,20,0,5,0.000000125\n\
+            2026-01-31,7,app,gpt-4o,3,1,20,0,5,0.000000125\n";
+        assert_eq!(render_csv(&report), expected);
     }
 }

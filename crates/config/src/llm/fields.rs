@@ -30,6 +30,13 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "none",
         "Where to read the upstream's API key: an environment variable, or a file that contains only the key. It is never shown.",
     ),
+    (
+        "upstreams",
+        "ca_file",
+        "file",
+        "none",
+        "PEM file with certificates that are trusted for an `https` address beside those of Mozilla's list: of authorities, or that of the server itself.",
+    ),
     ("upstreams", "api_version", "text", "`2024-10-21`", "`api-version` of `azure`."),
     (
         "upstreams",

@@ -75,6 +75,9 @@ pub struct LlmUpstream {
     /// Where to read its API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<ApiKey>,
+    /// A PEM file with certificates that are trusted beside public ones; empty: none.
+    #[serde(default)]
+    pub ca_file: String,
     /// The `api-version` of Azure.
     #[serde(default = "azure_version")]
     pub api_version: String,

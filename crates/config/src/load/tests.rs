@@ -163,7 +163,7 @@ fn problems_of_a_model_are_reported_with_their_lines() {
             "5: `models.id` is missing: give the model a name",
             "6: `models.kind` must be one of local, onnx, weir, openai, tei, texts, cohere, pseudo, not \"gguf\"",
             "9: unknown field of a model `folders` | did you mean `folder`? (accepted: id, alias, kind, task, folder, \
-             precision, dimension, dimensions, url, model, api_key, normalize, texts_per_request_max, \
+             precision, dimension, dimensions, url, model, api_key, ca_file, normalize, texts_per_request_max, \
              bytes_per_request_max, concurrent_requests_max, timeout_ms, retries_max, prompts, decode_token_ids)",
             "11: `models.id` must be a text in quotes",
             "12: `models.folder` is missing: name the model's folder",

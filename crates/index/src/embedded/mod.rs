@@ -38,6 +38,7 @@ use arc_swap::ArcSwap;
 use weir_lexical::{LexicalView, Merge};
 use weir_ranking::relevance::LearnedRelevance;
 
+pub use fields::FILTER_CACHE_BYTES_MAX;
 pub use format::RebuildReason;
 pub(crate) use head::{Head, sync_folder};
 
@@ -247,6 +248,11 @@ impl Embedded {
     /// Bytes of the files in a folder.
     pub(crate) fn disk_bytes_of(folder: &Path) -> Result<u64> {
         folder_bytes(folder).map_err(IndexError::file("list folder", folder))
+    }
+
+    /// Bytes of the cached results of filters.
+    pub(crate) fn filter_cache_bytes(&self) -> usize {
+        self.snapshot().fields.cached_bytes()
     }
 
     /// Heap bytes of the document table.

@@ -1,6 +1,6 @@
 //! A model on another server: splits texts into requests within the upstream's limits, with several in flight.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -83,6 +83,7 @@ impl RemoteModel {
         let fingerprint = fingerprint(&[protocol.name(), url, model, kind]);
         let api_key = settings.api_key.as_ref().map(|key| key.secret()).transpose()?;
         let client = UpstreamSettings {
+            ca_file: (!settings.ca_file.is_empty()).then(|| PathBuf::from(&settings.ca_file)),
             id: id.to_owned(),
             name: format!("of model `{id}` ({url})"),
             url: url.clone(),
@@ -292,6 +293,7 @@ mod tests {
             url: String::new(),
             model: String::new(),
             api_key: None,
+            ca_file: String::new(),
             dimension: None,
             dimensions: Vec::new(),
             normalize: true,

@@ -311,7 +311,8 @@ async fn apply(
 ) -> Result<(), IngestError> {
     let Preparer { store, generation, .. } = &collection.preparer;
     collection.engine.apply(changes, applied_seq, read_to).await?;
-    store.record_applied(*generation, applied_seq, now()).await?;
+    let ended = store.record_applied(*generation, applied_seq, now()).await?;
+    ended.iter().for_each(|job| collection.job_log.ended(job));
     collection.progress.applied(preparation, applied_seq);
     collection.notify_applied(applied_seq);
     Ok(())

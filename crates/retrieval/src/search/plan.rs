@@ -1,5 +1,6 @@
 //! From a request to what the index is asked: everything is read and checked before anything is embedded.
 
+use serde::Serialize;
 use weir_api::{
     Count, DEFAULT_FACET_VALUES, ErrorCode, FacetCounts, FusionMethod, GroupBy, Invalid, Mode, Order, Prefix,
     RawJson, SearchRequest, Syntax, require,
@@ -73,11 +74,7 @@ impl Plan {
             request: hash(
                 &request,
                 vector.as_deref(),
-                &format!(
-                    "{fusion:?} {smoothing} {depth} {:?} {} {shown}",
-                    lexical.hash,
-                    second_stage.signature()
-                ),
+                &(fusion_key(fusion), smoothing, depth as u64, lexical.hash, second_stage.key(), shown),
             )?,
         };
         let page =
@@ -312,10 +309,19 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFuncti
     }
 }
 
+/// The name, the constant and the weights of a fusion function.
+fn fusion_key(fusion: FusionFunction) -> (&'static str, f32, f32, f32) {
+    match fusion {
+        FusionFunction::ReciprocalRank { k, lexical, dense } => ("rrf", k, lexical, dense),
+        FusionFunction::Convex { lexical, dense } => ("convex", 0.0, lexical, dense),
+    }
+}
+
 /// All that a ranking depends on, beside the collection.
-fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &str) -> Result<RequestHash> {
+fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &impl Serialize) -> Result<RequestHash> {
     let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
     let json = serde_json::to_vec(&request).map_err(|error| RequestError::internal(&error))?;
     let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();
-    Ok(RequestHash::of(&[&json, &vector, settings.as_bytes()]))
+    let settings = postcard::to_stdvec(settings).map_err(|error| RequestError::internal(&error))?;
+    Ok(RequestHash::of(&[&json, &vector, &settings]))
 }

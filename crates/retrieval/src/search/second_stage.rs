@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use weir_api::{Count, ErrorCode, Invalid, Rerank, RerankOptions, SearchRequest, require};
 
 use super::plan::size;
@@ -51,10 +52,10 @@ impl SecondStage {
     }
 
     /// All settings that the order depends on, for cursors.
-    pub(super) fn signature(&self) -> String {
-        let rerank = self.rerank.as_ref().map(|rerank| (rerank.model.fingerprint(), rerank.top_n));
-        let max_sim = self.max_sim.as_ref().map(|max_sim| (max_sim.weight, max_sim.top_n));
-        format!("{rerank:?} {max_sim:?}")
+    pub(super) fn key(&self) -> impl Serialize + use<'_> {
+        let rerank = self.rerank.as_ref().map(|rerank| (rerank.model.fingerprint(), rerank.top_n as u64));
+        let max_sim = self.max_sim.as_ref().map(|max_sim| (max_sim.weight, max_sim.top_n as u64));
+        (rerank, max_sim)
     }
 }
 

@@ -118,7 +118,7 @@ impl Route {
         if self.access != Access::Public {
             codes.extend([ErrorCode::InvalidApiKey, ErrorCode::RateLimitExceeded]);
         }
-        if matches!(self.access, Access::Scope(_)) {
+        if matches!(self.access, Access::Scopes(_)) {
             codes.push(ErrorCode::InsufficientScope);
         }
         codes.sort_unstable();

@@ -30,12 +30,13 @@ const CREATED: &[(u16, Content)] = &[(201, Content::of::<CollectionReply>())];
 const NOT_READY: &[(u16, Content)] = &[(503, Content::of::<ReadyReply>())];
 const UNHEALTHY: &[(u16, Content)] = &[(503, Content::of::<TeiError>())];
 
-const SEARCH: Access = Access::Scope(Scope::Search);
-const INGEST: Access = Access::Scope(Scope::Ingest);
-const EMBED: Access = Access::Scope(Scope::Embed);
-const RERANK: Access = Access::Scope(Scope::Rerank);
-const CHAT: Access = Access::Scope(Scope::Chat);
-const ADMIN: Access = Access::Scope(Scope::Admin);
+const SEARCH: Access = Access::Scopes(&[Scope::Search]);
+const INGEST: Access = Access::Scopes(&[Scope::Ingest]);
+const EMBED: Access = Access::Scopes(&[Scope::Embed]);
+const RERANK: Access = Access::Scopes(&[Scope::Rerank]);
+const CHAT: Access = Access::Scopes(&[Scope::Chat]);
+const ADMIN: Access = Access::Scopes(&[Scope::Admin]);
+const METRICS: Access = Access::Scopes(&[Scope::Metrics, Scope::Admin]);
 
 /// A handler, as rows of the table hold it.
 macro_rules! handler {
@@ -261,7 +262,12 @@ pub const ROUTES: &[Route] = &[
             .about("Create an API key; the reply alone shows its text.")
             .takes::<KeyRequest>(BodyLimit::Default)
             .replies::<NewKeyReply>()
-            .fails_with(&[ErrorCode::InvalidFilter, ErrorCode::InsufficientScope, ErrorCode::StoreUnavailable])
+            .fails_with(&[
+                ErrorCode::InvalidFilter,
+                ErrorCode::InsufficientScope,
+                ErrorCode::KeyLimitReached,
+                ErrorCode::StoreUnavailable,
+            ])
     },
     Route::new("get", "/v1/keys", ADMIN, handler!(access::list))
         .about("All API keys that allow no more than the caller's own, without their texts.")
@@ -272,6 +278,7 @@ pub const ROUTES: &[Route] = &[
         .replies::<KeyReply>()
         .fails_with(&[
             ErrorCode::KeyNotFound,
+            ErrorCode::KeyLimitReached,
             ErrorCode::InvalidFilter,
             ErrorCode::InsufficientScope,
             ErrorCode::StoreUnavailable,
@@ -392,7 +399,7 @@ pub const ROUTES: &[Route] = &[
         .about("200 when models and indexes are ready, else 503 with the parts that are not.")
         .replies::<ReadyReply>()
         .also(NOT_READY),
-    Route::new("get", "/metrics", ADMIN, handler!(health::metrics))
+    Route::new("get", "/metrics", METRICS, handler!(health::metrics))
         .about("Counters and gauges for Prometheus.")
         .returns(Content::Media("application/openmetrics-text")),
     Route::new("get", "/", Access::Public, handler!(pages::start)).about("A page to search with.").returns(HTML),

@@ -19,7 +19,7 @@ use weir_retrieval::{Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, Router};
 use weir_store::Store;
 use weir_telemetry::Metrics;
-use weir_telemetry::requests::RequestLog;
+use weir_telemetry::requests::{KnownKeys, RequestLog};
 
 /// The caller that may do everything.
 pub(crate) const OPERATOR: &str = "operator";
@@ -90,7 +90,7 @@ impl InProcess {
         );
         let collections = collections.await.unwrap();
         let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
-        let requests = RequestLog::start(&config, metrics.clone()).unwrap();
+        let requests = RequestLog::start(&config, metrics.clone(), KnownKeys::default()).unwrap();
         let retrieval = Retrieval::new(collections, query_log);
         let mut known: BTreeMap<&str, Arc<Caller>> =
             callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();

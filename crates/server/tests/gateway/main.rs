@@ -8,4 +8,5 @@ mod cors;
 mod examples;
 mod in_process;
 mod panics;
+mod restricted;
 mod usage;

@@ -143,19 +143,24 @@ pub(crate) fn create(
     Ok((row.with_generation(connection)?, true))
 }
 
-pub(crate) fn change_settings(connection: &Connection, id: CollectionId, settings: String) -> Result<bool> {
-    let Some(row) = CollectionRow::by_id(connection, id)? else { return Ok(false) };
+/// Nothing happens to a collection that is deleted.
+pub(crate) fn change_settings(connection: &Connection, access: &Access, settings: String) -> Result<()> {
+    if access.is_filtered() {
+        let change = "change settings of a collection, which hold for documents that are hidden from it; use a key without filter";
+        return Err(Error::NotAllowed(change));
+    }
+    let Some(row) = CollectionRow::by_id(connection, access.collection)? else { return Ok(()) };
     let row = CollectionRow { settings, ..row };
     connection.run(
         "UPDATE collections SET settings = ?2, checksum = ?3 WHERE id = ?1",
         params![row.id.0, row.settings, row.checksum()],
     )?;
-    Ok(true)
+    Ok(())
 }
 
 pub(crate) fn delete(connection: &Connection, access: &Access, now: Timestamp) -> Result<bool> {
     if access.is_filtered() {
-        return Err(Error::NotAllowed);
+        return Err(Error::NotAllowed("delete a collection; delete documents instead"));
     }
     let id = access.collection;
     jobs::cancel(connection, id, now)?;

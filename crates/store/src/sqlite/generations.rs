@@ -6,7 +6,7 @@ use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
 use super::{collections, embeddings, jobs};
 use crate::checksum::Checksum;
-use crate::{Collection, CollectionId, Generation, GenerationId, Result, Timestamp};
+use crate::{Collection, CollectionId, Generation, GenerationId, Job, Result, Timestamp};
 
 /// The columns of a current generation that work on its chunks needs.
 pub(super) struct Current {
@@ -146,10 +146,10 @@ pub(crate) fn record_applied(
     id: GenerationId,
     applied_seq: u64,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<Vec<Job>> {
     let indexed = "UPDATE generations SET indexed = max(indexed, ?2) WHERE id = ?1";
     connection.run(indexed, params![id.0, applied_seq])?;
-    let Some(current) = by_id_if_current(connection, id)? else { return Ok(()) };
+    let Some(current) = by_id_if_current(connection, id)? else { return Ok(Vec::new()) };
     if applied_seq >= current.complete_from {
         delete_superseded(connection, current.collection, None)?;
     }

@@ -64,29 +64,38 @@ pub(super) fn insert(
     connection.first(BY_ID, [&submission.job_id], read)
 }
 
-/// Updates the unfinished jobs of a collection for a new applied sequence of its current generation.
+/// Updates the unfinished jobs of a collection for a new applied sequence of its current generation. Returns those that have ended.
 pub(super) fn advance(
     connection: &Connection,
     collection: CollectionId,
     generation: GenerationId,
     applied_seq: u64,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<Vec<Job>> {
     connection.run(
         "UPDATE jobs SET status = 'running', started_at = ?3
          WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND status = 'pending'",
         params![collection.0, applied_seq, now],
     )?;
-    connection.run(
+    let ended: Vec<String> = connection.all(
         "UPDATE jobs SET status = iif(error IS NULL, 'completed', 'failed'), finished_at = ?3, processed = total, chunks = (
              SELECT count(*) FROM operations o
              JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id AND d.version = o.number
              JOIN chunks c ON c.generation_id = ?4 AND c.document = d.key AND c.version = d.version
              WHERE o.collection_id = ?1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
-         WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2",
+         WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2
+         RETURNING id",
         params![collection.0, applied_seq, now, generation.0],
+        |row| Ok(row.get(0)?),
     )?;
-    Ok(())
+    let mut jobs = Vec::with_capacity(ended.len());
+    for id in ended {
+        // a damaged row was updated, and is left out
+        if let Ok(job) = connection.first(BY_ID, [&id], read) {
+            jobs.extend(job);
+        }
+    }
+    Ok(jobs)
 }
 
 /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs, once per

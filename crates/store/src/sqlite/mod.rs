@@ -54,6 +54,10 @@ struct Threads {
 }
 
 impl Sqlite {
+    pub(crate) fn exists(folder: &Path) -> bool {
+        folder.join(open::DATABASE_FILE).exists()
+    }
+
     pub(crate) fn open(folder: &Path) -> Result<Sqlite> {
         let lock = open::lock(folder)?;
         let writer = open::writer(folder)?;

@@ -6,8 +6,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::{
-    FindingLabels, LabelValue, Metrics, ModelLabel, ModelTokenLabels, ModelUpstreamLabel,
-    ModelUpstreamLabels, ResultLabel,
+    FindingLabels, KeyLabel, KeyResultLabels, KeyTokenLabels, LabelValue, Metrics, ModelLabel,
+    ModelTokenLabels, ModelUpstreamLabel, ModelUpstreamLabels, ResultLabel,
 };
 use crate::requests::RequestRecord;
 
@@ -62,6 +62,27 @@ impl Metrics {
         }
     }
 
+    /// The series of API keys of this name, which exist from then on.
+    pub fn key_series(&self, key: &str) -> KeySeries {
+        let key = LabelValue::from(key);
+        let requests = |result| {
+            let labels = KeyResultLabels { key: key.clone(), result: LabelValue::Static(result) };
+            self.key_requests.get_or_create_owned(&labels)
+        };
+        let tokens = |kind| {
+            let labels = KeyTokenLabels { key: key.clone(), r#type: LabelValue::Static(kind) };
+            self.key_tokens.get_or_create_owned(&labels)
+        };
+        KeySeries {
+            ok: requests("ok"),
+            failed: requests("failed"),
+            prompt: tokens("prompt"),
+            cached: tokens("cached"),
+            completion: tokens("completion"),
+            cost: self.key_cost.get_or_create_owned(&KeyLabel { key: key.clone() }),
+        }
+    }
+
     /// Counts the cost that a kept reply saved.
     pub fn reply_cache_saved(&self, nanos: u64) {
         self.reply_cache_savings.inc_by(nanos as f64 / 1e9);
@@ -79,11 +100,31 @@ pub struct ModelSeries {
     first_token: Histogram,
 }
 
+/// The series of the API keys of a name, looked up once for many requests.
+pub struct KeySeries {
+    ok: Counter,
+    failed: Counter,
+    prompt: Counter,
+    cached: Counter,
+    completion: Counter,
+    cost: Counter<f64, AtomicU64>,
+}
+
+impl KeySeries {
+    /// Counts a finished request.
+    pub fn count(&self, record: &RequestRecord) {
+        if record.is_failed() { &self.failed } else { &self.ok }.inc();
+        self.prompt.inc_by(record.prompt_tokens);
+        self.cached.inc_by(record.cached_tokens);
+        self.completion.inc_by(record.completion_tokens);
+        self.cost.inc_by(record.cost_nanos as f64 / 1e9);
+    }
+}
+
 impl ModelSeries {
     /// Counts a finished request of the model that the upstream took part in.
     pub fn count(&self, record: &RequestRecord) {
-        let is_failed = record.status >= 400 || record.error.is_some();
-        if is_failed { &self.failed } else { &self.ok }.inc();
+        if record.is_failed() { &self.failed } else { &self.ok }.inc();
         self.prompt.inc_by(record.prompt_tokens);
         self.cached.inc_by(record.cached_tokens);
         self.completion.inc_by(record.completion_tokens);

@@ -30,12 +30,14 @@ pub struct CollectionGauges {
 
 impl Metrics {
     /// The metrics in the OpenMetrics text format, with current gauges: of these collections, and of the models that `shows_model` names.
+    /// `shows_keys`: whether series of API keys are shown.
     pub fn render(
         &self,
         queued_tokens: usize,
         cache_bytes: usize,
         collections: &[CollectionGauges],
         shows_model: impl Fn(&str) -> bool,
+        shows_keys: bool,
     ) -> String {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.queue_tokens.set(to_i64(queued_tokens as u64));
@@ -61,7 +63,9 @@ impl Metrics {
             let _ = writeln!(text, "# the metrics could not be written");
         }
         drop(registry);
-        let is_shown = |line: &&str| model_of(line).is_none_or(&shows_model);
+        let is_of_key = |line: &str| line.starts_with("weir_key_");
+        let is_shown =
+            |line: &&str| model_of(line).is_none_or(&shows_model) && (shows_keys || !is_of_key(line));
         text.split_inclusive('\n').filter(is_shown).collect()
     }
 }
@@ -69,7 +73,7 @@ impl Metrics {
 impl Metrics {
     /// The metrics of documents and chunks of these collections: the others are of the whole gateway.
     pub fn render_documents(&self, collections: &[CollectionGauges]) -> String {
-        let text = self.render(0, 0, collections, |_| false);
+        let text = self.render(0, 0, collections, |_| false, false);
         text.split_inclusive('\n').filter(|line| is_of_documents(line)).collect()
     }
 }
@@ -123,7 +127,7 @@ mod tests {
         for model in ["open", "a \"quoted\\ one", "secret"] {
             metrics.embedded(model, 7, 0);
         }
-        let text = metrics.render(0, 0, &[], |model| model != "secret");
+        let text = metrics.render(0, 0, &[], |model| model != "secret", true);
         assert!(text.contains("weir_embed_tokens_total{model=\"open\"} 7\n"), "{text}");
         assert!(text.contains("quoted") && !text.contains("secret") && text.ends_with("# EOF\n"), "{text}");
         assert_eq!(model_of("x{le=\"1\",model=\"a\\\"b\",upstream=\"u\"} 1"), Some("a\\\"b"));

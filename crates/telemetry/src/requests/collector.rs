@@ -1,6 +1,5 @@
 //! The thread between requests and the database: it makes batches of records and puts those on disk that the sink can't take.
 
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +10,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::RequestRecord;
-use super::row::{Batch, Row};
+use super::labels::Labels;
+use super::row::Batch;
 use super::sink::{self, Handed, Progress, Sink};
 use super::spans::SpanExporter;
 use super::spill::{Spill, SpillError};
-use crate::metrics::{Metrics, ModelSeries};
+use super::sqlite::SqliteSink;
+use crate::metrics::Metrics;
 
 /// How often records are collected. Requests do not wake the thread: that would cost a system call each.
 const TICK: Duration = Duration::from_millis(100);
@@ -30,6 +31,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two warnings of the same kind.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
+/// Batches between two deletions of old sums: an hour at least.
+const SUMS_DELETED_EVERY: i64 = 36_000;
+
 /// Where batches go: the thread of a database, and the disk in front of it.
 pub(super) struct Store {
     spill: Spill,
@@ -41,10 +45,47 @@ pub(super) struct Store {
     handed: u64,
     warned: Option<Instant>,
     metrics: Metrics,
+    /// Sums of this gateway, beside a database that may be down.
+    sums: Option<Sums>,
+}
+
+/// The sums that the collector writes itself.
+pub(super) struct Sums {
+    sink: SqliteSink,
+    is_failing: bool,
+}
+
+impl Sums {
+    pub(super) fn new(sink: SqliteSink) -> Sums {
+        Sums { sink, is_failing: false }
+    }
+
+    /// Adds a batch. Sums that can't be written are lost: the rows are not.
+    fn add(&mut self, batch: &Batch) {
+        let written = self.sink.write(batch);
+        if let Err(error) = &written
+            && !self.is_failing
+        {
+            tracing::warn!(%error, "the sums of this gateway can't be written to telemetry.sqlite; `weir usage` misses them while PostgreSQL is down");
+        }
+        self.is_failing = written.is_err();
+        if written.is_ok() && batch.number % SUMS_DELETED_EVERY == 1 {
+            let at = batch.rows.first().map_or(0.0, |row| row.at);
+            if let Err(error) = self.sink.delete_old_sums(at) {
+                tracing::warn!(%error, "old sums in telemetry.sqlite could not be deleted");
+            }
+        }
+    }
 }
 
 impl Store {
-    pub(super) fn start(sink: Sink, spill: Spill, metrics: Metrics, folder: &Path) -> std::io::Result<Store> {
+    pub(super) fn start(
+        sink: Sink,
+        spill: Spill,
+        sums: Option<Sums>,
+        metrics: Metrics,
+        folder: &Path,
+    ) -> std::io::Result<Store> {
         let folder = folder.to_owned();
         let (sender, batches) = sync_channel(HANDED_BATCHES_MAX);
         let progress = Arc::new(Progress::default());
@@ -52,11 +93,14 @@ impl Store {
         let thread = std::thread::Builder::new()
             .name("request-log-sink".to_owned())
             .spawn(move || sink::run(sink, &batches, &shared, &counters, &folder))?;
-        Ok(Store { spill, sender, thread, progress, next: None, handed: 0, warned: None, metrics })
+        Ok(Store { spill, sender, thread, progress, next: None, handed: 0, warned: None, metrics, sums })
     }
 
     /// Hands a batch to the sink, or puts it on disk behind those that wait there.
     fn put(&mut self, batch: Batch) {
+        if let Some(sums) = &mut self.sums {
+            sums.add(&batch);
+        }
         self.replay();
         if self.next.is_some() || !self.spill.is_empty() {
             return self.put_aside(&batch);
@@ -142,17 +186,8 @@ pub(super) struct Collector {
     /// The number of this process in batches.
     pub(super) writer: i64,
     pub(super) metrics: Metrics,
-    /// Models that have series of their own.
-    pub(super) models: HashSet<Arc<str>>,
-    /// The series of models and upstreams that were counted before.
-    pub(super) series: HashMap<(Arc<str>, Arc<str>), ModelSeries>,
+    pub(super) labels: Labels,
 }
-
-/// Most models with series of their own. The others share those of [`OTHER_MODELS`].
-const MODELS_MAX: usize = 500;
-const OTHER_MODELS: &str = "other";
-/// Most entries of [`Collector::series`]; names of models can be any text of a client.
-const SERIES_MAX: usize = 4_096;
 
 impl Collector {
     /// Collects until all senders are dropped or the channel is closed and empty.
@@ -177,22 +212,6 @@ impl Collector {
         }
     }
 
-    /// Counts a finished request in the metrics of its model.
-    fn count(&mut self, record: &RequestRecord) {
-        if record.saved_nanos > 0 {
-            self.metrics.reply_cache_saved(record.saved_nanos);
-        }
-        let (Some(model), Some(upstream)) = (&record.model, &record.upstream) else { return };
-        if self.series.len() >= SERIES_MAX {
-            self.series.clear();
-        }
-        let is_named = self.models.contains(model)
-            || self.models.len() < MODELS_MAX && self.models.insert(model.clone());
-        let label = if is_named { model } else { OTHER_MODELS };
-        let series = self.series.entry((model.clone(), upstream.clone()));
-        series.or_insert_with(|| self.metrics.model_series(label, upstream)).count(record);
-    }
-
     /// Empties the channel.
     fn collect(&mut self, number: &mut i64) {
         if let Some(store) = &mut self.store {
@@ -200,11 +219,13 @@ impl Collector {
         }
         let mut slow = 0;
         loop {
-            let mut rows = Vec::new();
-            while rows.len() < BATCH_ROWS_MAX
+            let mut batch = Batch::new(self.writer, *number + 1);
+            let mut taken = 0;
+            while taken < BATCH_ROWS_MAX
                 && let Ok(record) = self.records.try_recv()
             {
-                self.count(&record);
+                taken += 1;
+                self.labels.count(&record, &self.metrics);
                 if self.slow.is_some_and(|limit| record.duration >= limit) {
                     slow += 1;
                     if slow <= SLOW_LOGGED_MAX {
@@ -215,13 +236,13 @@ impl Collector {
                     spans.add(&record);
                 }
                 if self.store.is_some() {
-                    rows.push(Row::new(&record));
+                    batch.push(&record);
                 }
             }
-            let is_full = rows.len() == BATCH_ROWS_MAX;
-            if let Some(store) = self.store.as_mut().filter(|_| !rows.is_empty()) {
+            let is_full = taken == BATCH_ROWS_MAX;
+            if let Some(store) = self.store.as_mut().filter(|_| !batch.rows.is_empty()) {
                 *number += 1;
-                store.put(Batch { writer: self.writer, number: *number, rows });
+                store.put(batch);
             }
             if !is_full {
                 break;

@@ -5,6 +5,7 @@
 //! are dropped and counted.
 
 mod collector;
+mod labels;
 mod postgres;
 mod postgres_tls;
 mod retention;
@@ -16,7 +17,6 @@ mod sqlite;
 mod trace;
 mod usage;
 
-use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use weir_config::{Config, RequestStore, Secret};
 
-use collector::{Collector, Store};
+use collector::{Collector, Store, Sums};
+use labels::Labels;
 use postgres::PostgresSink;
 use postgres_tls::Address;
 use sink::Sink;
@@ -39,7 +40,7 @@ use crate::metrics::Metrics;
 pub use postgres::PostgresError;
 pub use postgres_tls::AddressError;
 pub use trace::TraceContext;
-pub use usage::{USAGE_ROWS_MAX, UsageQuery, UsageRow, UsageSums, day_of};
+pub use usage::{KnownKeys, USAGE_ROWS_MAX, UsageQuery, UsageReport, UsageRow, UsageSums, day_of};
 
 /// Records between requests and the collector.
 const CHANNEL_RECORDS_MAX: usize = 65_536;
@@ -55,9 +56,11 @@ pub struct RequestRecord {
     pub request_id: Arc<str>,
     /// The number of the API key.
     pub key: Option<i64>,
+    /// Its name.
+    pub key_name: Option<Arc<str>>,
     /// The method and the pattern of the route.
     pub method: &'static str,
-    /// The pattern of the route.
+    /// The pattern of the route; `none` for a path that is no route's.
     pub route: &'static str,
     /// The model that was asked for.
     pub model: Option<Arc<str>>,
@@ -93,6 +96,13 @@ pub struct RequestRecord {
     pub cache: Option<&'static str>,
     /// Cost that a kept reply saved, in billionths of the currency.
     pub saved_nanos: u64,
+}
+
+impl RequestRecord {
+    /// Whether it failed: status 400 and above, or an error after the head of the reply.
+    pub fn is_failed(&self) -> bool {
+        self.status >= 400 || self.error.is_some()
+    }
 }
 
 /// Why the request log can't be started.
@@ -144,7 +154,8 @@ struct Shared {
 enum UsageSource {
     None,
     Sqlite(PathBuf),
-    Postgres(Box<Address>),
+    /// The database, and the folder with the sums of this gateway.
+    Postgres(Box<Address>, PathBuf),
 }
 
 impl RequestLog {
@@ -153,24 +164,28 @@ impl RequestLog {
         RequestLog(None)
     }
 
-    /// Starts the threads of the log. The database is opened later: it may be down.
+    /// Starts the threads of the log. The database is opened later: it may be down. Usage in it that is not of `keys` is told.
     ///
     /// # Errors
     /// When the settings or the data folder can't be used.
-    pub fn start(config: &Config, metrics: Metrics) -> Result<RequestLog, StartError> {
+    pub fn start(config: &Config, metrics: Metrics, keys: KnownKeys) -> Result<RequestLog, StartError> {
         let settings = &config.telemetry;
         let folder = &config.server.data_dir;
         let (source, sink) = match settings.requests {
             RequestStore::None => (UsageSource::None, None),
             RequestStore::Sqlite => {
-                let sink = SqliteSink::new(folder, settings.days_kept, settings.sqlite_rows_max);
+                let mut sink = SqliteSink::new(folder, settings.days_kept, settings.sqlite_rows_max);
+                sink.check_keys(&keys);
                 (UsageSource::Sqlite(folder.clone()), Some(Sink::Sqlite(sink)))
             }
             RequestStore::Postgres => {
                 let url = settings.postgres_url.as_ref().and_then(|url| url.secret().ok());
                 let address = Address::parse(url.map(Secret::reveal).unwrap_or_default())?;
-                let sink = PostgresSink::new(address.clone(), settings.days_kept)?;
-                (UsageSource::Postgres(Box::new(address)), Some(Sink::Postgres(Box::new(sink))))
+                let sink = PostgresSink::new(address.clone(), settings.days_kept, keys)?;
+                (
+                    UsageSource::Postgres(Box::new(address), folder.clone()),
+                    Some(Sink::Postgres(Box::new(sink))),
+                )
             }
         };
         let store = match sink {
@@ -178,7 +193,8 @@ impl RequestLog {
             Some(sink) => {
                 let spill = Spill::open(&folder.join(SPILL_FOLDER), settings.spill_bytes_max);
                 let spill = spill.map_err(|error| StartError::Spill(error.to_string()))?;
-                Some(Store::start(sink, spill, metrics.clone(), folder)?)
+                let sums = matches!(sink, Sink::Postgres(_)).then(|| Sums::new(SqliteSink::of_sums(folder)));
+                Some(Store::start(sink, spill, sums, metrics.clone(), folder)?)
             }
         };
         let has_traces = !settings.traces_url.is_empty();
@@ -197,8 +213,7 @@ impl RequestLog {
             slow,
             writer: writer(),
             metrics: metrics.clone(),
-            models: HashSet::new(),
-            series: HashMap::new(),
+            labels: Labels::default(),
         };
         let closing = is_closing.clone();
         let thread = std::thread::Builder::new()
@@ -233,18 +248,27 @@ impl RequestLog {
         })
     }
 
-    /// Sums over requests, at most [`USAGE_ROWS_MAX`] of them.
+    /// Sums over requests, at most [`USAGE_ROWS_MAX`] of them. While PostgreSQL can't be read, they are those of this gateway.
     ///
     /// # Errors
     /// When the log is off, and when its database can't be read.
-    pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, UsageError> {
+    pub async fn usage(&self, query: UsageQuery) -> Result<UsageReport, UsageError> {
+        let of_file = |folder: &PathBuf, query: UsageQuery| {
+            let folder = folder.clone();
+            tokio::task::spawn_blocking(move || sqlite::usage(&folder, &query))
+        };
         match self.0.as_ref().map(|shared| &shared.source) {
             None | Some(UsageSource::None) => Err(UsageError::Disabled),
             Some(UsageSource::Sqlite(folder)) => {
-                let folder = folder.clone();
-                Ok(tokio::task::spawn_blocking(move || sqlite::usage(&folder, &query)).await??)
+                Ok(UsageReport { rows: of_file(folder, query).await??, is_of_this_gateway: false })
             }
-            Some(UsageSource::Postgres(address)) => Ok(postgres::usage(address, &query).await?),
+            Some(UsageSource::Postgres(address, folder)) => match postgres::usage(address, &query).await {
+                Ok(rows) => Ok(UsageReport { rows, is_of_this_gateway: false }),
+                Err(error) => {
+                    tracing::warn!(%error, "usage is reported from the sums of this gateway: PostgreSQL can't be read");
+                    Ok(UsageReport { rows: of_file(folder, query).await??, is_of_this_gateway: true })
+                }
+            },
         }
     }
 
@@ -314,6 +338,8 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let mut record = std::mem::take(self.record.get_mut().unwrap_or_else(PoisonError::into_inner));
         record.duration = self.started.elapsed();
+        // any text of a client; the queue holds many records
+        labels::bounded(&mut record.model);
         self.log.write(record);
     }
 }

@@ -12,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::postgres_tls::Address;
 use super::row::{Batch, Row, signed};
-use super::usage::{self, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
+use super::usage::{self, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
 
 /// A batch, a connection or a report that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,20 +22,21 @@ const SCHEMA: &str = "
         at timestamptz NOT NULL, request_id text NOT NULL, trace_id text, key bigint, method text NOT NULL, route text NOT NULL,
         model text, upstream text, status integer NOT NULL, error text, prompt_tokens bigint NOT NULL, cached_tokens bigint NOT NULL,
         completion_tokens bigint NOT NULL, cost_nanos bigint NOT NULL, attempts integer NOT NULL, first_token_us bigint,
-        duration_us bigint NOT NULL, is_stream boolean NOT NULL, guardrails text, cache text, saved_nanos bigint NOT NULL DEFAULT 0)
+        duration_us bigint NOT NULL, is_stream boolean NOT NULL, guardrails text, cache text, saved_nanos bigint NOT NULL DEFAULT 0, key_name text)
         PARTITION BY RANGE (at);
     ALTER TABLE weir_requests ADD COLUMN IF NOT EXISTS guardrails text, ADD COLUMN IF NOT EXISTS cache text,
-        ADD COLUMN IF NOT EXISTS saved_nanos bigint NOT NULL DEFAULT 0;
+        ADD COLUMN IF NOT EXISTS saved_nanos bigint NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS key_name text;
     CREATE INDEX IF NOT EXISTS weir_requests_at ON weir_requests (at);
     CREATE TABLE IF NOT EXISTS weir_usage (
         day text NOT NULL, key bigint NOT NULL, model text NOT NULL, requests bigint NOT NULL, errors bigint NOT NULL,
         prompt_tokens bigint NOT NULL, cached_tokens bigint NOT NULL, completion_tokens bigint NOT NULL, cost_nanos bigint NOT NULL,
-        PRIMARY KEY (day, key, model));
+        key_name text, PRIMARY KEY (day, key, model));
+    ALTER TABLE weir_usage ADD COLUMN IF NOT EXISTS key_name text;
     CREATE TABLE IF NOT EXISTS weir_writers (writer bigint PRIMARY KEY, last bigint NOT NULL);";
 
 const COPY: &str = "COPY weir_requests (at, request_id, trace_id, key, method, route, model, upstream, status, error, prompt_tokens,
-    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos) FROM STDIN BINARY";
-const TYPES: [Type; 21] = [
+    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos, key_name) FROM STDIN BINARY";
+const TYPES: [Type; 22] = [
     Type::TIMESTAMPTZ,
     Type::TEXT,
     Type::TEXT,
@@ -57,6 +58,7 @@ const TYPES: [Type; 21] = [
     Type::TEXT,
     Type::TEXT,
     Type::INT8,
+    Type::TEXT,
 ];
 
 /// Changes a row only if the batch is new to the database. The row stays locked to the end of the transaction: after a broken connection
@@ -64,11 +66,13 @@ const TYPES: [Type; 21] = [
 const BEGIN_BATCH: &str = "INSERT INTO weir_writers VALUES ($1, $2)
     ON CONFLICT (writer) DO UPDATE SET last = excluded.last WHERE weir_writers.last < excluded.last";
 
-const ADD_USAGE: &str = "INSERT INTO weir_usage SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[],
-        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+const ADD_USAGE: &str = "INSERT INTO weir_usage (day, key, model, requests, errors, prompt_tokens, cached_tokens,
+        completion_tokens, cost_nanos, key_name) SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[],
+        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
     ON CONFLICT (day, key, model) DO UPDATE SET requests = weir_usage.requests + excluded.requests, errors = weir_usage.errors + excluded.errors,
     prompt_tokens = weir_usage.prompt_tokens + excluded.prompt_tokens, cached_tokens = weir_usage.cached_tokens + excluded.cached_tokens,
-    completion_tokens = weir_usage.completion_tokens + excluded.completion_tokens, cost_nanos = weir_usage.cost_nanos + excluded.cost_nanos";
+    completion_tokens = weir_usage.completion_tokens + excluded.completion_tokens, cost_nanos = weir_usage.cost_nanos + excluded.cost_nanos,
+    key_name = coalesce(excluded.key_name, weir_usage.key_name)";
 
 const PARTITIONS: &str =
     "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'weir_requests'::regclass";
@@ -100,6 +104,8 @@ pub(super) struct PostgresSink {
     days_kept: u64,
     runtime: Runtime,
     session: Option<Session>,
+    /// The keys that usage in the database is compared with when it is first reached.
+    known_keys: Option<KnownKeys>,
 }
 
 struct Session {
@@ -116,9 +122,13 @@ impl Drop for Session {
 }
 
 impl PostgresSink {
-    pub(super) fn new(address: Address, days_kept: u64) -> std::io::Result<PostgresSink> {
+    pub(super) fn new(
+        address: Address,
+        days_kept: u64,
+        known_keys: KnownKeys,
+    ) -> std::io::Result<PostgresSink> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(PostgresSink { address, days_kept, runtime, session: None })
+        Ok(PostgresSink { address, days_kept, runtime, session: None, known_keys: Some(known_keys) })
     }
 
     /// Stores a batch in one transaction, unless it is stored.
@@ -138,17 +148,24 @@ impl PostgresSink {
         &mut self,
         work: impl AsyncFnOnce(&mut Session) -> Result<(), tokio_postgres::Error>,
     ) -> Result<(), PostgresError> {
-        let (address, taken) = (&self.address, self.session.take());
+        let (address, taken, known_keys) = (&self.address, self.session.take(), &self.known_keys);
         let attempt = async {
             let mut session = match taken.filter(|session| !session.client.is_closed()) {
                 Some(session) => session,
                 None => Session::open(address).await?,
             };
+            if let Some(known) = known_keys {
+                let first_days = session.client.query(FIRST_DAYS, &[]).await?;
+                let first_days = first_days.iter().map(|row| (row.get(0), row.get(1)));
+                let place = "the database at `telemetry.postgres_url`";
+                known.check(place, "name a database or a schema for this one", first_days);
+            }
             work(&mut session).await?;
             Ok::<Session, tokio_postgres::Error>(session)
         };
         let done = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, attempt).await });
         self.session = Some(done??);
+        self.known_keys = None;
         Ok(())
     }
 }
@@ -179,7 +196,7 @@ impl Session {
         }
         let mut copy = pin!(BinaryCopyInWriter::new(transaction.copy_in(COPY).await?, &TYPES));
         for row in &batch.rows {
-            copy_row(copy.as_mut(), row).await?;
+            copy_row(copy.as_mut(), row, row.key.and_then(|key| batch.key_name(key))).await?;
         }
         copy.as_mut().finish().await?;
         let column = |of: fn(&UsageSums) -> i64| sums.values().map(of).collect::<Vec<i64>>();
@@ -196,6 +213,8 @@ impl Session {
         ];
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&days, &keys, &models];
         values.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
+        let names: Vec<Option<&str>> = keys.iter().map(|key| batch.key_name(*key)).collect();
+        values.push(&names);
         transaction.execute(ADD_USAGE, &values).await?;
         transaction.commit().await
     }
@@ -230,13 +249,14 @@ impl Session {
 async fn copy_row(
     copy: std::pin::Pin<&mut BinaryCopyInWriter>,
     row: &Row,
+    key_name: Option<&str>,
 ) -> Result<(), tokio_postgres::Error> {
     let at = UNIX_EPOCH + Duration::try_from_secs_f64(row.at).unwrap_or_default();
     let (method, route, error) = (row.method.as_ref(), row.route.as_ref(), row.error.as_deref());
     let cache = row.cache.as_deref();
     let first_token = row.first_token_us.map(signed);
     let attempts = i32::try_from(row.attempts).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 21] = [
+    let values: [&(dyn ToSql + Sync); 22] = [
         &at,
         &row.request_id,
         &row.trace_id,
@@ -258,6 +278,7 @@ async fn copy_row(
         &row.guardrails,
         &cache,
         &signed(row.saved_nanos),
+        &key_name,
     ];
     copy.write(&values).await
 }

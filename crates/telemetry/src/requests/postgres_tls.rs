@@ -1,16 +1,15 @@
 //! The address of PostgreSQL and the TLS of its connections: `sslmode` and `sslrootcert` have the meaning of libpq.
 
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,6 +17,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
+use weir_trust::TrustVerifier;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The name of the protocol in TLS; servers before PostgreSQL 17 ignore it.
@@ -102,9 +102,8 @@ impl RustlsConnect {
         let by_authority = match check {
             Check::Nothing => None,
             Check::Authority | Check::AuthorityAndName => {
-                let roots = Arc::new(roots(authorities)?);
-                let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-                Some(verifier.map_err(|error| AddressError::Authorities(error.to_string()))?)
+                let (roots, certificates) = trusted(authorities)?;
+                Some(TrustVerifier::new(roots, certificates)?)
             }
         };
         let verifier = Verifier { by_authority, check, provider: provider.clone() };
@@ -118,24 +117,20 @@ impl RustlsConnect {
     }
 }
 
-/// The authorities of a file, or those of Mozilla's list.
-fn roots(file: Option<&str>) -> Result<RootCertStore, AddressError> {
+/// Mozilla's list of authorities, or the certificates of a file.
+fn trusted(file: Option<&str>) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), AddressError> {
     let Some(file) = file else {
-        return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
+        return Ok((RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }, Vec::new()));
     };
-    let refused =
-        |error: rustls::pki_types::pem::Error| AddressError::Authorities(format!("{file}: {error}"));
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(refused)? {
-        roots.add(certificate.map_err(refused)?)?;
-    }
-    Ok(roots)
+    let certificates = weir_trust::read_certificates(Path::new(file));
+    let certificates = certificates.map_err(|error| AddressError::Authorities(format!("{file}: {error}")))?;
+    Ok((RootCertStore::empty(), certificates))
 }
 
 /// Checks as much of a certificate as the mode asks for; signatures of the handshake always.
 #[derive(Debug)]
 struct Verifier {
-    by_authority: Option<Arc<WebPkiServerVerifier>>,
+    by_authority: Option<TrustVerifier>,
     check: Check,
     provider: Arc<CryptoProvider>,
 }

@@ -1,13 +1,14 @@
 //! A finished request as it is stored: owned, so that it can be read back from the spill file.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::RequestRecord;
 
 /// Longest text of a model, an upstream or an id in a row. The client chooses some of them.
-const TEXT_BYTES_MAX: usize = 512;
+pub(super) const TEXT_BYTES_MAX: usize = 512;
 
 /// A row of the request log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,17 +66,48 @@ impl Row {
 }
 
 /// Rows that are stored in one transaction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Batch {
     /// The process that made it: larger for later starts.
     pub(super) writer: i64,
     /// Counts the batches of its writer, from 1. The sink stores it with the rows and skips a batch that it has already.
     pub(super) number: i64,
     pub(super) rows: Vec<Row>,
+    /// The names of the keys of the rows. Last: files of earlier versions end before it.
+    pub(super) key_names: BTreeMap<i64, String>,
+}
+
+impl Batch {
+    /// A batch without rows.
+    pub(super) fn new(writer: i64, number: i64) -> Batch {
+        Batch { writer, number, rows: Vec::new(), key_names: BTreeMap::new() }
+    }
+
+    /// Adds the row of a record.
+    pub(super) fn push(&mut self, record: &RequestRecord) {
+        if let (Some(key), Some(name)) = (record.key, &record.key_name)
+            && !self.key_names.contains_key(&key)
+        {
+            self.key_names.insert(key, bounded(name));
+        }
+        self.rows.push(Row::new(record));
+    }
+
+    /// Reads a batch that was put aside, also by an earlier version, which wrote no names of keys.
+    pub(super) fn from_bytes(bytes: &[u8]) -> postcard::Result<Batch> {
+        let ((writer, number, rows), rest) = postcard::take_from_bytes(bytes)?;
+        let key_names = if rest.is_empty() { BTreeMap::new() } else { postcard::from_bytes(rest)? };
+        Ok(Batch { writer, number, rows, key_names })
+    }
+
+    /// The name of the key with this number.
+    pub(super) fn key_name(&self, key: i64) -> Option<&str> {
+        self.key_names.get(&key).map(String::as_str)
+    }
 }
 
 /// At most [`TEXT_BYTES_MAX`] bytes, without NUL, which PostgreSQL refuses.
-fn bounded(text: &str) -> String {
+pub(super) fn bounded(text: &str) -> String {
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     text[..end].replace('\0', "")
 }
@@ -92,6 +124,19 @@ pub(super) fn signed(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn batches_of_earlier_versions_are_read() {
+        let named = RequestRecord { key: Some(7), key_name: Some("app".into()), ..RequestRecord::default() };
+        let mut batch = Batch::new(1, 2);
+        batch.push(&named);
+        batch.push(&RequestRecord { key: Some(8), ..RequestRecord::default() });
+        assert_eq!(Batch::from_bytes(&postcard::to_stdvec(&batch).unwrap()).unwrap(), batch);
+        assert_eq!((batch.key_name(7), batch.key_name(8)), (Some("app"), None));
+        let earlier = postcard::to_stdvec(&(batch.writer, batch.number, &batch.rows)).unwrap();
+        let read = Batch::from_bytes(&earlier).unwrap();
+        assert_eq!((read.rows, read.key_names.len()), (batch.rows, 0));
+    }
 
     #[test]
     fn texts_of_clients_are_bounded_and_storable() {

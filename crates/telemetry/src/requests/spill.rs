@@ -215,7 +215,7 @@ fn read_batch(reader: &mut impl Read) -> io::Result<Option<Batch>> {
     if crc32fast::hash(&payload) != u32::from_le_bytes(checksum) {
         return Err(io::Error::other("the checksum of a record is wrong"));
     }
-    postcard::from_bytes(&payload).map(Some).map_err(io::Error::other)
+    Batch::from_bytes(&payload).map(Some).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ mod tests {
 
     fn batch(number: i64, rows: usize) -> Batch {
         let record = RequestRecord { request_id: format!("r{number}").into(), ..RequestRecord::default() };
-        Batch { writer: 1, number, rows: vec![Row::new(&record); rows] }
+        Batch { rows: vec![Row::new(&record); rows], ..Batch::new(1, number) }
     }
 
     fn numbers(spill: &mut Spill) -> Vec<i64> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::row::{Batch, signed};
-use super::usage::{self, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
+use super::usage::{self, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
 
 /// The name of the file.
 pub(super) const FILE: &str = "telemetry.sqlite";
@@ -24,11 +24,11 @@ const SCHEMA: &str = "
         route TEXT NOT NULL, model TEXT, upstream TEXT, status INTEGER NOT NULL, error TEXT, prompt_tokens INTEGER NOT NULL,
         cached_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, cost_nanos INTEGER NOT NULL, attempts INTEGER NOT NULL,
         first_token_us INTEGER, duration_us INTEGER NOT NULL, is_stream INTEGER NOT NULL, guardrails TEXT, cache TEXT,
-        saved_nanos INTEGER NOT NULL DEFAULT 0) STRICT;
+        saved_nanos INTEGER NOT NULL DEFAULT 0, key_name TEXT) STRICT;
     CREATE TABLE IF NOT EXISTS weir_usage (
         day TEXT NOT NULL, key INTEGER NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, errors INTEGER NOT NULL,
         prompt_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
-        cost_nanos INTEGER NOT NULL, PRIMARY KEY (day, key, model)) STRICT, WITHOUT ROWID;
+        cost_nanos INTEGER NOT NULL, key_name TEXT, PRIMARY KEY (day, key, model)) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS weir_writers (writer INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT;";
 
 /// Columns that files of before do not have.
@@ -36,15 +36,19 @@ const ADDED_COLUMNS: &str = "
     ALTER TABLE weir_requests ADD COLUMN guardrails TEXT;
     ALTER TABLE weir_requests ADD COLUMN cache TEXT;
     ALTER TABLE weir_requests ADD COLUMN saved_nanos INTEGER NOT NULL DEFAULT 0;";
+const ADDED_KEY_NAMES: &str = "
+    ALTER TABLE weir_requests ADD COLUMN key_name TEXT;
+    ALTER TABLE weir_usage ADD COLUMN key_name TEXT;";
 
 const INSERT_ROW: &str = "INSERT INTO weir_requests (at, request_id, trace_id, key, method, route, model, upstream, status, error, prompt_tokens,
-    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
+    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos, key_name)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
 
-const ADD_USAGE: &str = "INSERT INTO weir_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET
+const ADD_USAGE: &str = "INSERT INTO weir_usage (day, key, model, requests, errors, prompt_tokens, cached_tokens,
+    completion_tokens, cost_nanos, key_name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO UPDATE SET
     requests = requests + excluded.requests, errors = errors + excluded.errors, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
     cached_tokens = cached_tokens + excluded.cached_tokens, completion_tokens = completion_tokens + excluded.completion_tokens,
-    cost_nanos = cost_nanos + excluded.cost_nanos";
+    cost_nanos = cost_nanos + excluded.cost_nanos, key_name = coalesce(excluded.key_name, key_name)";
 
 /// Changes a row only if the batch is new to the file.
 const BEGIN_BATCH: &str = "INSERT INTO weir_writers VALUES (?1, ?2) ON CONFLICT DO UPDATE SET last = excluded.last WHERE last < excluded.last";
@@ -54,16 +58,42 @@ pub(super) struct SqliteSink {
     path: PathBuf,
     days_kept: u64,
     rows_kept_max: u64,
+    /// Whether rows are kept beside their sums.
+    keeps_rows: bool,
     connection: Option<Connection>,
 }
 
 impl SqliteSink {
     pub(super) fn new(folder: &Path, days_kept: u64, rows_kept_max: u64) -> SqliteSink {
-        SqliteSink { path: folder.join(FILE), days_kept, rows_kept_max, connection: None }
+        SqliteSink { path: folder.join(FILE), days_kept, rows_kept_max, keeps_rows: true, connection: None }
+    }
+
+    /// Keeps the sums of this gateway alone, beside a database that is elsewhere.
+    pub(super) fn of_sums(folder: &Path) -> SqliteSink {
+        SqliteSink { keeps_rows: false, ..SqliteSink::new(folder, 0, 0) }
+    }
+
+    /// Tells of usage of another data folder. A file that can't be read is told of when it is written.
+    pub(super) fn check_keys(&mut self, known: &KnownKeys) {
+        if !self.path.exists() {
+            return;
+        }
+        let first_days = self.connection().and_then(|connection| {
+            let mut statement = connection.prepare(FIRST_DAYS)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let place = "`telemetry.sqlite` in the data directory";
+        known.check(
+            place,
+            "move that file away while weir is stopped",
+            first_days.unwrap_or_default().into_iter(),
+        );
     }
 
     /// Stores a batch in one transaction, unless it is stored.
     pub(super) fn write(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+        let rows = if self.keeps_rows { &batch.rows[..] } else { &[] };
         let connection = self.connection()?;
         let transaction = connection.transaction()?;
         let is_new = transaction.prepare(BEGIN_BATCH)?.execute([batch.writer, batch.number])? > 0;
@@ -71,7 +101,7 @@ impl SqliteSink {
             return Ok(());
         }
         let mut insert = transaction.prepare(INSERT_ROW)?;
-        for row in &batch.rows {
+        for row in rows {
             insert.execute(params![
                 row.at,
                 row.request_id,
@@ -94,6 +124,7 @@ impl SqliteSink {
                 row.guardrails,
                 row.cache,
                 signed(row.saved_nanos),
+                row.key.and_then(|key| batch.key_name(key)),
             ])?;
         }
         drop(insert);
@@ -110,7 +141,8 @@ impl SqliteSink {
                 prompt_tokens,
                 cached_tokens,
                 completion_tokens,
-                cost_nanos
+                cost_nanos,
+                batch.key_name(key),
             ])?;
         }
         drop(add);
@@ -120,7 +152,7 @@ impl SqliteSink {
     /// Deletes some of what is older than the settings allow; whether there is more.
     pub(super) fn delete_old(&mut self, now: f64) -> rusqlite::Result<bool> {
         let (oldest, kept) = (now - self.days_kept as f64 * 86_400.0, signed(self.rows_kept_max));
-        let usage = day_of(now - USAGE_DAYS_KEPT as f64 * 86_400.0);
+        self.delete_old_sums(now)?;
         let connection = self.connection()?;
         // rows are in the order of time, but for those that were spilled
         let deleted = connection.execute(
@@ -128,8 +160,14 @@ impl SqliteSink {
              WHERE at < ?1 OR id <= (SELECT max(id) FROM weir_requests) - ?2 ORDER BY id LIMIT ?3)",
             params![oldest, kept, DELETED_ROWS_MAX],
         )?;
-        connection.execute("DELETE FROM weir_usage WHERE day < ?1", [usage])?;
         Ok(deleted == DELETED_ROWS_MAX as usize)
+    }
+
+    /// Deletes sums that are older than reports go back.
+    pub(super) fn delete_old_sums(&mut self, now: f64) -> rusqlite::Result<()> {
+        let oldest = day_of(now - USAGE_DAYS_KEPT as f64 * 86_400.0);
+        self.connection()?.execute("DELETE FROM weir_usage WHERE day < ?1", [oldest])?;
+        Ok(())
     }
 
     fn connection(&mut self) -> rusqlite::Result<&mut Connection> {
@@ -143,6 +181,9 @@ impl SqliteSink {
                     connection.prepare("SELECT guardrails FROM weir_requests LIMIT 0").is_ok();
                 if !has_guardrails {
                     connection.execute_batch(ADDED_COLUMNS)?;
+                }
+                if connection.prepare("SELECT key_name FROM weir_usage LIMIT 0").is_err() {
+                    connection.execute_batch(ADDED_KEY_NAMES)?;
                 }
                 Ok(none.insert(connection))
             }

@@ -40,6 +40,15 @@ pub struct UsageRow {
     pub sums: UsageSums,
 }
 
+/// The sums of a report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageReport {
+    /// The rows.
+    pub rows: Vec<UsageRow>,
+    /// Whether they are of this gateway alone, because the database that all gateways share can't be read.
+    pub is_of_this_gateway: bool,
+}
+
 /// Counters of requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageSums {
@@ -66,6 +75,39 @@ impl UsageSums {
         add(&mut self.cached_tokens, row.cached_tokens);
         add(&mut self.completion_tokens, row.completion_tokens);
         add(&mut self.cost_nanos, row.cost_nanos);
+    }
+}
+
+/// The API keys of the data folder: their numbers are known there alone.
+#[derive(Debug, Clone, Default)]
+pub struct KnownKeys {
+    /// Whether the store has been created by this start.
+    pub is_new_store: bool,
+    /// When each key was created, in unix seconds.
+    pub created_at: BTreeMap<i64, f64>,
+}
+
+/// The first day of each key's usage, 0 for requests without a key. In the SQL of SQLite and of PostgreSQL.
+pub(super) const FIRST_DAYS: &str = "SELECT key, min(day) FROM weir_usage GROUP BY key";
+
+impl KnownKeys {
+    /// Tells of usage that is older than the store, or than the key with its number: it is of another data folder.
+    pub(super) fn check(
+        &self,
+        place: &str,
+        remedy: &str,
+        mut first_days: impl Iterator<Item = (i64, String)>,
+    ) {
+        let is_foreign = |(key, first): &(i64, String)| {
+            let is_older = |created: &f64| *first < day_of(*created);
+            self.is_new_store || *key > 0 && self.created_at.get(key).is_none_or(is_older)
+        };
+        if first_days.any(|usage| is_foreign(&usage)) {
+            tracing::warn!(
+                "{place} has usage of another data directory than this one: each numbers its API keys from 1, so usage of different \
+                 keys is added up; {remedy}, or start over the data directory that the usage is of"
+            );
+        }
     }
 }
 

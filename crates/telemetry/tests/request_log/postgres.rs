@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use rustix::process::Signal;
 use weir_config::{Environment, Flags, RequestStore, load};
 use weir_telemetry::Metrics;
-use weir_telemetry::requests::RequestLog;
+use weir_telemetry::requests::{KnownKeys, RequestLog, UsageQuery, day_of};
 
 use super::postgres_server::{Postgres, own};
 use super::{counter, wait_for_requests};
@@ -29,7 +29,7 @@ fn every_row_arrives_once_although_postgresql_is_stopped_and_killed_under_load()
     let config = load(&Flags::default(), &Environment::of(&variables)).unwrap().config;
     assert_eq!(config.telemetry.requests, RequestStore::Postgres);
     let metrics = Metrics::new("scalar");
-    let requests = RequestLog::start(&config, metrics.clone()).unwrap();
+    let requests = RequestLog::start(&config, metrics.clone(), KnownKeys::default()).unwrap();
     let mut sent = 0i64;
     let mut load = |seconds: u64| {
         let until = Instant::now() + Duration::from_secs(seconds);
@@ -59,7 +59,8 @@ fn every_row_arrives_once_although_postgresql_is_stopped_and_killed_under_load()
     for _ in 0..3 {
         load(1);
         server.signal(Signal::KILL);
-        load(1);
+        let sent = load(1);
+        wait_for_sums_of_this_gateway(&requests, sent);
         server.restart();
     }
     let sent = load(1);
@@ -67,7 +68,30 @@ fn every_row_arrives_once_although_postgresql_is_stopped_and_killed_under_load()
     requests.close();
     assert_eq!(server.count("SELECT count(*) FROM weir_requests"), sent);
     assert_eq!(server.count("SELECT count(*) FROM weir_requests WHERE status = 502"), sent / 4);
+    let named = "SELECT count(*) FROM weir_requests WHERE key_name = 'app ' || key";
+    assert_eq!(server.count(named), sent);
+    assert_eq!(
+        server.count("SELECT sum(requests)::bigint FROM weir_usage WHERE key_name = 'app ' || key"),
+        sent
+    );
     assert_eq!(["written", "dropped"].map(|result| counter(&metrics, result)), [sent.cast_unsigned(), 0]);
+}
+
+/// Waits until the sums that are reported without PostgreSQL are those of `expected` requests.
+fn wait_for_sums_of_this_gateway(log: &RequestLog, expected: i64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let query = UsageQuery { from: day_of(*super::AT), to: day_of(*super::AT), ..UsageQuery::default() };
+        let report = runtime.block_on(log.usage(query)).unwrap();
+        assert!(report.is_of_this_gateway, "PostgreSQL is down");
+        let sums = report.rows.first().map_or(0, |row| row.sums.requests);
+        if sums == expected {
+            return;
+        }
+        assert!(Instant::now() < until, "{sums} requests instead of {expected}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Writes a certificate for `db.example`, which is its own authority, and its key.
@@ -127,7 +151,7 @@ fn connections_are_encrypted_and_checked_as_the_mode_says() {
         ];
         let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
         let config = load(&Flags::default(), &Environment::of(&variables)).unwrap().config;
-        let requests = RequestLog::start(&config, Metrics::new("scalar")).unwrap();
+        let requests = RequestLog::start(&config, Metrics::new("scalar"), KnownKeys::default()).unwrap();
         super::log(&requests, 4);
         match expected {
             Some(is_encrypted) => {

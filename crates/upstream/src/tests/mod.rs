@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use weir_telemetry::metrics::Metrics;
 
-use crate::connect::default_tls;
+use crate::connect::tls;
 use crate::{Priority, Result, TimeLimits, UpstreamClient, UpstreamRequest, UpstreamSettings};
 
 /// Far more than anything here takes.
@@ -82,6 +82,7 @@ fn settings(url: &str) -> UpstreamSettings {
         url: url.to_owned(),
         api_key: Some("sk-1".to_owned()),
         api_key_header: None,
+        ca_file: None,
         connect_timeout: LONG,
         concurrent_requests_max: 2,
         retries_max: 3,
@@ -90,7 +91,7 @@ fn settings(url: &str) -> UpstreamSettings {
 
 fn client_with(settings: UpstreamSettings) -> UpstreamClient {
     let no_proxies = Matcher::builder().build();
-    UpstreamClient::with_network(settings, Metrics::new("test"), default_tls().unwrap(), &no_proxies).unwrap()
+    UpstreamClient::with_network(settings, Metrics::new("test"), tls(None).unwrap(), &no_proxies).unwrap()
 }
 
 /// A client of the server at `address`.

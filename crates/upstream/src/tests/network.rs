@@ -21,7 +21,7 @@ use weir_telemetry::metrics::Metrics;
 
 use super::{call, client, client_with, read_head, read_request, reply, server, settings};
 use crate::UpstreamClient;
-use crate::connect::default_tls;
+use crate::connect::tls;
 
 /// A TLS server that answers with the HTTP version, and the settings of a client that trusts it.
 pub(super) struct Tls {
@@ -158,5 +158,5 @@ async fn redirects_are_not_followed() {
     let error = call(&client(&super::replying(redirect).await)).await.unwrap_err();
     assert!(error.to_string().contains("redirections are not followed: correct its `url`"), "{error}");
     assert!(connections.try_recv().is_err());
-    assert!(default_tls().is_ok());
+    assert!(tls(None).is_ok());
 }

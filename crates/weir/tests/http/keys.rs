@@ -1,6 +1,7 @@
 //! API keys through the real binary: authentication, what a key can read and store, rotation, revocation and limits.
 
 use std::io::{Read as _, Write as _};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -167,6 +168,39 @@ fn requests_about_keys_are_checked() {
         let reply = send(&gateway, &key, "POST", &format!("/v1/keys/{id}/rotate?{query}"), &Value::Null);
         assert_eq!(reply.status, 400, "{query}: {}", reply.text);
     }
+}
+
+#[test]
+fn a_restricted_administrator_gives_no_more_than_its_own() {
+    let gateway = Gateway::start();
+    let (root, _) = create(&gateway, "", &json!({"name": "root", "scopes": ["admin"]}));
+    let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64() + 3600.0;
+    let limits = json!({"budget_per_day": 0, "requests_per_minute": 100});
+    let own = json!({"name": "admin 7", "scopes": ["admin", "search"], "filter": {"tenant": 7}, "expires_at": end, "limits": limits});
+    let (admin, id) = create(&gateway, &root, &own);
+    let refused = |method: &str, path: &str, body: Value| {
+        let reply = send(&gateway, &admin, method, path, &body);
+        assert_eq!((reply.status, &reply.json()["code"]), (403, &json!("insufficient_scope")), "{body}");
+        reply.text
+    };
+    let own_path = format!("/v1/keys/{id}");
+    for (changes, remedy) in [
+        (json!({"expires_at": null}), "`expires_at` of at most"),
+        (json!({"expires_at": end + 1.0}), "`expires_at` of at most"),
+        (json!({"limits": null}), "`limits.requests_per_minute` of at most 100"),
+        (json!({"limits": {"requests_per_minute": 101}}), "`limits.requests_per_minute` of at most 100"),
+        (json!({"limits": {"budget_per_day": 0.01}}), "`limits.budget_per_day` of at most 0"),
+    ] {
+        assert!(refused("PATCH", &own_path, changes.clone()).contains(remedy), "{changes}");
+    }
+    assert!(refused("POST", "/v1/keys", json!({"name": "kid"})).contains("`expires_at`"));
+    let within = json!({"name": "kid", "expires_at": end, "limits": limits});
+    let (_, kid) = create(&gateway, &admin, &within);
+    let listed = send(&gateway, &admin, "GET", "/v1/keys", &Value::Null).json();
+    let ids: Vec<i64> =
+        listed["data"].as_array().unwrap().iter().map(|key| key["id"].as_i64().unwrap()).collect();
+    assert_eq!(ids, [id, kid]);
+    assert_eq!(send(&gateway, &root, "PATCH", &own_path, &json!({"expires_at": null})).status, 200);
 }
 
 #[test]

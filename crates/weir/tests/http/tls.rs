@@ -18,6 +18,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use weir_client::{Transport, Trust};
 
+use crate::support::gateway::Gateway;
 use crate::support::process::{Weir, wait};
 
 /// Longest time until a changed file is in force.
@@ -41,10 +42,17 @@ impl Files {
 
     /// Writes a new certificate and its key.
     fn issue(&self, certificate: &str, key: &str) {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let secret = made.signing_key.serialize_der();
+        self.issue_as(rcgen::IsCa::NoCa, certificate, key);
+    }
+
+    fn issue_as(&self, is_ca: rcgen::IsCa, certificate: &str, key: &str) {
+        let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let made = params.self_signed(&pair).unwrap();
+        let secret = pair.serialize_der();
         for (name, label, bytes) in
-            [(certificate, "CERTIFICATE", made.cert.der().as_ref()), (key, "PRIVATE KEY", &secret)]
+            [(certificate, "CERTIFICATE", made.der().as_ref()), (key, "PRIVATE KEY", &secret)]
         {
             let text = BASE64_STANDARD.encode(bytes);
             fs::write(self.path(name), format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n"))
@@ -126,6 +134,35 @@ fn http_2_is_chosen_where_the_client_offers_it_and_plain_http_is_not_answered() 
     plain.set_read_timeout(Some(RELOAD_TIMEOUT)).unwrap();
     drop(plain.read_to_end(&mut answer));
     assert!(!answer.starts_with(b"HTTP"), "{}", answer.escape_ascii());
+}
+
+#[test]
+fn the_usual_self_signed_certificate_serves_and_is_trusted_for_upstreams() {
+    let files = Files::new();
+    // as `openssl req -x509` does, which marks it as an authority
+    files.issue_as(rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained), "certificate.pem", "key.pem");
+    let embedder = files.start(&[]);
+    let certificate = files.path("certificate.pem");
+    assert_eq!(status(&embedder, &certificate), Some(200));
+    let texts = r#"{"input": "a weir", "model": "remote"}"#;
+    let ask = |ca_file: &str| {
+        let config = files.path("gateway.toml");
+        let model = format!(
+            "[[models]]\nid = \"remote\"\nkind = \"weir\"\nretries_max = 0\nurl = \"{}/v1\"\n{ca_file}",
+            embedder.url
+        );
+        fs::write(&config, model).unwrap();
+        let gateway = Gateway::start_with(&[("WEIR_CONFIG", config.to_str().unwrap()), ("WEIR_MODEL", "")]);
+        gateway.send("POST", "/v1/embeddings", Some(texts.as_bytes()))
+    };
+    let trusting = ask(&format!("ca_file = {certificate:?}\n"));
+    assert_eq!(trusting.status, 200, "{}", trusting.text);
+    let without = ask("");
+    assert_eq!(without.status, 502, "{}", without.text);
+    let remedy = "name its certificate, or that of its authority, as `ca_file` of the upstream";
+    assert!(without.text.contains(remedy), "{}", without.text);
+    let log = embedder.log();
+    assert!(!log.contains("read again"), "nothing was read twice: {log}");
 }
 
 #[test]

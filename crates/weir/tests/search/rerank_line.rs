@@ -65,7 +65,7 @@ impl Line {
 
     /// Texts and pairs that were computed.
     fn computed(&self) -> f64 {
-        let shown = self.metrics.render(0, 0, &[], |_| true);
+        let shown = self.metrics.render(0, 0, &[], |_| true, true);
         let line = shown.lines().find_map(|line| line.strip_prefix("weir_embed_batch_size_sum "));
         line.unwrap().parse().unwrap()
     }

@@ -30,6 +30,8 @@ const SEGMENT_WORDS: usize = SEGMENT_DOCUMENTS / 64;
 pub(crate) const FIELDS_MAX: usize = 4096;
 /// Maximum number of filters whose results are cached.
 const CACHED_FILTERS_MAX: usize = 16;
+/// Maximum bytes of the cached results of filters of one open index.
+pub const FILTER_CACHE_BYTES_MAX: usize = 16 << 20;
 
 /// The fields of all documents of a snapshot.
 #[derive(Default)]
@@ -41,7 +43,19 @@ pub(crate) struct Fields {
     /// none.
     paths: BTreeSet<Box<str>>,
     /// The latest filters and the chunks that pass them, the most recently used last.
-    cached: Mutex<Vec<(Filter, Arc<Selection>)>>,
+    cached: Mutex<Vec<CachedFilter>>,
+}
+
+/// A filter and the chunks that pass it.
+struct CachedFilter {
+    filter: Filter,
+    selection: Arc<Selection>,
+    /// Of both, estimated.
+    bytes: usize,
+}
+
+fn bytes_of(cached: &[CachedFilter]) -> usize {
+    cached.iter().map(|cached| cached.bytes).sum()
 }
 
 #[derive(Clone, Default)]
@@ -156,20 +170,29 @@ impl Fields {
         let lock = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut cached = lock();
-            if let Some(place) = cached.iter().position(|(other, _)| other == filter) {
+            if let Some(place) = cached.iter().position(|other| other.filter == *filter) {
                 let found = cached.remove(place);
-                let selection = Arc::clone(&found.1);
+                let selection = Arc::clone(&found.selection);
                 cached.push(found);
                 return selection;
             }
         }
         let selection = Arc::new(self.chunk_ids_of(&self.evaluate(filter)));
-        let mut cached = lock();
-        if cached.len() >= CACHED_FILTERS_MAX {
-            cached.remove(0);
+        // each part of a filter takes a few times its encoding
+        let bytes = selection.bytes() + 4 * filter.canonical().len();
+        if bytes <= FILTER_CACHE_BYTES_MAX {
+            let mut cached = lock();
+            cached.push(CachedFilter { filter: filter.clone(), selection: Arc::clone(&selection), bytes });
+            while cached.len() > CACHED_FILTERS_MAX || bytes_of(&cached) > FILTER_CACHE_BYTES_MAX {
+                cached.remove(0);
+            }
         }
-        cached.push((filter.clone(), Arc::clone(&selection)));
         selection
+    }
+
+    /// Bytes of the cached results.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        bytes_of(&self.cached.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The documents that pass the filter, as a bitmap.
