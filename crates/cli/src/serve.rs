@@ -238,20 +238,25 @@ async fn serve(
 }
 
 /// The ledger is written at once when nothing was written for this long, and otherwise as often: a crash loses no more than that.
-const LEDGER_INTERVAL: Duration = Duration::from_millis(500);
+const LEDGER_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often a write that failed is tried again, and what the clock changes is noticed.
+const LEDGER_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Writes what keys with budgets have spent, and revocations that could not be stored, until the process ends.
 async fn write_ledger(keys: Keys, metrics: Metrics) {
     loop {
-        let _ = tokio::time::timeout(LEDGER_INTERVAL, keys.ledger_changed()).await;
+        let _ = tokio::time::timeout(LEDGER_CHECK_INTERVAL, keys.ledger_changed()).await;
         // it stays in force, and the log has the reason
         let _ = keys.store_revocations().await;
         match keys.flush_ledger(unix_now()).await {
-            Ok(false) => continue,
-            Ok(true) => {}
-            Err(_) => metrics.ledger_write_failed(),
+            Ok(false) => {}
+            Ok(true) => tokio::time::sleep(LEDGER_INTERVAL).await,
+            Err(_) => {
+                metrics.ledger_write_failed();
+                tokio::time::sleep(LEDGER_CHECK_INTERVAL).await;
+            }
         }
-        tokio::time::sleep(LEDGER_INTERVAL).await;
     }
 }
 
