@@ -75,8 +75,8 @@ impl LexicalView {
 
     /// The postings of a term of the query, which the ranking of a bag of words has already.
     fn found<'a>(&self, query: &'a LexicalQuery, term: &'a QueryTerm) -> tantivy::Result<Cow<'a, TermPostings>> {
-        if let Some(ScoringQuery::AnyOf(found)) = &query.ranking
-            && let Some(found) = found.iter().find(|found| found.term.text == term.text)
+        if let Some(ScoringQuery::AnyOf { terms, .. }) = &query.ranking
+            && let Some(found) = terms.iter().find(|found| found.term.text == term.text)
         {
             return Ok(Cow::Borrowed(found));
         }
