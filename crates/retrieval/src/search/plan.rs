@@ -309,11 +309,13 @@ fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFuncti
     }
 }
 
-/// The name, the constant and the weights of a fusion function.
-fn fusion_key(fusion: FusionFunction) -> (&'static str, f32, f32, f32) {
+/// The name, the constant, the weights of a fusion function, and whether they follow the query.
+fn fusion_key(fusion: FusionFunction) -> (&'static str, f32, f32, f32, bool) {
     match fusion {
-        FusionFunction::ReciprocalRank { k, lexical, dense } => ("rrf", k, lexical, dense),
-        FusionFunction::Convex { lexical, dense } => ("convex", 0.0, lexical, dense),
+        FusionFunction::ReciprocalRank { k, lexical, dense } => ("rrf", k, lexical, dense, false),
+        FusionFunction::Convex { lexical, dense, follows_query } => {
+            ("convex", 0.0, lexical, dense, follows_query)
+        }
     }
 }
 
