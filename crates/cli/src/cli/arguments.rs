@@ -11,6 +11,7 @@ use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::selftest::SelftestDialect;
+use super::sync::SyncArguments;
 use super::usage::UsageArguments;
 use weir_api::{Mode, Syntax};
 use weir_config::Flags;
@@ -210,40 +211,6 @@ pub struct IngestArguments {
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
-    /// Print the result as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The arguments of `weir sync`.
-#[derive(Debug, Args)]
-pub struct SyncArguments {
-    /// The folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-    /// The collection that shows the folder.
-    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
-    pub collection: String,
-    /// Put this before the id of every document, such as `notes/`: before the path of its file, or the id that a line, row
-    /// or object brings. Delete only documents whose id begins with it. Give each folder of a collection its own where
-    /// names of folders, paths of files or ids are equal.
-    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
-    pub prefix: String,
-    /// Replace documents of other folders that have the same ids. Without this they stay, and the new ones fail.
-    #[arg(long)]
-    pub replace: bool,
-    /// Only say what would be sent and deleted.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Also delete when more than half of the documents are gone or the folder is empty, without asking.
-    #[arg(long)]
-    pub yes: bool,
-    /// Maximum documents per request.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
-    pub batch: u32,
-    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
-    #[arg(long)]
-    pub url: Option<String>,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,

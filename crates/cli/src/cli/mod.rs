@@ -36,7 +36,6 @@ pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
     DeleteArguments, DemoArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments,
     ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
-    SyncArguments,
 };
 pub use context::Context;
 pub use failure::{Failure, Result};
