@@ -37,7 +37,8 @@ impl LexicalView {
         if query.terms.is_empty() || query.terms.len() > TERMS_MAX || !query.corrections.is_empty() {
             return Ok(Vec::new());
         }
-        let mut terms = query.terms.iter().map(|term| self.found(query, term)).collect::<tantivy::Result<Vec<_>>>()?;
+        let mut terms =
+            query.terms.iter().map(|term| self.found(query, term)).collect::<tantivy::Result<Vec<_>>>()?;
         terms.sort_unstable_by_key(|term| term.chunks);
         let Some((rarest, others)) = terms.split_first() else { return Ok(Vec::new()) };
         if !(1..=CHUNKS_MAX).contains(&rarest.chunks) {
@@ -74,7 +75,11 @@ impl LexicalView {
     }
 
     /// The postings of a term of the query, which the ranking of a bag of words has already.
-    fn found<'a>(&self, query: &'a LexicalQuery, term: &'a QueryTerm) -> tantivy::Result<Cow<'a, TermPostings>> {
+    fn found<'a>(
+        &self,
+        query: &'a LexicalQuery,
+        term: &'a QueryTerm,
+    ) -> tantivy::Result<Cow<'a, TermPostings>> {
         if let Some(ScoringQuery::AnyOf { terms, .. }) = &query.ranking
             && let Some(found) = terms.iter().find(|found| found.term.text == term.text)
         {
@@ -82,7 +87,8 @@ impl LexicalView {
         }
         let key = Term::from_field_text(self.fields.text, &term.text);
         let segments = self.searcher.segment_readers().iter();
-        let postings = segments.map(|segment| Ok(segment.inverted_index(self.fields.text)?.get_term_info(&key)?));
+        let postings =
+            segments.map(|segment| Ok(segment.inverted_index(self.fields.text)?.get_term_info(&key)?));
         let postings = postings.collect::<tantivy::Result<Vec<_>>>()?;
         let chunks = self.statistics(query).doc_freq(&key)?;
         Ok(Cow::Owned(TermPostings { term: term.clone(), postings, chunks }))

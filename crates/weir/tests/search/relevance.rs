@@ -122,9 +122,7 @@ fn among_nine_notes_the_threshold_hides_no_right_first_hit() {
         }
     }
     assert!(right >= 7, "{right} right first hits");
-    for question in
-        ["football results", "history of the roman empire", "integrals of rational functions"]
-    {
+    for question in ["football results", "history of the roman empire", "integrals of rational functions"] {
         let (found, relevance) = first(&gateway, question, "hybrid");
         assert!(relevance < RELEVANT, "{question}: {found} {relevance}");
     }
