@@ -117,12 +117,15 @@ impl Search<'_> {
 
 impl Search<'_> {
     /// The fusion of this search: weights that follow the query depend on what the best lexical hit says. A corrected word has its whole
-    /// weight, since no embedding knows what was meant, and so has a rare one.
+    /// weight, since no embedding knows what was meant. So have a rare word, and a single one, which is all that the query says.
     fn fusion_for(&self, bm25: Bm25Bounds, best_bm25: f32) -> FusionFunction {
-        let is_corrected = self.query.as_ref().is_some_and(|query| !query.corrections.is_empty());
+        let has_whole_weight = self
+            .query
+            .as_ref()
+            .is_some_and(|query| !query.corrections.is_empty() || query.terms.len() == 1);
         match self.request.fusion {
             FusionFunction::Convex { lexical, dense, follows_query: true }
-                if !is_corrected && self.exact_units.is_empty() =>
+                if !has_whole_weight && self.exact_units.is_empty() =>
             {
                 let (lexical, dense) = fusion::weights_by_evidence(lexical, dense, bm25.words(best_bm25));
                 FusionFunction::Convex { lexical, dense, follows_query: true }
