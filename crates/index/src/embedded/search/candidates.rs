@@ -119,10 +119,8 @@ impl Search<'_> {
     /// The fusion of this search: weights that follow the query depend on what the best lexical hit says. A corrected word has its whole
     /// weight, since no embedding knows what was meant. So have a rare word, and a single one, which is all that the query says.
     fn fusion_for(&self, bm25: Bm25Bounds, best_bm25: f32) -> FusionFunction {
-        let has_whole_weight = self
-            .query
-            .as_ref()
-            .is_some_and(|query| !query.corrections.is_empty() || query.terms.len() == 1);
+        let has_whole_weight =
+            self.query.as_ref().is_some_and(|query| !query.corrections.is_empty() || query.terms.len() == 1);
         match self.request.fusion {
             FusionFunction::Convex { lexical, dense, follows_query: true }
                 if !has_whole_weight && self.exact_units.is_empty() =>
