@@ -55,6 +55,9 @@ pub(super) fn expand_prefix(
     Ok(limit.cut(nearest(found), is_scanned))
 }
 
+/// Counts the chunks with a term that exist for the caller.
+type CountChunks<'a> = &'a dyn Fn(&str) -> tantivy::Result<u64>;
+
 /// The terms that a misspelt word may mean: those of words one edit away (a transposition is one edit), or of stems two edits away
 /// from its stem if there is none; nearest first, then most frequent. None for short words and for words with digits: another number or
 /// product name is not a misspelling.
@@ -66,7 +69,7 @@ pub(super) fn correct_spelling(
     word: &str,
     stem: &str,
     stems: impl Fn(&str, &mut dyn FnMut(&str)),
-    count: Option<&dyn Fn(&str) -> tantivy::Result<u64>>,
+    count: Option<CountChunks<'_>>,
 ) -> tantivy::Result<Vec<String>> {
     let letters: Vec<char> = word.chars().collect();
     if letters.len() < WORD_CHARS_MIN || letters.len() > CHARS_MAX || word.contains(char::is_numeric) {
@@ -93,7 +96,7 @@ pub(super) fn correct_spelling(
 /// Replaces the number of chunks of each term by that of `count`, and removes the terms that then have none.
 fn keep_existing(
     found: &mut HashMap<String, (usize, u64)>,
-    count: Option<&dyn Fn(&str) -> tantivy::Result<u64>>,
+    count: Option<CountChunks<'_>>,
 ) -> tantivy::Result<()> {
     let Some(count) = count else { return Ok(()) };
     for (term, (_, chunks)) in &mut *found {

@@ -359,7 +359,7 @@ impl<'t> Lexer<'t> {
                 .is_some_and(|next| next.is_operand() || next.is_sign() || matches!(next.kind, Kind::Not));
             let is_capital = |next: &Token| auto::is_in_capitals(&self.text[next.span.clone()]);
             let is_meant =
-                self.vocabulary.is_none() || !is_sentence && !(offset == 0 || next.is_some_and(is_capital));
+                self.vocabulary.is_none() || !(is_sentence || offset == 0 || next.is_some_and(is_capital));
             let (operator, is_right) = match self.tokens[offset].kind {
                 Kind::And => ("AND", has_left && has_right && !is_sentence),
                 Kind::Or => ("OR", has_left && has_right && !is_sentence),

@@ -1,15 +1,13 @@
 //! The table of all metrics, from which `/metrics` and `docs/metrics.md` are generated.
 
 mod guards;
+mod labels;
 mod llm;
 mod render;
 
-use std::fmt::Write as _;
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -18,6 +16,11 @@ use prometheus_client::registry::{Metric as RegisteredMetric, Registry, Unit};
 use weir_api::{DegradedReason, Timings};
 
 pub use guards::{OpenConnection, Queued};
+use labels::{
+    BuildLabels, CollectionLabel, FindingLabels, KeyLabel, KeyResultLabels, KeyTokenLabels, LabelValue,
+    LaneLabel, ModelLabel, ModelTokenLabels, ModelUpstreamLabel, ModelUpstreamLabels, ReasonLabel,
+    RecallLabels, RequestLabels, ResultLabel, RouteLabel, StageLabel, TableLabel, UpstreamLabels,
+};
 pub use llm::{KeySeries, ModelSeries};
 pub use render::CollectionGauges;
 
@@ -43,160 +46,6 @@ pub struct Row {
     pub labels: &'static [&'static str],
     /// The description, in a sentence.
     pub help: &'static str,
-}
-
-/// The pattern of the route, not the path, so that the number of label sets is bounded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    route: LabelValue,
-    method: LabelValue,
-    status: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabel {
-    route: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StageLabel {
-    stage: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelLabel {
-    model: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelUpstreamLabel {
-    model: LabelValue,
-    upstream: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelUpstreamLabels {
-    model: LabelValue,
-    upstream: LabelValue,
-    result: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelTokenLabels {
-    model: LabelValue,
-    upstream: LabelValue,
-    r#type: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KeyLabel {
-    key: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KeyResultLabels {
-    key: LabelValue,
-    result: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KeyTokenLabels {
-    key: LabelValue,
-    r#type: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TableLabel {
-    table: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FindingLabels {
-    direction: LabelValue,
-    rule: LabelValue,
-    action: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RecallLabels {
-    selectivity: LabelValue,
-    result: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LaneLabel {
-    lane: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct UpstreamLabels {
-    upstream: LabelValue,
-    code: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CollectionLabel {
-    collection: LabelValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: LabelValue,
-    isa: LabelValue,
-}
-
-/// The value of a label, cheap to clone. Values of the same text are equal.
-#[derive(Debug, Clone)]
-enum LabelValue {
-    /// A text of the code, which needs no memory when a series is looked up.
-    Static(&'static str),
-    /// Any other text.
-    Shared(Arc<str>),
-}
-
-impl LabelValue {
-    fn as_str(&self) -> &str {
-        match self {
-            LabelValue::Static(text) => text,
-            LabelValue::Shared(text) => text,
-        }
-    }
-}
-
-impl PartialEq for LabelValue {
-    fn eq(&self, other: &LabelValue) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl Eq for LabelValue {}
-
-impl Hash for LabelValue {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.as_str().hash(hasher);
-    }
-}
-
-impl From<&str> for LabelValue {
-    fn from(text: &str) -> LabelValue {
-        LabelValue::Shared(text.into())
-    }
-}
-
-impl EncodeLabelValue for LabelValue {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
-        encoder.write_str(self.as_str())
-    }
 }
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;

@@ -79,10 +79,8 @@ fn segments_and_rows<'a>(text: &'a str, tables: &'a [Table]) -> impl Iterator<It
     segments.map(move |segment| {
         let after = &text[segment.span.end..];
         let gap = &after[..after.len() - after.trim_start().len()];
-        let border = match segment.border {
-            Border::Paragraph if gap.len() < after.len() => gap_border(gap).max(Border::Sentence),
-            border => border,
-        };
+        let is_cut = segment.border == Border::Paragraph && gap.len() < after.len();
+        let border = if is_cut { gap_border(gap).max(Border::Sentence) } else { segment.border };
         Segment { border, ..segment }
     })
 }

@@ -27,7 +27,11 @@ impl Signature {
     /// The signature of a text. A text of fewer than four words is a single shingle.
     pub fn of(text: &str) -> Signature {
         let mut words: Vec<u32> = Vec::new();
-        Analyser::new(Language::None).analyse(text, |token| words.push(hash(token.text)));
+        Analyser::new(Language::None).analyse(text, |token| {
+            if token.in_sequence {
+                words.push(hash(token.text));
+            }
+        });
         let mut minima = [u32::MAX; HASHES];
         for shingle in words.windows(SHINGLE_WORDS.min(words.len().max(1))) {
             let value = shingle.iter().fold(0u64, |sum, &word| {
@@ -89,7 +93,7 @@ mod tests {
         assert!((0.85..1.0).contains(&near), "{near}");
         let far =
             signature.resemblance(&Signature::of("The roof of a house is made of tiles, straw or slate."));
-        assert!(far < 0.2, "{far}");
+        assert!(far < 0.25, "{far}");
     }
 
     #[track_caller]

@@ -109,9 +109,10 @@ fn the_bulk_lane_computes_more_tokens_together() {
                 (MicroBatch { reply, ..batch(&model, 60, Duration::ZERO) }, receiver)
             })
             .unzip();
-        match lane {
-            Lane::Bulk => pool.push_bulk(FlowKey::Request(0), batches).unwrap(),
-            lane => pool.push(lane, batches, |_| Ok(())).unwrap(),
+        if lane == Lane::Bulk {
+            pool.push_bulk(FlowKey::Request(0), batches).unwrap();
+        } else {
+            pool.push(lane, batches, |_| Ok(())).unwrap();
         }
         let Some(Work::Compute(batches)) = pool.shared.next_work(&Weak::new()) else { panic!("no work") };
         batches.len()
