@@ -44,7 +44,8 @@ pub(crate) fn check_within(own: &KeyRequest, key: &KeyRequest, defaults: &KeyLim
     // the longest name that fits counts: a longer one than the administrator's would take models out of its limits
     for model in model_limits.into_iter().flat_map(|limits| limits.keys()) {
         let mut all = own.model_limits.iter().flat_map(|limits| limits.keys());
-        let is_taken_out = |own: &String| own != model && allowlist(Some(&[own.clone()])).contains(model);
+        let is_taken_out =
+            |own: &String| own != model && allowlist(Some(std::slice::from_ref(own))).contains(model);
         let is_own = own.model_limits.as_ref().is_some_and(|limits| limits.contains_key(model));
         require(is_own || !all.any(is_taken_out), || {
             format!("leave `model_limits.{model}` out: a name in `model_limits` of your own key covers it")

@@ -56,7 +56,7 @@ pub(super) struct ModelUpstreamLabels {
 pub(super) struct ModelTokenLabels {
     pub(super) model: LabelValue,
     pub(super) upstream: LabelValue,
-    r#type: LabelValue,
+    pub(super) r#type: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -73,7 +73,7 @@ pub(super) struct KeyResultLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct KeyTokenLabels {
     pub(super) key: LabelValue,
-    r#type: LabelValue,
+    pub(super) r#type: LabelValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -154,7 +154,7 @@ fn declared_in_comment(bytes: &[u8]) -> Option<&'static Encoding> {
         let name = name[..end.unwrap_or(name.len())].to_lowercase().replace('_', "-");
         let name = name.trim_end_matches("-unix").trim_end_matches("-dos");
         // Python writes names without the first hyphen too
-        Encoding::for_label(name.as_bytes()).or_else(|| match name {
+        Encoding::for_label(name.as_bytes()).or(match name {
             "latin-1" | "iso-latin-1" => Some(WINDOWS_1252),
             "utf-8-sig" => Some(UTF_8),
             _ => None,
@@ -165,7 +165,7 @@ fn declared_in_comment(bytes: &[u8]) -> Option<&'static Encoding> {
 /// UTF-16 whose text is mostly ASCII: every other byte is zero.
 fn utf_16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = &bytes[..bytes.len().min(SNIFFED_BYTES)];
-    if bytes.len() % 2 != 0 || !head.contains(&0) {
+    if !bytes.len().is_multiple_of(2) || !head.contains(&0) {
         return None;
     }
     let (units, _) = head.as_chunks::<2>();

@@ -138,7 +138,7 @@ fn every_kind_is_read_in_other_encodings() {
     ] {
         let expected = format!("{expected} | {{\"path\":\"{name}\"}}");
         for bytes in [utf_16(content), format!("\u{feff}{content}").into_bytes()] {
-            assert_eq!(read_all(&[(name, &bytes)]), [expected.clone()], "{name}");
+            assert_eq!(read_all(&[(name, &bytes)]), std::slice::from_ref(&expected), "{name}");
         }
         let latin_1: Vec<u8> = content.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
         let found = read_all(&[(name, &latin_1)]);

@@ -121,15 +121,13 @@ impl Search<'_> {
     fn fusion_for(&self, bm25: Bm25Bounds, best_bm25: f32) -> FusionFunction {
         let has_whole_weight =
             self.query.as_ref().is_some_and(|query| !query.corrections.is_empty() || query.terms.len() == 1);
-        match self.request.fusion {
-            FusionFunction::Convex { lexical, dense, follows_query: true }
-                if !has_whole_weight && self.exact_units.is_empty() =>
-            {
-                let (lexical, dense) = fusion::weights_by_evidence(lexical, dense, bm25.words(best_bm25));
-                FusionFunction::Convex { lexical, dense, follows_query: true }
-            }
-            fusion => fusion,
+        let fusion = self.request.fusion;
+        if has_whole_weight || !self.exact_units.is_empty() {
+            return fusion;
         }
+        let FusionFunction::Convex { lexical, dense, follows_query: true } = fusion else { return fusion };
+        let (lexical, dense) = fusion::weights_by_evidence(lexical, dense, bm25.words(best_bm25));
+        FusionFunction::Convex { lexical, dense, follows_query: true }
     }
 
     /// The documents of both rankings, best first.
