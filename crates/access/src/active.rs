@@ -36,8 +36,10 @@ pub const KEYS_BYTES_MAX: usize = 256 << 20;
 pub(crate) const KEY_BYTES: usize = 1_024;
 const USAGE_BYTES: usize = 512;
 
-/// Estimated bytes of a key in memory: its texts are there as they are listed and as they are compared.
+/// Estimated bytes of a key in memory: its texts are there as they are listed and as they are compared. Scopes are few and not counted, so
+/// that a request without them takes what the key takes that it creates.
 pub(crate) fn bytes_of(key: &KeyRequest) -> usize {
+    let key = KeyRequest { scopes: None, ..key.clone() };
     let models = key.model_limits.as_ref().map_or(0, BTreeMap::len);
     KEY_BYTES + 3 * json!(key).to_string().len() + USAGE_BYTES * (1 + models)
 }

@@ -115,7 +115,6 @@ mod tests {
     fn filters_have_the_same_bytes_exactly_if_they_are_equal() {
         let filters = [
             r#"{}"#,
-            r#"{"or": []}"#,
             r#"{"a": 1}"#,
             r#"{"a": 1.0}"#,
             r#"{"a": 1.5}"#,

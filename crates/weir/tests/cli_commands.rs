@@ -354,7 +354,7 @@ fn valid_documents_are_ingested_and_others_are_named() {
         requests[0].1,
         "{\"collection\":\"k\",\"documents\":[{\"id\":\"a.txt\",\"title\":\"a\",\"text\":\"alpha\",\
          \"metadata\":{\"folder\":\"in\",\"path\":\"a.txt\"}},{\"id\":\"b.md\",\"title\":\"Beta\",\"text\":\"# Beta\\ntext\",\
-         \"metadata\":{\"folder\":\"in\",\"path\":\"b.md\"}}]}"
+         \"metadata\":{\"folder\":\"in\",\"path\":\"b.md\"}}],\"replace_if_equal\":[\"folder\"]}"
     );
 }
 
@@ -415,8 +415,8 @@ fn a_folder_without_documents_is_an_error() {
         (
             1,
             "error: there is nothing to ingest in in, only 1 .png\nhint: accepted are .txt, .md, .markdown, .rst, .adoc, \
-             .asciidoc, .org, .log, .yaml, .yml, .html, .htm, .xhtml, .json, .jsonl, .ndjson, .csv, .tsv files, each also \
-             as .gz, and text files without an ending or with a name such as README.Debian\n"
+             .asciidoc, .org, .log, .yaml, .yml, .html, .htm, .xhtml, .json, .ipynb, .jsonl, .ndjson, .csv, .tsv files, each also \
+             as .gz, source code (.py, .rs, .toml, …), and text files without an ending or with a name such as README.Debian\n"
         )
     );
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Map, Value as Json, json};
 use weir_filter::{Filter, Value, flatten, parse_timestamp};
 use weir_index::{
-    Change, FacetSpec, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument, MatchCount, SortKey,
+    Change, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument, MatchCount,
+    SortKey,
 };
 use weir_query::Query;
 use weir_ranking::RetrievalMode;
@@ -244,6 +245,7 @@ fn random_request(rng: &mut Rng) -> IndexQuery {
         .then(|| (0..DIMENSION).map(|_| rng.below(100) as f32 - 50.0).collect());
     let mut request = IndexQuery::new(mode, query, embedding, 1 + rng.below(20));
     if mode == RetrievalMode::Hybrid {
+        request.fusion = FusionFunction::Convex { lexical: 0.5, dense: 0.5, follows_query: false };
         request.depth = 1000; // so that all of both rankings is compared exactly
     }
     request.offset = *rng.of(&[0, 0, 3, 10]);

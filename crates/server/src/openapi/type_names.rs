@@ -95,6 +95,7 @@ fn types() -> Vec<Type> {
         PredictRequest,
         Problem,
         ProblemItem,
+        QueryReading,
         QueryReply,
         Ranks,
         ReadyReply,

@@ -260,8 +260,8 @@ const readingNotice = ({ excluded = [], as_text: asText = [] } = {}) => {
   return element(
     'p',
     { className: 'notice', id: 'reading' },
-    excluded.length ? ['Excluded: ', listed(excluded), '. '] : null,
-    asText.length ? ['Searched as words, not as operators: ', listed(asText), '.'] : null,
+    excluded.length ? ['Excluded: ', ...listed(excluded), '. '] : null,
+    asText.length ? ['Searched as words, not as operators: ', ...listed(asText), '.'] : null,
   );
 };
 

@@ -22,8 +22,7 @@ use weir_mock::{MockServer, Settings};
 const PRELUDE: &str = "set -euo pipefail\ncurl() { command curl --fail-with-body \"$@\"; }\n";
 
 /// Settings by which clients of other makers call nothing but the gateway.
-const OFFLINE: [(&str, &str); 2] =
-    [("HAYSTACK_TELEMETRY_ENABLED", "false"), ("LITELLM_LOCAL_MODEL_COST_MAP", "true")];
+const OFFLINE: [(&str, &str); 1] = [("HAYSTACK_TELEMETRY_ENABLED", "false")];
 
 /// A fenced block of a page.
 struct Example {

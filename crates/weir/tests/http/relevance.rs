@@ -100,12 +100,15 @@ fn relevance_is_the_same_after_a_restart_and_begins_anew_with_the_collection() {
 fn only_the_newest_judgments_count_and_only_those_of_hits() {
     let gateway = Gateway::start_with(&[("WEIR_SEARCH_FEEDBACK_ENTRIES_MAX", "10")]);
     ingest(&gateway, "default");
+    // without it `-"dam"` would leave nothing, and the query would be searched by its words
+    let house = json!({"documents": [{"id": "house", "text": "a house of stone"}]});
+    assert_eq!(gateway.try_post("/v1/ingest?wait=true", &house).unwrap().0, 202);
     let before = relevance(&gateway, "default");
     say(&gateway, "default", 1..DOCUMENTS, false);
     gateway.wait("the judgments", || relevance(&gateway, "default") < before);
     // a query whose condition the document does not meet: it was no hit, whoever says what
     for number in 1..11 {
-        let said = json!({"query": format!("stone -dam {number}"), "document_id": number.to_string(), "relevant": true});
+        let said = json!({"query": format!("stone -\"dam\" {number}"), "document_id": number.to_string(), "relevant": true});
         assert_eq!(gateway.try_post("/v1/feedback", &said).unwrap().0, 200);
     }
     let no_hit = "weir_feedback_judgments_total{result=\"no_hit\"} 10\n";

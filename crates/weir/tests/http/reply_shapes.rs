@@ -127,6 +127,7 @@ fn a_search_answers_results_with_citation_ranks_and_timings() {
         "total": {"value": "int", "exact": "bool", "relation": "string"},
         "next_cursor": "null",
         "degraded": "bool",
+        "query": {"excluded": [], "as_text": []},
         "took_ms": "float",
         "timings_ms": {
             "parse": "float", "embed": "float", "select": "float", "lexical": "float", "dense": "float",

@@ -495,8 +495,10 @@ fn replies_are_the_same_with_and_without_hidden_documents() {
     for route in ROUTES {
         // ids are one namespace per collection: that a hidden document has one is told to who wants to store another
         let takes_ids = route.path == "/v1/ingest";
+        // sums of requests, which are written in the background
+        let counts_requests = route.path == "/v1/usage";
         let is_of_documents = route.path == "/v1/search" || route.path.ends_with("/documents");
-        for example in examples(route, &walks[1]).into_iter().filter(|_| !takes_ids) {
+        for example in examples(route, &walks[1]).into_iter().filter(|_| !takes_ids && !counts_requests) {
             let replies = walks.each_ref().map(|walk| {
                 told(&walk.send("restricted", route.method, &example.uri, &example.body), is_of_documents)
             });

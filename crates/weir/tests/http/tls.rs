@@ -148,7 +148,7 @@ fn the_usual_self_signed_certificate_serves_and_is_trusted_for_upstreams() {
     let ask = |ca_file: &str| {
         let config = files.path("gateway.toml");
         let model = format!(
-            "[[models]]\nid = \"remote\"\nkind = \"weir\"\nretries_max = 0\nurl = \"{}/v1\"\n{ca_file}",
+            "[[models]]\nid = \"remote\"\nkind = \"weir\"\nretries_max = 0\nurl = \"{}\"\n{ca_file}",
             embedder.url
         );
         fs::write(&config, model).unwrap();

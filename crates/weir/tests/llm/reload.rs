@@ -48,9 +48,11 @@ fn prices_and_default_limits_are_read_again_at_sighup() {
         )
     };
     let proxy = Proxy::start(&tables(1.0, 50));
-    let admin = proxy
-        .key("", &json!({"name": "admin", "scopes": ["admin"], "limits": {"requests_per_minute": 9000}}));
-    let key = proxy.key(&admin, &json!({"name": "app", "scopes": ["chat"]}));
+    // an administrator with limits could not create a key without
+    let first = proxy.key("", &json!({"name": "first", "scopes": ["admin"]}));
+    let limits = json!({"requests_per_minute": 9000});
+    let admin = proxy.key(&first, &json!({"name": "admin", "scopes": ["admin"], "limits": limits}));
+    let key = proxy.key(&first, &json!({"name": "app", "scopes": ["chat"]}));
     let (key, admin) = (format!("Bearer {key}"), format!("Bearer {admin}"));
     let limit = || {
         let reply = proxy.chat(&ask("m"), &[("authorization", &key)]).unwrap();

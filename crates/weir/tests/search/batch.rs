@@ -24,7 +24,13 @@ fn each_query_is_answered_as_it_would_be_alone() {
     let replies = batch["replies"].as_array().unwrap();
     assert_eq!(replies.len(), 3);
     for (reply, query) in replies.iter().zip(&queries) {
-        assert_eq!(timeless(reply.clone()), timeless(ask(&gateway, query)), "{query}");
+        let [batch, alone] = [reply.clone(), ask(&gateway, query)].map(|mut reply| {
+            // encrypted anew each time
+            let cursor = &mut reply["next_cursor"];
+            *cursor = Value::Bool(cursor.is_string());
+            timeless(reply)
+        });
+        assert_eq!(batch, alone, "{query}");
     }
     assert!(batch["took_ms"].as_f64().unwrap() > 0.0);
     let cursor = &replies[0]["next_cursor"];

@@ -124,7 +124,7 @@ fn pages_of_a_reranked_search_hold_each_result_once_and_in_one_order() {
         json!({"query": "weir stone"}),
         json!({"query": "weir stone", "mode": "lexical", "count": false}),
         json!({"query": "weir stone", "mode": "dense", "group_by": "chunk"}),
-        json!({"query": "weir stone", "diversity": 0.4, "collapse": true}),
+        json!({"query": "weir stone", "diversity": 0.4}),
         json!({"query": "weir stone", "group_by": {"field": "n"}}),
     ] {
         let body = with(&body, "rerank", json!({"model": "ce", "top_n": 10}));
