@@ -184,7 +184,7 @@ const copiesOf = (result, search) => {
   const rest = count > COPIES_NAMED ? ` and ${(count - COPIES_NAMED).toLocaleString('en')} more` : '';
   return element(
     'p',
-    { className: 'about copies' },
+    { className: 'copies' },
     `${count.toLocaleString('en')} nearly identical ${count === 1 ? 'result' : 'results'}: `,
     names,
     `${rest}. `,

@@ -120,6 +120,8 @@ def start(gateway: str) -> None:
         languages = ["German", "Danish", "Welsh", "Thai", "Czech", "Greek", "Latin"]
         packs = [{"id": one, "text": f"{one} language package for the browser"} for one in languages]
         send(gateway, "/v1/ingest?wait=true", {"documents": packs})
+        browser.open(gateway + "/#q=weir")
+        browser.wait("document.querySelector('.results > li')")
         search_for(browser, "language package for the browser")
         copies = browser.text(".results .copies")
         assert copies.startswith("6 nearly identical results: ") and "and 1 more. Show all" in copies, copies
