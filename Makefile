@@ -1,6 +1,7 @@
 # The commands of the project. `make` alone prints them.
 .DEFAULT_GOAL := help
-SHELL := /bin/bash
+# In a CI run the file STEPS gets what each line of a recipe costs.
+SHELL := $(if $(STEPS),scripts/timed.sh,/bin/bash)
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
 
