@@ -19,8 +19,8 @@ use crate::{Parts, Result};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
-/// It exists only for a collection on the caller's allow list, and applies the caller's mandatory filter to every read. It shows the
-/// collection itself to nobody: each function answers from the documents that exist for the caller, or from settings.
+/// It exists only for a collection on the caller's allow list, and applies the caller's mandatory filter to every read. The
+/// collection itself is private: each function answers from the documents that exist for the caller, or from settings.
 #[derive(Clone)]
 pub struct CollectionView {
     collection: Arc<OpenCollection>,

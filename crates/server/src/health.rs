@@ -13,7 +13,7 @@ use crate::Result;
 /// Damaged rows that readiness names.
 const DAMAGED_ROWS_MAX: usize = 100;
 
-/// Whether who asks may see every document: these routes answer everybody, and tell nobody else of what is stored.
+/// Whether the caller may see every document. These routes need no key; only such callers get counts and names of what is stored.
 fn sees_all(gateway: &Gateway, headers: &HeaderMap) -> bool {
     (gateway.authenticate)(headers).is_some_and(|caller| caller.is_unrestricted())
 }

@@ -36,7 +36,7 @@ impl Clock {
         self.folder.path().join("offset")
     }
 
-    /// Sets the clock to so many days from now.
+    /// Sets the clock to this number of days from now.
     fn set(&self, days: i64) {
         let new = self.folder.path().join("new");
         std::fs::write(&new, (days * 86_400).to_string()).unwrap();

@@ -164,7 +164,7 @@ fn declared_separator(head: &[u8]) -> Option<(u8, usize)> {
     is_declared.then(|| (separator, end + if head[end..].starts_with(b"\r\n") { 2 } else { 1 }))
 }
 
-/// The separator of which most rows have as many as the header; of several, the one that the header has most of.
+/// The separator that occurs as often in most rows as in the header. Of several, the one that is most frequent in the header.
 fn likely_separator(head: &[u8]) -> u8 {
     let mut best = (0, 0, SEPARATORS[0]);
     for separator in SEPARATORS {
