@@ -36,12 +36,13 @@ pub const KEYS_BYTES_MAX: usize = 256 << 20;
 pub(crate) const KEY_BYTES: usize = 1_024;
 const USAGE_BYTES: usize = 512;
 
-/// Estimated bytes of a key in memory: its texts are there as they are listed and as they are compared. Scopes are few and not counted, so
-/// that a request without them takes what the key takes that it creates.
+/// Estimated bytes of a key in memory: its texts are there as they are listed and as they are compared. Fields of bounded size are part of
+/// [`KEY_BYTES`], so that a request takes what the key takes that it creates, in which they are complete.
 pub(crate) fn bytes_of(key: &KeyRequest) -> usize {
-    let key = KeyRequest { scopes: None, ..key.clone() };
     let models = key.model_limits.as_ref().map_or(0, BTreeMap::len);
-    KEY_BYTES + 3 * json!(key).to_string().len() + USAGE_BYTES * (1 + models)
+    let model_limits = key.model_limits.clone().filter(|limits| !limits.is_empty());
+    let texts = KeyRequest { scopes: None, limits: None, expires_at: None, model_limits, ..key.clone() };
+    KEY_BYTES + 3 * json!(texts).to_string().len() + USAGE_BYTES * (1 + models)
 }
 
 #[derive(Clone)]
