@@ -81,19 +81,19 @@ miri: ## undefined behaviour in kernels and mapped, by Miri; needs a nightly com
 .PHONY: crash
 crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
 	@scripts/setup.sh
-	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test crash -- --nocapture
+	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test weir -- --nocapture crash::
 
 .PHONY: contract
 contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
 	@scripts/setup.sh
-	WEIR_CONTRACT_EXAMPLES=$(or $(EXAMPLES),500) cargo test $(CHECKED) --test http -- --nocapture generated_requests
+	WEIR_CONTRACT_EXAMPLES=$(or $(EXAMPLES),500) cargo test $(CHECKED) --test weir -- --nocapture generated_requests
 
 .PHONY: attack
 attack: ## attacks on a server of their own, at full length: one line for each that was held
 	@scripts/setup.sh
-	WEIR_ATTACK=full cargo test $(CHECKED) --test attack -- --nocapture --test-threads 1
-	WEIR_CRASH_ROUNDS=1000 cargo test $(CHECKED) --test crash -- --nocapture nothing_acknowledged
-	WEIR_CONTRACT_EXAMPLES=500 cargo test $(CHECKED) --test http --test gateway --test llm -- --nocapture full_disk:: clock:: panics:: generated_requests
+	WEIR_ATTACK=full cargo test $(CHECKED) --test weir --test encoder -- --nocapture --test-threads 1 attack:: folders::
+	WEIR_CRASH_ROUNDS=1000 cargo test $(CHECKED) --test weir -- --nocapture nothing_acknowledged
+	WEIR_CONTRACT_EXAMPLES=500 cargo test $(CHECKED) --test weir --test server -- --nocapture full_disk:: clock:: panics:: generated_requests
 
 .PHONY: bench
 bench: ## measure at real size: every script of bench/, or BENCH=name
@@ -112,7 +112,7 @@ quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=f
 	@scripts/setup.sh
 	cargo build --release --locked -p weir
 	$(PYTHON) scripts/quality.py --data "$(DATA)" $(SETS) -- $(EVAL)
-	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test sts -- --nocapture
+	WEIR_EVAL_DATA="$(abspath $(DATA))" cargo test $(CHECKED) --test encoder -- --nocapture sts::
 
 .PHONY: guardrails
 guardrails: ## accuracy of guardrails on labelled sets against targets, and what they cost; DATA=folder

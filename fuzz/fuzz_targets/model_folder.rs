@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 
 // shared with the test `folders` of weir-encoder
-#[path = "../../crates/encoder/tests/folders/mutation.rs"]
+#[path = "../../crates/encoder/tests/encoder/folders/mutation.rs"]
 mod mutation;
 
 use mutation::{Choices, Folders};

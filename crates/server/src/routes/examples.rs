@@ -1,5 +1,5 @@
 //! The groups of the routes, with a request for each route. `/openapi.json` has the requests and `/docs` offers to send them. Sent in this
-//! order, the `DELETE`s last, all of them succeed (`tests/gateway/examples.rs`).
+//! order, the `DELETE`s last, all of them succeed (`tests/server/examples.rs`).
 
 /// Routes about one thing.
 pub struct Group {

@@ -1,0 +1,28 @@
+//! The HTTP API from outside: the real binary, each test with its own server on a free port over its own folder.
+//!
+//! Embeddings are pseudo ones wherever their quality doesn't matter, which is everywhere but in `sample`.
+
+mod citations;
+mod contract;
+mod feedback;
+mod full_disk;
+mod input;
+mod keys;
+mod limits;
+mod openapi;
+mod paging;
+mod pruning;
+mod refusals;
+mod relevance;
+mod reply_shapes;
+mod restored;
+mod route_walk;
+mod rust_client;
+mod sample;
+mod settling;
+mod startup;
+mod stop;
+mod tls;
+
+pub(crate) use crate::support::documented;
+pub(crate) use crate::support::gateway::{Gateway, in_repository};

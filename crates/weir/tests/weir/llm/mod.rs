@@ -1,0 +1,25 @@
+//! The LLM gateway through the real binary, before mocks of providers. The modules are named after the groups of problems that users of such
+//! gateways report.
+
+#[allow(dead_code, reason = "the tests of the request log use more of it")]
+#[path = "../../../../telemetry/tests/telemetry/request_log/postgres_server.rs"]
+mod postgres;
+
+mod cache;
+mod clock;
+mod database;
+mod dialects;
+mod disconnects;
+mod fallback;
+mod framing;
+mod full_disk;
+mod guardrails;
+mod headers;
+mod limits;
+mod memory;
+mod reload;
+mod setup;
+mod sources;
+mod telemetry;
+mod timeouts;
+mod usage;
