@@ -27,6 +27,8 @@ const PURE_CLIPPY: &str = "crates/clippy-pure.toml";
 const FILE_LINES_MAX: usize = 600;
 /// Largest crate, in lines of its folder `src` outside of tests.
 const CRATE_LINES_MAX: usize = 10_000;
+/// Crates with a second program of integration tests. An access outside of a slice ends the program of `bounds`, and with it the tests beside it.
+const CRATES_WITH_TWO_TEST_PROGRAMS: [&str; 1] = ["kernels"];
 /// File and folder names that do not say what is inside.
 const VAGUE_NAMES: [&str; 8] = ["common", "helper", "helpers", "misc", "types", "util", "utilities", "utils"];
 
@@ -53,6 +55,8 @@ struct Crate {
     manifest: PathBuf,
     /// Root files of the library and the binaries.
     roots: Vec<PathBuf>,
+    /// Names of the programs of integration tests.
+    test_programs: Vec<String>,
 }
 
 /// The crates of the workspace by name, without the prefix `weir-`.
@@ -85,6 +89,11 @@ fn read_crate(package: &Value) -> Crate {
             .iter()
             .filter(is_root)
             .map(|t| string(&t["src_path"]).into())
+            .collect(),
+        test_programs: array(&package["targets"])
+            .iter()
+            .filter(|target| array(&target["kind"]).iter().any(|kind| *kind == "test"))
+            .map(|target| string(&target["name"]).to_owned())
             .collect(),
     }
 }
@@ -258,6 +267,22 @@ fn the_binary_is_released_at_level_3() {
     assert!(!dist.contains("opt-level"), "{dist}");
     assert!(packages.contains("\n[profile.dist.package.weir-cli]\n"));
     assert!(!packages.contains("\n[profile.dist.package.weir]\n"));
+}
+
+/// Each program is compiled with what its tests share and linked with all dependencies.
+#[test]
+fn a_crate_has_one_program_of_integration_tests() {
+    let crates = crates();
+    assert!(crates.values().any(|found| !found.test_programs.is_empty()), "no program of tests was found");
+    let violations: Vec<String> = crates
+        .iter()
+        .filter(|(name, found)| {
+            let max = if CRATES_WITH_TWO_TEST_PROGRAMS.contains(&name.as_str()) { 2 } else { 1 };
+            found.test_programs.len() > max
+        })
+        .map(|(name, found)| format!("`{name}`: {}", found.test_programs.join(", ")))
+        .collect();
+    assert_none("make one module of tests/CRATE/main.rs of each of these programs", &violations);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The binary from outside: each module is a kind of its use. All of them are one program, because linking takes longer than most of them.
+//! The binary from outside: each module is a kind of its use. All of them are one program, so that what they share is compiled and linked once.
 //!
 //! Nothing here changes the process of the tests itself: limits, environments and faults are those of processes that a test starts.
 
