@@ -54,8 +54,8 @@ fn is_json(data: &[u8]) -> bool {
 pub fn check_request(body: &[u8]) {
     for translated in [
         anthropic::request(body, "claude-sonnet-4-5"),
-        gemini::request(body),
-        messages::request(body, "gpt-5"),
+        gemini::request(body, "gemini-2.5-pro"),
+        messages::request(body, "gpt-5", true),
     ] {
         assert!(translated.is_err() || translated.is_ok_and(|body| is_json(&body)));
     }

@@ -160,8 +160,8 @@ pub(crate) fn render(
     let body = match conversion {
         Conversion::Same => request.rendered(model, adds_usage),
         Conversion::FromAnthropic => anthropic::request(request.body(), model)?.into(),
-        Conversion::FromGemini => gemini::request(request.body())?.into(),
-        Conversion::ToMessages => messages::request(request.body(), model)?.into(),
+        Conversion::FromGemini => gemini::request(request.body(), model)?.into(),
+        Conversion::ToMessages => messages::request(request.body(), model, upstream.stream_usage)?.into(),
     };
     let sent = match conversion {
         Conversion::ToMessages => Api::ChatCompletions,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ReplyContext;
-use super::completion::{ToolCall, Usage};
+use super::completion::{Annotation, ExtraContent, ToolCall, Usage};
 use crate::TokenUsage;
 
 #[derive(Serialize)]
@@ -38,7 +38,30 @@ pub(super) struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thinking_blocks: Option<[ThinkingBlock<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) annotations: Option<&'a [Annotation]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_calls: Option<[ToolCall<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) extra_content: Option<ExtraContent<'a>>,
+}
+
+/// A block of Anthropic's thinking, whole, so that the caller can send it back.
+#[derive(Serialize)]
+pub(super) struct ThinkingBlock<'a> {
+    pub(super) index: usize,
+    #[serde(flatten)]
+    pub(super) kind: Thinking<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type")]
+pub(super) enum Thinking<'a> {
+    #[serde(rename = "thinking")]
+    Signed { thinking: &'a str, signature: &'a str },
+    #[serde(rename = "redacted_thinking")]
+    Redacted { data: &'a str },
 }
 
 /// Appends `value` as the data of an event.

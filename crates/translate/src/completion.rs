@@ -35,7 +35,40 @@ pub(super) struct AssistantMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) thinking_blocks: Vec<&'a serde_json::value::RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) annotations: Vec<Annotation>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tool_calls: Vec<ToolCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) extra_content: Option<ExtraContent<'a>>,
+}
+
+/// A source that a part of the text is taken from.
+#[derive(Debug, Serialize)]
+pub(super) struct Annotation {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    url_citation: UrlCitation,
+}
+
+#[derive(Debug, Serialize)]
+struct UrlCitation {
+    /// Characters of the content before the part, and those up to its end.
+    start_index: usize,
+    end_index: usize,
+    url: String,
+    title: String,
+}
+
+impl Annotation {
+    pub(super) fn url(span: std::ops::Range<usize>, url: &str, title: &str) -> Annotation {
+        let url_citation = UrlCitation {
+            start_index: span.start,
+            end_index: span.end,
+            url: url.to_owned(),
+            title: title.to_owned(),
+        };
+        Annotation { kind: "url_citation", url_citation }
+    }
 }
 
 impl AssistantMessage<'_> {
@@ -46,7 +79,9 @@ impl AssistantMessage<'_> {
             refusal: None,
             reasoning_content: None,
             thinking_blocks: Vec::new(),
+            annotations: Vec::new(),
             tool_calls: Vec::new(),
+            extra_content: None,
         }
     }
 }
@@ -102,11 +137,26 @@ pub(super) struct Usage {
 #[derive(Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    cache_write_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    audio_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    image_tokens: u64,
 }
 
 #[derive(Serialize)]
 struct CompletionDetails {
     reasoning_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    audio_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    image_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl From<TokenUsage> for Usage {
@@ -115,8 +165,17 @@ impl From<TokenUsage> for Usage {
             prompt_tokens: usage.prompt,
             completion_tokens: usage.completion,
             total_tokens: usage.prompt.saturating_add(usage.completion),
-            prompt_tokens_details: PromptDetails { cached_tokens: usage.cached },
-            completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
+            prompt_tokens_details: PromptDetails {
+                cached_tokens: usage.cached,
+                cache_write_tokens: usage.cache_write,
+                audio_tokens: usage.prompt_audio,
+                image_tokens: usage.prompt_image,
+            },
+            completion_tokens_details: CompletionDetails {
+                reasoning_tokens: usage.reasoning,
+                audio_tokens: usage.completion_audio,
+                image_tokens: usage.completion_image,
+            },
         }
     }
 }

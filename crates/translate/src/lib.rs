@@ -9,15 +9,18 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
 
 pub mod anthropic;
+mod characters;
 mod chat;
 mod chunk;
 mod completion;
 mod error;
 pub mod gemini;
 pub mod messages;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod value;
 
 pub use error::{Dialect, error};
 pub use usage::TokenUsage;

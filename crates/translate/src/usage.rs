@@ -1,51 +1,69 @@
-//! The tokens that a provider counted, found in replies without reading the rest of them.
+//! The tokens that a provider counted, in the shapes of every provider.
 
 use std::sync::LazyLock;
 
 use memchr::memmem;
 use serde::Deserialize;
-use serde_json::Deserializer;
+use serde_json::value::RawValue;
+use serde_json::{Deserializer, Value};
 
-/// Tokens of one request.
+/// The largest count that is believed: several times the longest context of any model.
+const TOKENS_MAX: u64 = 100_000_000;
+
+/// Tokens of one request, by the classes that providers charge differently.
+///
+/// `cached`, `cache_write`, `prompt_audio` and `prompt_image` are parts of `prompt`; `reasoning`, `completion_audio` and `completion_image` are
+/// parts of `completion`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// Tokens of the prompt, cached ones included.
+    /// Tokens of the prompt; those that were read from a cache or written to one are included.
     pub prompt: u64,
     /// Tokens of the prompt that the provider read from its cache.
     pub cached: u64,
+    /// Tokens of the prompt that the provider wrote to its cache.
+    pub cache_write: u64,
+    /// The part of `cache_write` that is kept for an hour; the rest is kept for five minutes.
+    pub cache_write_1h: u64,
+    /// Tokens of the prompt that are audio.
+    pub prompt_audio: u64,
+    /// Tokens of the prompt that are images.
+    pub prompt_image: u64,
     /// Tokens of the completion, reasoning included.
     pub completion: u64,
     /// Tokens of the completion that are reasoning.
     pub reasoning: u64,
+    /// Tokens of the completion that are audio.
+    pub completion_audio: u64,
+    /// Tokens of the completion that are images.
+    pub completion_image: u64,
+    /// Searches that the provider made, which it charges for each.
+    pub searches: u64,
 }
 
-/// `usage` of OpenAI's chat completions and responses, and of Anthropic's messages.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    /// Anthropic's `input_tokens` do not include these two.
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    #[serde(alias = "input_tokens_details")]
-    prompt_tokens_details: Option<PromptDetails>,
-    #[serde(alias = "output_tokens_details")]
-    completion_tokens_details: Option<CompletionDetails>,
+/// Where the bodies of providers have their usage.
+#[derive(Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    /// Anthropic's `message_start`.
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    /// The events of OpenAI's responses.
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+    /// Groq's chunks.
+    #[serde(borrow)]
+    x_groq: Option<&'a RawValue>,
+    /// Moonshot's chunks.
+    #[serde(borrow)]
+    choices: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
+/// An object with a usage.
+#[derive(Deserialize)]
+struct Holder<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 const KEY: &[u8] = b"\"usage\"";
@@ -58,28 +76,134 @@ impl TokenUsage {
         KEY_FINDER.find(json).is_some()
     }
 
-    /// The counts of the last `"usage": {…}` of a reply or an event. Inside of a JSON text the quotes would be escaped, so that a caller's or a
-    /// model's words are never taken for it.
+    /// The counts of a reply or an event, where its API has them. Words of the caller or of the model are never taken for them.
     pub fn find(json: &[u8]) -> Option<TokenUsage> {
-        TokenUsage::all(json).last()
+        TokenUsage::all(json).into_iter().next_back()
     }
 
     /// What the events of a part of a stream count together: Anthropic counts the prompt in the first one and the completion in a later one.
     pub fn of_events(events: &[u8]) -> Option<TokenUsage> {
-        TokenUsage::all(events).reduce(TokenUsage::merged)
+        TokenUsage::all(events).into_iter().reduce(TokenUsage::merged)
     }
 
-    fn all(json: &[u8]) -> impl Iterator<Item = TokenUsage> {
-        KEY_FINDER.find_iter(json).filter_map(|at| TokenUsage::behind(&json[at + KEY.len()..]))
+    /// The counts of a body, or of the data of server-sent events.
+    fn all(bytes: &[u8]) -> Vec<TokenUsage> {
+        if !TokenUsage::is_named(bytes) {
+            return Vec::new();
+        }
+        let bytes = bytes.trim_ascii_start();
+        if bytes.starts_with(b"{") {
+            return TokenUsage::of_values(bytes);
+        }
+        let mut found = Vec::new();
+        let mut data = Vec::new();
+        for line in bytes.split(|&byte| byte == b'\n').chain([&b""[..]]) {
+            let line = line.trim_ascii_end();
+            if let Some(value) = line.strip_prefix(b"data:") {
+                data.extend_from_slice(value);
+                data.push(b'\n');
+            } else if line.is_empty() && !data.is_empty() {
+                found.extend(TokenUsage::of_values(&data));
+                data.clear();
+            }
+        }
+        found
     }
 
-    /// The counts that follow the key. Not a part of each caller: it is large.
-    #[inline(never)]
-    fn behind(key: &[u8]) -> Option<TokenUsage> {
-        let value = key.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-        let value = value.filter(|value| value.starts_with(b"{"))?;
-        let usage = Deserializer::from_slice(value).into_iter::<Usage>().next()?.ok()?;
-        Some(usage.counted())
+    /// The counts of JSON values that follow each other.
+    fn of_values(json: &[u8]) -> Vec<TokenUsage> {
+        let replies = Deserializer::from_slice(json).into_iter::<Reply<'_>>();
+        replies.map_while(Result::ok).filter_map(|reply| reply.usage()).collect()
+    }
+
+    /// The counts of a `usage` object of OpenAI's chat completions or responses, of Anthropic's messages, or of an API that follows them.
+    pub(crate) fn read(usage: &RawValue) -> Option<TokenUsage> {
+        let usage: Value = serde_json::from_str(usage.get()).ok()?;
+        let prompt = count(&usage, "/prompt_tokens");
+        let input = count(&usage, "/input_tokens");
+        let completion = count(&usage, "/completion_tokens").or(count(&usage, "/output_tokens"));
+        let total = count(&usage, "/total_tokens");
+        prompt.or(input).or(completion).or(total)?;
+        let first = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(&usage, pointer));
+        let details = |name: &str| {
+            let [prompt, input] = ["prompt", "input"].map(|kind| format!("/{kind}_tokens_details/{name}"));
+            first(&[&prompt, &input])
+        };
+        let output_details = |name: &str| {
+            let kinds = ["completion", "output"];
+            let [completion, output] = kinds.map(|kind| format!("/{kind}_tokens_details/{name}"));
+            first(&[&completion, &output]).unwrap_or(0)
+        };
+        let cached = details("cached_tokens")
+            .or_else(|| first(&["/cache_read_input_tokens", "/cached_tokens", "/prompt_cache_hit_tokens"]));
+        let (write_5m, write_1h) = (
+            first(&["/cache_creation/ephemeral_5m_input_tokens"]).unwrap_or(0),
+            first(&["/cache_creation/ephemeral_1h_input_tokens"]).unwrap_or(0),
+        );
+        let written = details("cache_write_tokens").or_else(|| first(&["/cache_creation_input_tokens"]));
+        let counted = TokenUsage {
+            prompt: prompt.or(input).unwrap_or(0),
+            cached: cached.unwrap_or(0),
+            cache_write: written.unwrap_or(0).max(write_5m + write_1h),
+            cache_write_1h: write_1h,
+            prompt_audio: details("audio_tokens").unwrap_or(0),
+            prompt_image: details("image_tokens").unwrap_or(0),
+            completion: completion.unwrap_or(0),
+            reasoning: output_details("reasoning_tokens")
+                .max(output_details("thinking_tokens"))
+                .max(first(&["/reasoning_tokens"]).unwrap_or(0)),
+            completion_audio: output_details("audio_tokens"),
+            completion_image: output_details("image_tokens"),
+            searches: first(&[
+                "/server_tool_use/web_search_requests",
+                "/num_search_queries",
+                "/num_sources_used",
+            ])
+            .unwrap_or(0),
+        };
+        let is_anthropic = prompt.is_none() && usage.get("input_tokens_details").is_none();
+        Some(counted.complete(is_anthropic, total))
+    }
+
+    /// Adds what a provider counts beside the prompt or the completion, so that the parts are within them.
+    fn complete(mut self, is_anthropic: bool, total: Option<u64>) -> TokenUsage {
+        let beside = self.cached + self.cache_write;
+        if is_anthropic || beside > self.prompt {
+            self.prompt += beside;
+        }
+        let known = self.prompt + self.completion;
+        let more = total.unwrap_or(0).saturating_sub(known);
+        if self.completion == 0 && self.prompt == 0 {
+            self.prompt = more;
+        } else if more > 0 && (self.reasoning == 0 || more >= self.reasoning) {
+            // xAI names the reasoning beside the completion, Gemini's API for OpenAI's clients has it in the total alone
+            self.reasoning = self.reasoning.max(more);
+            self.completion += more;
+        } else if self.reasoning > self.completion {
+            self.completion += self.reasoning;
+        }
+        self.bounded()
+    }
+
+    /// The counts with parts that are not larger than the whole, and no count that is absurd.
+    pub(crate) fn bounded(self) -> TokenUsage {
+        let prompt = self.prompt.min(TOKENS_MAX);
+        let completion = self.completion.min(TOKENS_MAX);
+        let cached = self.cached.min(prompt);
+        let cache_write = self.cache_write.min(prompt - cached);
+        TokenUsage {
+            prompt,
+            cached,
+            cache_write,
+            cache_write_1h: self.cache_write_1h.min(cache_write),
+            prompt_audio: self.prompt_audio.min(prompt),
+            prompt_image: self.prompt_image.min(prompt),
+            completion,
+            reasoning: self.reasoning.min(completion),
+            completion_audio: self.completion_audio.min(completion),
+            completion_image: self.completion_image.min(completion),
+            searches: self.searches.min(TOKENS_MAX),
+        }
     }
 
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.
@@ -87,8 +211,15 @@ impl TokenUsage {
         TokenUsage {
             prompt: self.prompt.max(other.prompt),
             cached: self.cached.max(other.cached),
+            cache_write: self.cache_write.max(other.cache_write),
+            cache_write_1h: self.cache_write_1h.max(other.cache_write_1h),
+            prompt_audio: self.prompt_audio.max(other.prompt_audio),
+            prompt_image: self.prompt_image.max(other.prompt_image),
             completion: self.completion.max(other.completion),
             reasoning: self.reasoning.max(other.reasoning),
+            completion_audio: self.completion_audio.max(other.completion_audio),
+            completion_image: self.completion_image.max(other.completion_image),
+            searches: self.searches.max(other.searches),
         }
     }
 
@@ -96,68 +227,207 @@ impl TokenUsage {
     pub fn total(self) -> u64 {
         self.prompt.saturating_add(self.completion)
     }
+
+    /// Tokens of the prompt that are text, and neither read from a cache nor written to one.
+    pub fn fresh(self) -> u64 {
+        let parts = [self.cached, self.cache_write, self.prompt_audio, self.prompt_image];
+        parts.into_iter().fold(self.prompt, u64::saturating_sub)
+    }
+
+    /// The part of `cache_write` that is kept for five minutes.
+    pub fn cache_write_5m(self) -> u64 {
+        self.cache_write.saturating_sub(self.cache_write_1h)
+    }
 }
 
-impl Usage {
-    fn counted(self) -> TokenUsage {
-        let read = self.cache_read_input_tokens.unwrap_or_default();
-        let beside = read.saturating_add(self.cache_creation_input_tokens.unwrap_or_default());
-        let cached = self.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let reasoning = self.completion_tokens_details.and_then(|details| details.reasoning_tokens);
-        TokenUsage {
-            prompt: self.prompt_tokens.or(self.input_tokens).unwrap_or_default().saturating_add(beside),
-            cached: cached.unwrap_or(read),
-            completion: self.completion_tokens.or(self.output_tokens).unwrap_or_default(),
-            reasoning: reasoning.unwrap_or_default(),
-        }
+impl Reply<'_> {
+    fn usage(&self) -> Option<TokenUsage> {
+        let inner = |value: &RawValue| -> Option<TokenUsage> {
+            TokenUsage::read(serde_json::from_str::<Holder<'_>>(value.get()).ok()?.usage?)
+        };
+        let of_choices = || {
+            let choices = self.choices.filter(|choices| TokenUsage::is_named(choices.get().as_bytes()))?;
+            let choices: Vec<Holder<'_>> = serde_json::from_str(choices.get()).ok()?;
+            choices
+                .into_iter()
+                .filter_map(|choice| TokenUsage::read(choice.usage?))
+                .reduce(TokenUsage::merged)
+        };
+        let own = self.usage.and_then(TokenUsage::read);
+        own.or_else(|| [self.message, self.response, self.x_groq].into_iter().flatten().find_map(inner))
+            .or_else(of_choices)
     }
+}
+
+/// A count: a number that is not negative. A fraction is rounded up, and a count that no model reaches is cut.
+pub(crate) fn count(value: &Value, pointer: &str) -> Option<u64> {
+    let number = value.pointer(pointer)?;
+    let count = number.as_u64().or_else(|| {
+        let float = number.as_f64().filter(|float| *float >= 0.0)?;
+        Some(float.ceil() as u64) // saturates
+    })?;
+    Some(count.min(TOKENS_MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(json: &str, expected: Option<(u64, u64, u64, u64)>) {
-        let found = TokenUsage::find(json.as_bytes());
-        let numbers = |usage: TokenUsage| (usage.prompt, usage.cached, usage.completion, usage.reasoning);
-        assert_eq!(found.map(numbers), expected, "{json}");
+    fn check(json: &str, expected: Option<TokenUsage>) {
+        assert_eq!(TokenUsage::find(json.as_bytes()), expected, "{json}");
+    }
+
+    /// A `usage` object must count this.
+    fn counts(usage: &str, expected: TokenUsage) {
+        check(&format!(r#"{{"usage":{usage}}}"#), Some(expected));
+    }
+
+    fn of(prompt: u64, completion: u64) -> TokenUsage {
+        TokenUsage { prompt, completion, ..TokenUsage::default() }
     }
 
     #[test]
-    fn usage_is_found_in_the_replies_of_every_provider() {
+    fn openai_counts_parts_of_the_prompt_and_of_the_completion() {
         check(
             r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8}}"#,
-            Some((3, 0, 5, 0)),
+            Some(of(3, 5)),
+        );
+        counts(
+            r#"{"prompt_tokens":30,"completion_tokens":50,"total_tokens":80,"prompt_tokens_details":{"cached_tokens":2,"audio_tokens":7,"image_tokens":8},"completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":5}}"#,
+            TokenUsage {
+                cached: 2,
+                prompt_audio: 7,
+                prompt_image: 8,
+                reasoning: 4,
+                completion_audio: 5,
+                ..of(30, 50)
+            },
         );
         check(
-            r#"{"usage" : {"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":2,"audio_tokens":0},
-                "completion_tokens_details":{"reasoning_tokens":4}}, "id": "x"}"#,
-            Some((3, 2, 5, 4)),
+            r#"{"response":{"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":2},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2}}}}"#,
+            Some(TokenUsage { cached: 1, cache_write: 2, reasoning: 2, ..of(3, 5) }),
         );
+        counts(
+            r#"{"prompt_tokens":2000,"completion_tokens":100,"total_tokens":2100,"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":1900}}"#,
+            TokenUsage { cache_write: 1900, ..of(2000, 100) },
+        );
+    }
+
+    #[test]
+    fn anthropic_counts_its_cache_beside_the_input() {
+        let usage = r#"{"input_tokens":100,"cache_creation_input_tokens":2000,"cache_read_input_tokens":1000,"cache_creation":{"ephemeral_5m_input_tokens":1000,"ephemeral_1h_input_tokens":1000},"output_tokens":50,"server_tool_use":{"web_search_requests":2}}"#;
+        let expected =
+            TokenUsage { cached: 1000, cache_write: 2000, cache_write_1h: 1000, searches: 2, ..of(3100, 50) };
+        counts(usage, expected);
+        assert_eq!((expected.fresh(), expected.cache_write_5m()), (100, 1000));
         check(
             r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"cache_read_input_tokens":10,"cache_creation_input_tokens":20,"output_tokens":1}}}"#,
-            Some((33, 10, 1, 0)),
+            Some(TokenUsage { cached: 10, cache_write: 20, ..of(33, 1) }),
+        );
+        counts(
+            r#"{"input_tokens":3,"output_tokens":5,"output_tokens_details":{"thinking_tokens":4}}"#,
+            TokenUsage { reasoning: 4, ..of(3, 5) },
+        );
+    }
+
+    #[test]
+    fn other_providers_have_names_and_places_of_their_own() {
+        // Moonshot
+        counts(
+            r#"{"prompt_tokens":1336,"completion_tokens":31,"total_tokens":1367,"cached_tokens":1280}"#,
+            TokenUsage { cached: 1280, ..of(1336, 31) },
         );
         check(
-            r#"{"response":{"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2}}}}"#,
-            Some((3, 1, 5, 2)),
+            r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":9,"completion_tokens":2,"cached_tokens":4}}]}"#,
+            Some(TokenUsage { cached: 4, ..of(9, 2) }),
         );
+        // DeepSeek
+        counts(
+            r#"{"prompt_tokens":1000,"completion_tokens":5,"prompt_cache_hit_tokens":900,"prompt_cache_miss_tokens":100}"#,
+            TokenUsage { cached: 900, ..of(1000, 5) },
+        );
+        // Groq
+        check(
+            r#"{"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":3,"completion_tokens":5}}}"#,
+            Some(of(3, 5)),
+        );
+        // proxies that name both shapes: what OpenAI calls the prompt has everything
+        counts(
+            r#"{"prompt_tokens":100,"completion_tokens":5,"cache_read_input_tokens":60,"cache_creation_input_tokens":30}"#,
+            TokenUsage { cached: 60, cache_write: 30, ..of(100, 5) },
+        );
+        // Perplexity
+        counts(
+            r#"{"prompt_tokens":3,"completion_tokens":5,"num_search_queries":2}"#,
+            TokenUsage { searches: 2, ..of(3, 5) },
+        );
+    }
+
+    #[test]
+    fn reasoning_beside_the_completion_is_added_to_it() {
+        // xAI
+        counts(
+            r#"{"prompt_tokens":12,"completion_tokens":1,"total_tokens":399,"completion_tokens_details":{"reasoning_tokens":386}}"#,
+            TokenUsage { reasoning: 386, ..of(12, 387) },
+        );
+        counts(
+            r#"{"prompt_tokens":12,"completion_tokens":1,"completion_tokens_details":{"reasoning_tokens":386}}"#,
+            TokenUsage { reasoning: 386, ..of(12, 387) },
+        );
+        // Gemini's API for OpenAI's clients
+        counts(
+            r#"{"prompt_tokens":10,"completion_tokens":8,"total_tokens":500}"#,
+            TokenUsage { reasoning: 482, ..of(10, 490) },
+        );
+    }
+
+    #[test]
+    fn absurd_counts_are_cut_and_what_is_no_count_is_ignored() {
+        let max = u64::MAX;
+        counts(
+            &format!(r#"{{"prompt_tokens":{max},"completion_tokens":{max},"total_tokens":{max}}}"#),
+            of(TOKENS_MAX, TOKENS_MAX),
+        );
+        counts(
+            &format!(
+                r#"{{"input_tokens":{max},"output_tokens":1e300,"cache_read_input_tokens":{max},"cache_creation_input_tokens":{max}}}"#
+            ),
+            TokenUsage { cached: TOKENS_MAX, ..of(TOKENS_MAX, TOKENS_MAX) },
+        );
+        counts(r#"{"prompt_tokens":-3,"completion_tokens":2.2}"#, of(0, 3));
+        counts(r#"{"prompt_tokens":3,"completion_tokens":"5","prompt_tokens_details":[]}"#, of(3, 0));
+        counts(
+            r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"prompt_tokens_details":{"audio_tokens":9},"completion_tokens_details":{"audio_tokens":9}}"#,
+            TokenUsage { prompt_audio: 3, completion_audio: 5, ..of(3, 5) },
+        );
+        for usage in ["null", "{}", "[]", r#"{"prompt_tokens":"3"}"#, r#"{"prompt_tokens":1e999}"#] {
+            check(&format!(r#"{{"usage":{usage}}}"#), None);
+        }
+        check("", None);
     }
 
     #[test]
     fn the_counts_of_events_that_come_together_are_merged() {
-        let events = r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}} {"type":"message_delta","usage":{"output_tokens":5}}"#;
-        let merged = TokenUsage { prompt: 3, completion: 5, ..TokenUsage::default() };
-        assert_eq!(TokenUsage::of_events(events.as_bytes()), Some(merged));
+        let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_1h_input_tokens":9},"output_tokens":1}}}"#;
+        let delta = r#"{"type":"message_delta","usage":{"cache_creation_input_tokens":9,"output_tokens":5}}"#;
+        let merged = TokenUsage { cache_write: 9, cache_write_1h: 9, ..of(12, 5) };
+        for events in [
+            format!("{start} {delta}"),
+            format!("event: message_start\ndata: {start}\n\ndata:{delta}\r\n\r\n"),
+            format!("data: {}\n\ndata: {delta}", start.replace(",\"message", ",\ndata: \"message")),
+        ] {
+            assert_eq!(TokenUsage::of_events(events.as_bytes()), Some(merged), "{events}");
+        }
         assert_eq!(TokenUsage::of_events(b"{}"), None);
+        assert_eq!(TokenUsage::find(b"data: {\"usage\":{\"prompt_tokens\":3}}\n\n"), Some(of(3, 0)));
     }
 
     #[test]
-    fn what_is_no_usage_is_not_counted() {
-        check(r#"{"usage":null}"#, None);
+    fn words_of_the_caller_or_the_model_are_not_counted() {
         check(r#"{"content":"\"usage\":{\"prompt_tokens\":9}"}"#, None);
-        check(r#"{"usage":{"prompt_tokens":"3"}}"#, None);
-        check(r#"{"usage":{"prompt_tokens":3}},{"usage":null}"#, Some((3, 0, 0, 0)));
-        check("", None);
+        check(
+            r#"{"usage":{"input_tokens":1,"output_tokens":2},"content":[{"type":"tool_use","input":{"usage":{"input_tokens":9}}}]}"#,
+            Some(of(1, 2)),
+        );
     }
 }

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Usage, finish_reason};
+use super::{annotation, finish_reason};
 use crate::TokenUsage;
+use crate::characters::whole_characters;
 use crate::completion::{self, AssistantMessage, Choice, Function, ToolCall};
 use crate::{ReplyContext, TranslateError, read_reply};
 
@@ -15,8 +17,8 @@ struct Message<'a> {
     #[serde(borrow)]
     content: Vec<&'a RawValue>,
     stop_reason: Option<String>,
-    #[serde(default)]
-    usage: Usage,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +34,7 @@ struct Block<'a> {
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
+    citations: Option<Vec<Value>>,
 }
 
 /// Translates a reply of `POST /v1/messages` to a `chat.completion` object.
@@ -39,7 +42,8 @@ struct Block<'a> {
 /// # Errors
 /// [`TranslateError::Reply`] when the body is not a message.
 pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
-    let message: Message<'_> = read_reply(body)?;
+    let body = whole_characters(body);
+    let message: Message<'_> = read_reply(&body)?;
     let Some(stop_reason) = message.stop_reason else {
         return Err(TranslateError::Reply("it has no `stop_reason`".to_owned()));
     };
@@ -48,16 +52,21 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
         blocks.push((read_reply::<Block<'_>>(raw.get().as_bytes())?, *raw));
     }
     let mut assistant = AssistantMessage::empty();
+    let mut characters = 0;
     for (block, raw) in &blocks {
         match &*block.kind {
             "text" => {
                 let text = block.text.as_deref().unwrap_or_default();
                 assistant.content.get_or_insert_default().push_str(text);
+                let span = characters..characters + text.chars().count();
+                characters = span.end;
+                let citations = block.citations.as_deref().unwrap_or_default();
+                assistant.annotations.extend(citations.iter().filter_map(|cited| annotation(cited, &span)));
             }
             "thinking" => {
                 let text = block.thinking.as_deref().unwrap_or_default();
                 assistant.reasoning_content.get_or_insert_default().push_str(text);
-                if block.signature.is_some() {
+                if block.signature.as_ref().is_some_and(|signature| !signature.is_empty()) {
                     assistant.thinking_blocks.push(raw);
                 }
             }
@@ -71,7 +80,7 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
         assistant.content = Some(String::new());
     }
     let finish_reason = finish_reason(&stop_reason);
-    let usage = message.usage.tokens();
+    let usage = message.usage.and_then(TokenUsage::read).unwrap_or_default();
     let choice = Choice { index: 0, message: assistant, logprobs: (), finish_reason };
     Ok((completion::write(context, &[choice], usage), usage))
 }

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-
+use super::model::Model;
 use crate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use crate::{TranslateError, refuse, write_json};
+use crate::schema;
+use crate::value::{Map, Value, object};
+use crate::{TranslateError, refuse};
 
 /// `max_tokens`, which Anthropic requires, of requests without a limit.
 pub const TOKENS_MAX: u64 = 4096;
@@ -29,152 +30,157 @@ pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
             "is more than Anthropic gives, one reply per request; send n = 1, or several requests",
         ));
     }
+    let version = Model::named(model);
     let mut out = Map::new();
-    out.insert("model".to_owned(), model.into());
+    out.insert("model", model);
     for name in OWN_FIELDS {
         if let Some(value) = chat.fields.remove(name).filter(|value| !value.is_null()) {
-            out.insert(name.to_owned(), value);
+            out.insert(name, value);
         }
     }
-    // The limit includes the budget of thinking, and must be above it.
-    let budget = out.get("thinking").and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or(0);
-    let tokens_max = chat.tokens_max.unwrap_or_else(|| budget.saturating_add(TOKENS_MAX));
-    out.insert("max_tokens".to_owned(), tokens_max.into());
-    add_thinking(&chat, model, &mut out);
-    add_sampling(&mut chat, &mut out)?;
+    add_thinking(&chat, version, &mut out);
+    add_sampling(&mut chat, version, &mut out)?;
     if let Some(user) = chat.user.take() {
-        out.insert("metadata".to_owned(), json!({"user_id": user}));
+        out.insert("metadata", object! {"user_id": user});
     }
     if chat.stream {
-        out.insert("stream".to_owned(), true.into());
+        out.insert("stream", true);
     }
     add_tools(&mut chat, &mut out)?;
     let mut system = Vec::new();
     let messages = turns(std::mem::take(&mut chat.messages), &mut system)?;
     add_format(chat.format, &mut system, &mut out)?;
     if !system.is_empty() {
-        out.insert("system".to_owned(), system.into());
+        out.insert("system", system);
     }
-    out.insert("messages".to_owned(), messages.into());
-    Ok(write_json(&out))
+    out.insert("messages", messages);
+    Ok(Value::from(out).to_json())
 }
 
-/// Asks for thinking as `reasoning_effort` says, where Anthropic accepts it.
+/// Sets the limit of tokens, and asks for thinking as `thinking` or `reasoning_effort` say, in the way that the model takes.
 ///
-/// It is a hint, and left out when a tool is forced or when earlier calls of tools came without the thinking blocks that have to
-/// be sent back with them: Anthropic refuses both together with thinking.
-fn add_thinking(chat: &ChatRequest, model: &str, out: &mut Map<String, Value>) {
-    let Some(effort) = chat.effort.filter(|&effort| effort != Effort::None) else { return };
+/// Thinking is left out when a tool is forced or when earlier calls of tools came without the thinking blocks that have to be sent back with
+/// them: Anthropic refuses both together with thinking.
+fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
+    out.insert("max_tokens", chat.tokens_max.unwrap_or(TOKENS_MAX));
+    let asked = out.remove("thinking").unwrap_or_default();
+    let effort = chat.effort.filter(|&effort| effort != Effort::None);
+    let budget = match asked["type"].as_str() {
+        Some("disabled") => {
+            out.insert("thinking", asked);
+            return;
+        }
+        Some("enabled") => asked["budget_tokens"].as_u64().or(Some(Effort::Medium.tokens())),
+        Some(_) => Some(effort.unwrap_or(Effort::Medium).tokens()),
+        None => effort.map(Effort::tokens),
+    };
     let is_forced = matches!(chat.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
     let is_bare = |message: &Message| !message.calls.is_empty() && message.thinking_blocks.is_empty();
-    if out.contains_key("thinking") || is_forced || chat.messages.iter().any(is_bare) {
-        return;
-    }
-    if !thinks_by_budget(model) {
-        out.insert("thinking".to_owned(), json!({"type": "adaptive"}));
-        let name = match effort {
-            Effort::None | Effort::Low => "low",
-            Effort::Medium => "medium",
-            Effort::High => "high",
+    let can_think = !is_forced && !chat.messages.iter().any(is_bare);
+    let Some(budget) = budget.filter(|_| can_think) else { return };
+    let is_budget_asked = asked["type"] == "enabled" && !model.refuses_budgets();
+    if !is_budget_asked && !model.thinks_by_budget() {
+        let thinking = if asked["type"] == "adaptive" {
+            asked
+        } else {
+            object! {"type": "adaptive"}
         };
-        if let Some(config) = output_config(out) {
-            config.entry("effort").or_insert_with(|| name.into());
+        out.insert("thinking", thinking);
+        if let (Some(effort), Some(config)) = (effort, output_config(out)) {
+            config.or_insert("effort", effort_name(effort));
         }
         return;
     }
-    // OpenAI's limit includes the reasoning, as Anthropic's does: half of it is left for the text.
-    let budget = chat.tokens_max.map_or(effort.tokens(), |tokens_max| effort.tokens().min(tokens_max / 2));
-    if budget >= THINKING_TOKENS_MIN {
-        out.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
-        if chat.tokens_max.is_none() {
-            out.insert("max_tokens".to_owned(), (budget + TOKENS_MAX).into());
-        }
+    // The limit includes the reasoning, as OpenAI's does: half of it is left for the text.
+    let budget = match chat.tokens_max {
+        Some(tokens_max) if asked["type"] == "enabled" && budget < tokens_max => budget,
+        Some(tokens_max) => budget.min(tokens_max / 2),
+        None => budget,
+    };
+    if budget < THINKING_TOKENS_MIN {
+        return;
     }
+    out.insert("max_tokens", chat.tokens_max.unwrap_or(budget.saturating_add(TOKENS_MAX)));
+    let mut thinking = match asked {
+        Value::Object(fields) if fields.get("type").is_some_and(|kind| *kind == "enabled") => fields,
+        _ => Map::new(),
+    };
+    thinking.insert("type", "enabled");
+    thinking.insert("budget_tokens", budget);
+    out.insert("thinking", thinking);
 }
 
-/// Whether a model is of the generations up to Claude 4.5, which take a budget for thinking. Later ones decide it themselves and
-/// take an effort.
-fn thinks_by_budget(model: &str) -> bool {
-    ["claude-3", "-4-0", "-4-1", "-4-5", "-4-20"].iter().any(|part| model.contains(part))
+fn effort_name(effort: Effort) -> &'static str {
+    match effort {
+        Effort::None | Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+    }
 }
 
 /// The object `output_config`, made when it is missing.
-fn output_config(out: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
-    out.entry("output_config").or_insert_with(|| json!({})).as_object_mut()
+fn output_config(out: &mut Map) -> Option<&mut Map> {
+    out.or_insert("output_config", Map::new()).as_object_mut()
 }
 
-fn add_sampling(chat: &mut ChatRequest, out: &mut Map<String, Value>) -> Result<(), TranslateError> {
+fn add_sampling(chat: &mut ChatRequest, model: Model, out: &mut Map) -> Result<(), TranslateError> {
     let (temperature, top_p) = (chat.number("temperature")?, chat.number("top_p")?);
-    // Anthropic refuses both together with thinking.
+    // Anthropic refuses them together with thinking.
     let thinks = out.get("thinking").is_some_and(|thinking| thinking["type"] != "disabled");
-    if !thinks {
+    if thinks || model.refuses_sampling() {
+        out.remove("top_k");
+    } else {
+        let has_temperature = temperature.is_some();
         if let Some(temperature) = temperature {
             // OpenAI's range ends at 2, Anthropic's at 1.
             let is_above = temperature.as_f64().is_some_and(|degrees| degrees > 1.0);
-            out.insert("temperature".to_owned(), if is_above { 1.into() } else { temperature });
+            out.insert("temperature", if is_above { Value::from(1) } else { temperature });
         }
-        if let Some(top_p) = top_p {
-            out.insert("top_p".to_owned(), top_p);
+        if let Some(top_p) = top_p.filter(|_| !has_temperature || model.takes_both()) {
+            out.insert("top_p", top_p);
         }
     }
     // Anthropic refuses stop sequences of white space.
-    chat.stop.retain(|text| !text.trim().is_empty());
-    if !chat.stop.is_empty() {
-        out.insert("stop_sequences".to_owned(), std::mem::take(&mut chat.stop).into());
+    let stop = chat.stop.drain(..).filter(|text| !text.trim().is_empty()).map(Value::from);
+    let stop: Vec<Value> = stop.collect();
+    if !stop.is_empty() {
+        out.insert("stop_sequences", stop);
     }
     Ok(())
 }
 
-fn add_format(
-    format: Format,
-    system: &mut Vec<Value>,
-    out: &mut Map<String, Value>,
-) -> Result<(), TranslateError> {
+fn add_format(format: Format, system: &mut Vec<Value>, out: &mut Map) -> Result<(), TranslateError> {
     match format {
         Format::Text => {}
-        Format::Json => system.push(json!({"type": "text", "text": JSON_INSTRUCTION})),
-        Format::Schema(mut schema) => {
-            close_objects(&mut schema);
+        Format::Json => system.push(object! {"type": "text", "text": JSON_INSTRUCTION}),
+        Format::Schema(schema) => {
+            let schema = schema::for_anthropic(&schema, "response_format.json_schema.schema")?;
             let Some(config) = output_config(out) else {
                 return Err(refuse("output_config", "must be an object"));
             };
-            config.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));
+            config.insert("format", object! {"type": "json_schema", "schema": schema});
         }
     }
     Ok(())
 }
 
-/// Adds `additionalProperties: false`, which Anthropic requires of every object of a schema.
-fn close_objects(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            map.values_mut().for_each(close_objects);
-            if map.get("type").is_some_and(|kind| kind == "object") && map.contains_key("properties") {
-                map.entry("additionalProperties").or_insert(Value::Bool(false));
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(close_objects),
-        _ => {}
-    }
-}
-
-fn add_tools(chat: &mut ChatRequest, out: &mut Map<String, Value>) -> Result<(), TranslateError> {
+fn add_tools(chat: &mut ChatRequest, out: &mut Map) -> Result<(), TranslateError> {
     if chat.tools.is_empty() {
         return Ok(());
     }
     let tools: Result<Vec<Value>, TranslateError> = chat.tools.drain(..).map(tool).collect();
-    out.insert("tools".to_owned(), tools?.into());
+    out.insert("tools", tools?);
     let mut choice = match chat.tool_choice.take() {
         None if chat.parallel_tool_calls => return Ok(()),
-        None | Some(ToolChoice::Auto) => json!({"type": "auto"}),
-        Some(ToolChoice::Required) => json!({"type": "any"}),
-        Some(ToolChoice::Function(name)) => json!({"type": "tool", "name": name}),
-        Some(ToolChoice::None) => json!({"type": "none"}),
+        None | Some(ToolChoice::Auto) => object! {"type": "auto"},
+        Some(ToolChoice::Required) => object! {"type": "any"},
+        Some(ToolChoice::Function(name)) => object! {"type": "tool", "name": name},
+        Some(ToolChoice::None) => object! {"type": "none"},
     };
     if !chat.parallel_tool_calls && choice["type"] != "none" {
-        choice["disable_parallel_tool_use"] = true.into();
+        choice = with(choice, "disable_parallel_tool_use", Some(true.into()));
     }
-    out.insert("tool_choice".to_owned(), choice);
+    out.insert("tool_choice", choice);
     Ok(())
 }
 
@@ -189,59 +195,78 @@ fn tool(tool: Tool) -> Result<Value, TranslateError> {
         // one of Anthropic's own, such as web_search_20250305
         Tool::Other { value, .. } => return Ok(value),
     };
-    let mut schema = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
-    if let Some(map) = schema.as_object_mut() {
-        map.entry("type").or_insert_with(|| "object".into());
-    }
-    let mut out = json!({"name": name, "input_schema": schema});
-    if let Some(description) = description {
-        out["description"] = description.into();
-    }
-    Ok(with_cache_control(out, cache_control))
+    let out = object! {"name": name, "input_schema": schema::tool_input(parameters)};
+    let out = with(out, "description", description.map(Value::from));
+    Ok(with(out, "cache_control", cache_control))
 }
 
-fn with_cache_control(mut block: Value, cache_control: Option<Value>) -> Value {
-    if let Some(cache_control) = cache_control.filter(|value| !value.is_null()) {
-        block["cache_control"] = cache_control;
+/// A block with a key more, if there is a value for it.
+fn with(mut block: Value, key: &str, value: Option<Value>) -> Value {
+    if let (Some(map), Some(value)) = (block.as_object_mut(), value.filter(|value| !value.is_null())) {
+        map.insert(key, value);
     }
     block
 }
 
 /// The turns of the conversation; what the system says goes to `system`.
 fn turns(messages: Vec<Message>, system: &mut Vec<Value>) -> Result<Vec<Value>, TranslateError> {
-    let mut turns: Vec<Value> = Vec::with_capacity(messages.len());
-    let mut results: Vec<Value> = Vec::new();
-    for message in messages {
+    let mut turns = Turns::default();
+    let last = messages.len().saturating_sub(1);
+    for (number, message) in messages.into_iter().enumerate() {
         if message.role == Role::Tool {
-            results.push(tool_result(message)?);
+            let result = tool_result(message)?;
+            turns.results.push(result);
             continue;
         }
-        if message.role == Role::System {
-            system.extend(blocks(message.parts, message.cache_control)?);
-            continue;
-        }
-        push_turn("user", std::mem::take(&mut results), &mut turns);
+        let results = std::mem::take(&mut turns.results);
+        turns.push("user", results);
         match message.role {
+            Role::System => system.extend(blocks(message.parts, message.cache_control)?),
             Role::User => {
                 let content = blocks(message.parts, message.cache_control)?;
-                if content.is_empty() {
+                // Left out at the end, it would make the model go on with its own answer.
+                let follows_user = turns.turns.last().is_some_and(|turn| turn["role"] == "user");
+                if content.is_empty() && number == last && !follows_user {
                     return Err(refuse(format!("{}.content", message.field), "is empty; send a text"));
                 }
-                push_turn("user", content, &mut turns);
+                turns.push("user", content);
             }
-            _ => push_turn("assistant", assistant(message)?, &mut turns),
+            _ => {
+                let mut content = assistant(message)?;
+                if number == last {
+                    trim_end(&mut content);
+                }
+                turns.push("assistant", content);
+            }
         }
     }
-    push_turn("user", results, &mut turns);
-    match turns.is_empty() {
-        true => Err(refuse("messages", "has no message of a user; send at least one")),
-        false => Ok(turns),
+    let results = std::mem::take(&mut turns.results);
+    turns.push("user", results);
+    match turns.turns.is_empty() {
+        true => Err(refuse("messages", "has no message of a user with a text; send at least one")),
+        false => Ok(turns.turns),
     }
 }
 
-fn push_turn(role: &str, content: Vec<Value>, turns: &mut Vec<Value>) {
-    if !content.is_empty() {
-        turns.push(json!({"role": role, "content": content}));
+#[derive(Default)]
+struct Turns {
+    turns: Vec<Value>,
+    /// The results of tools since the last other message.
+    results: Vec<Value>,
+}
+
+impl Turns {
+    fn push(&mut self, role: &str, content: Vec<Value>) {
+        if !content.is_empty() {
+            self.turns.push(object! {"role": role, "content": content});
+        }
+    }
+}
+
+/// Anthropic refuses white space at the end of an answer that the model is to go on with.
+fn trim_end(content: &mut [Value]) {
+    if let Some(Value::String(text)) = content.last_mut().and_then(|block| block.at_mut("text")) {
+        text.truncate(text.trim_end().len());
     }
 }
 
@@ -250,21 +275,24 @@ fn assistant(message: Message) -> Result<Vec<Value>, TranslateError> {
     content.extend(blocks(message.parts, None)?);
     for call in message.calls {
         let id = tool_id(&call.id);
-        content.push(json!({"type": "tool_use", "id": id, "name": call.name, "input": call.arguments}));
+        content.push(
+            object! {"type": "tool_use", "id": id.into_owned(), "name": call.name, "input": call.arguments},
+        );
     }
-    if let (Some(last), Some(cache_control)) = (content.last_mut(), message.cache_control) {
-        *last = with_cache_control(last.take(), Some(cache_control));
+    if let Some(last) = content.last_mut() {
+        *last = with(last.take(), "cache_control", message.cache_control);
     }
     Ok(content)
 }
 
 fn tool_result(message: Message) -> Result<Value, TranslateError> {
-    let mut block = json!({"type": "tool_result", "tool_use_id": tool_id(&message.call_id)});
+    let mut block = object! {"type": "tool_result", "tool_use_id": tool_id(&message.call_id).into_owned()};
     let content = blocks(message.parts, None)?;
     if !content.is_empty() {
-        block["content"] = content.into();
+        block = with(block, "content", Some(content.into()));
     }
-    Ok(with_cache_control(block, message.cache_control))
+    block = with(block, "is_error", message.is_error.then(|| true.into()));
+    Ok(with(block, "cache_control", message.cache_control))
 }
 
 /// An id in the characters that Anthropic allows.
@@ -276,35 +304,41 @@ fn tool_id(id: &str) -> Cow<'_, str> {
     }
 }
 
-/// The blocks of a message. `cache_control` belongs to the last one. Anthropic refuses empty texts: they are left out.
+/// The blocks of a message. `cache_control` belongs to the last one. Anthropic refuses texts that are empty or white space: they are left out.
 fn blocks(parts: Vec<Part>, cache_control: Option<Value>) -> Result<Vec<Value>, TranslateError> {
     let mut blocks = Vec::with_capacity(parts.len());
     for part in parts {
-        if matches!(&part.content, Content::Text(text) if text.is_empty()) {
+        if matches!(&part.content, Content::Text(text) if text.trim().is_empty()) {
             continue;
         }
-        blocks.push(with_cache_control(block(part.content, &part.field)?, part.cache_control));
+        blocks.push(with(block(part.content, &part.field)?, "cache_control", part.cache_control));
     }
     if let Some(last) = blocks.last_mut() {
-        *last = with_cache_control(last.take(), cache_control);
+        *last = with(last.take(), "cache_control", cache_control);
     }
     Ok(blocks)
 }
 
 fn block(content: Content, field: &str) -> Result<Value, TranslateError> {
+    let url = |kind: &str, url: String| object! {"type": kind, "source": object! {"type": "url", "url": url}};
     Ok(match content {
-        Content::Text(text) => json!({"type": "text", "text": text}),
-        Content::Url(url) => json!({"type": "image", "source": {"type": "url", "url": url}}),
-        Content::Data { media_type, base64 } => {
+        Content::Text(text) => object! {"type": "text", "text": text},
+        Content::Url { url: address, is_image: true } => url("image", address),
+        Content::Url { url: address, is_image: false } => url("document", address),
+        Content::Data { media_type, base64, name } => {
             let kind = match media_type.as_str() {
                 "application/pdf" => "document",
-                kind if kind.starts_with("image/") => "image",
+                "image/jpeg" | "image/png" | "image/gif" | "image/webp" => "image",
                 kind => {
-                    let reason = format!("Anthropic reads images and PDFs, not {kind}; send one of these");
+                    let reason = format!(
+                        "Anthropic reads images (JPEG, PNG, GIF, WebP) and PDFs, not {kind}; send one of these"
+                    );
                     return Err(refuse(field, reason));
                 }
             };
-            json!({"type": kind, "source": {"type": "base64", "media_type": media_type, "data": base64}})
+            let title = name.filter(|_| kind == "document").map(Value::from);
+            let source = object! {"type": "base64", "media_type": media_type, "data": base64};
+            with(object! {"type": kind, "source": source}, "title", title)
         }
     })
 }

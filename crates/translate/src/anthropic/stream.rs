@@ -3,36 +3,43 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Usage, finish_reason};
+use super::{annotation, finish_reason};
 use crate::TokenUsage;
-use crate::chunk::ChunkWriter;
+use crate::characters::whole_characters;
+use crate::chunk::{ChunkWriter, Delta as ChunkDelta, Thinking, ThinkingBlock};
 use crate::completion::{Function, ToolCall};
 use crate::{ReplyContext, TranslateError, read_reply};
 
 /// Calls of one reply that are translated.
 const CALLS_MAX: usize = 1024;
+/// The longest thinking that is kept until its signature.
+const THINKING_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
-    message: Option<Start>,
+    #[serde(borrow)]
+    message: Option<Start<'a>>,
     index: Option<u64>,
     #[serde(borrow)]
     content_block: Option<Block<'a>>,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
-    usage: Option<Usage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<ErrorBody<'a>>,
 }
 
 /// The start of a message: only its usage is read.
 #[derive(Deserialize)]
-struct Start {
-    usage: Option<Usage>,
+struct Start<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +56,11 @@ struct Block<'a> {
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    signature: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    data: Option<Cow<'a, str>>,
+    citations: Option<Vec<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -59,6 +71,9 @@ struct Delta<'a> {
     thinking: Option<Text<'a>>,
     #[serde(borrow)]
     partial_json: Option<Text<'a>>,
+    #[serde(borrow)]
+    signature: Option<Text<'a>>,
+    citation: Option<Value>,
     #[serde(borrow)]
     stop_reason: Option<Text<'a>>,
 }
@@ -85,11 +100,26 @@ struct Call {
     has_arguments: bool,
 }
 
+/// A block that is open, with what is sent when it ends.
+#[derive(Default)]
+struct Open {
+    thinking: String,
+    signature: String,
+    citations: Vec<Value>,
+    /// Characters of text before the block.
+    start: usize,
+}
+
 /// Translates the events of `POST /v1/messages`.
 pub(crate) struct AnthropicStream {
     chunks: ChunkWriter,
-    usage: Usage,
+    usage: TokenUsage,
     calls: Vec<Call>,
+    open: Open,
+    /// Characters of text.
+    characters: usize,
+    /// Thinking blocks that were sent.
+    thinking_blocks: usize,
     has_started: bool,
     has_finish_reason: bool,
     has_ended: bool,
@@ -99,8 +129,11 @@ impl AnthropicStream {
     pub(crate) fn new(context: ReplyContext) -> AnthropicStream {
         AnthropicStream {
             chunks: ChunkWriter::new(context),
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             calls: Vec::new(),
+            open: Open::default(),
+            characters: 0,
+            thinking_blocks: 0,
             has_started: false,
             has_finish_reason: false,
             has_ended: false,
@@ -108,17 +141,22 @@ impl AnthropicStream {
     }
 
     pub(crate) fn usage(&self) -> TokenUsage {
-        self.usage.tokens()
+        self.usage
+    }
+
+    fn count(&mut self, usage: Option<&RawValue>) {
+        self.usage = self.usage.merged(usage.and_then(TokenUsage::read).unwrap_or_default());
     }
 
     pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         if data.is_empty() {
             return Ok(());
         }
-        let event: Event<'_> = read_reply(data.as_bytes())?;
+        let data = whole_characters(data.as_bytes());
+        let event: Event<'_> = read_reply(&data)?;
         match &*event.kind {
             "message_start" => {
-                self.usage.update(event.message.and_then(|message| message.usage).unwrap_or_default());
+                self.count(event.message.and_then(|message| message.usage));
                 self.start(out);
             }
             "content_block_start" => {
@@ -129,11 +167,11 @@ impl AnthropicStream {
             "content_block_delta" => {
                 let delta = event.delta.ok_or_else(|| missing("delta"))?;
                 self.start(out);
-                self.delta(event.index.ok_or_else(|| missing("index"))?, &delta, out);
+                self.delta(event.index.ok_or_else(|| missing("index"))?, delta, out)?;
             }
             "content_block_stop" => self.close_block(event.index.ok_or_else(|| missing("index"))?, out),
             "message_delta" => {
-                self.usage.update(event.usage.unwrap_or_default());
+                self.count(event.usage);
                 self.start(out);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     self.stop(&reason.0, out);
@@ -175,9 +213,18 @@ impl AnthropicStream {
     }
 
     fn open_block(&mut self, index: u64, block: &Block<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        let citations = block.citations.clone().unwrap_or_default();
+        self.open = Open { start: self.characters, citations, ..Open::default() };
         match &*block.kind {
-            "text" => self.chunks.content(0, block.text.as_deref().unwrap_or_default(), out),
-            "thinking" => self.chunks.reasoning(0, block.thinking.as_deref().unwrap_or_default(), out),
+            "text" => self.text(block.text.as_deref().unwrap_or_default(), out),
+            "thinking" => {
+                self.thinking(block.thinking.as_deref().unwrap_or_default(), out)?;
+                self.open.signature.push_str(block.signature.as_deref().unwrap_or_default());
+            }
+            "redacted_thinking" => {
+                let data = block.data.as_deref().unwrap_or_default();
+                self.thinking_block(Thinking::Redacted { data }, out);
+            }
             "tool_use" => {
                 let (Some(id), Some(name)) = (block.id.as_deref(), block.name.as_deref()) else {
                     return Err(missing("id` or `name"));
@@ -203,22 +250,57 @@ impl AnthropicStream {
         Ok(())
     }
 
-    fn delta(&mut self, index: u64, delta: &Delta<'_>, out: &mut Vec<u8>) {
+    fn delta(&mut self, index: u64, delta: Delta<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         if let Some(text) = &delta.text {
-            self.chunks.content(0, &text.0, out);
+            self.text(&text.0, out);
         }
         if let Some(text) = &delta.thinking {
-            self.chunks.reasoning(0, &text.0, out);
+            self.thinking(&text.0, out)?;
         }
+        if let Some(signature) = &delta.signature {
+            self.open.signature.push_str(&signature.0);
+        }
+        self.open.citations.extend(delta.citation);
         // Blocks of Anthropic's own tools have deltas of JSON, too, which are not the caller's.
-        let Some(json) = delta.partial_json.as_ref().filter(|json| !json.0.is_empty()) else { return };
+        let Some(json) = delta.partial_json.as_ref().filter(|json| !json.0.is_empty()) else { return Ok(()) };
         if let Some(number) = self.calls.iter().rposition(|call| call.block == index) {
             self.calls[number].has_arguments = true;
             self.arguments(number, &json.0, out);
         }
+        Ok(())
     }
 
+    fn text(&mut self, text: &str, out: &mut Vec<u8>) {
+        self.characters += text.chars().count();
+        self.chunks.content(0, text, out);
+    }
+
+    fn thinking(&mut self, text: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        if self.open.thinking.len() + text.len() > THINKING_BYTES_MAX {
+            return Err(TranslateError::Reply("its thinking is too long".to_owned()));
+        }
+        self.open.thinking.push_str(text);
+        self.chunks.reasoning(0, text, out);
+        Ok(())
+    }
+
+    fn thinking_block(&mut self, kind: Thinking<'_>, out: &mut Vec<u8>) {
+        let block = ThinkingBlock { index: self.thinking_blocks, kind };
+        self.chunks.delta(0, ChunkDelta { thinking_blocks: Some([block]), ..ChunkDelta::default() }, out);
+        self.thinking_blocks += 1;
+    }
+
+    /// Ends a block: its signature, citations, or the input that it began with follow.
     fn close_block(&mut self, index: u64, out: &mut Vec<u8>) {
+        let Open { thinking, signature, citations, start } = std::mem::take(&mut self.open);
+        if !signature.is_empty() {
+            self.thinking_block(Thinking::Signed { thinking: &thinking, signature: &signature }, out);
+        }
+        let span = start..self.characters;
+        let cited: Vec<_> = citations.iter().filter_map(|citation| annotation(citation, &span)).collect();
+        if !cited.is_empty() {
+            self.chunks.delta(0, ChunkDelta { annotations: Some(&cited), ..ChunkDelta::default() }, out);
+        }
         let Some(number) = self.calls.iter().rposition(|call| call.block == index) else { return };
         if !std::mem::replace(&mut self.calls[number].has_arguments, true) {
             let input = std::mem::take(&mut self.calls[number].input);

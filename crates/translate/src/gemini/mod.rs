@@ -8,11 +8,12 @@ mod stream;
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::TranslateError;
 use super::completion::{ExtraContent, Function, ToolCall};
-use crate::TokenUsage;
+use crate::{TokenUsage, usage};
 
 pub use reply::reply;
 pub use request::request;
@@ -25,7 +26,8 @@ struct Response<'a> {
     #[serde(borrow)]
     candidates: Option<Vec<Candidate<'a>>>,
     prompt_feedback: Option<PromptFeedback>,
-    usage_metadata: Option<UsageMetadata>,
+    #[serde(borrow)]
+    usage_metadata: Option<&'a RawValue>,
     error: Option<ErrorBody>,
 }
 
@@ -78,33 +80,35 @@ struct PromptFeedback {
     block_reason_message: Option<String>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct UsageMetadata {
-    prompt_token_count: Option<u64>,
-    tool_use_prompt_token_count: Option<u64>,
-    cached_content_token_count: Option<u64>,
-    candidates_token_count: Option<u64>,
-    thoughts_token_count: Option<u64>,
-}
-
 #[derive(Deserialize)]
 struct ErrorBody {
     status: Option<String>,
     message: Option<String>,
 }
 
-impl UsageMetadata {
-    fn tokens(&self) -> TokenUsage {
-        let count = |tokens: Option<u64>| tokens.unwrap_or(0);
-        let reasoning = count(self.thoughts_token_count);
-        TokenUsage {
-            prompt: count(self.prompt_token_count).saturating_add(count(self.tool_use_prompt_token_count)),
-            cached: count(self.cached_content_token_count),
-            completion: count(self.candidates_token_count).saturating_add(reasoning),
-            reasoning,
-        }
-    }
+/// The counts of a `usageMetadata`. Gemini counts reasoning beside the candidates, and the results of its own tools beside the prompt.
+fn tokens(metadata: &RawValue) -> Option<TokenUsage> {
+    let metadata: Value = serde_json::from_str(metadata.get()).ok()?;
+    let count = |name: &str| usage::count(&metadata, &format!("/{name}")).unwrap_or(0);
+    // A list of counts by modality.
+    let of_modality = |name: &str, modality: &str| -> u64 {
+        let details = metadata[name].as_array().into_iter().flatten();
+        let of_kind = details.filter(|detail| detail["modality"] == modality);
+        of_kind.filter_map(|detail| usage::count(detail, "/tokenCount")).fold(0, u64::saturating_add)
+    };
+    let reasoning = count("thoughtsTokenCount");
+    let usage = TokenUsage {
+        prompt: count("promptTokenCount") + count("toolUsePromptTokenCount"),
+        cached: count("cachedContentTokenCount"),
+        prompt_audio: of_modality("promptTokensDetails", "AUDIO"),
+        prompt_image: of_modality("promptTokensDetails", "IMAGE"),
+        completion: count("candidatesTokenCount") + reasoning,
+        reasoning,
+        completion_audio: of_modality("candidatesTokensDetails", "AUDIO"),
+        completion_image: of_modality("candidatesTokensDetails", "IMAGE"),
+        ..TokenUsage::default()
+    };
+    Some(usage.bounded())
 }
 
 impl Response<'_> {
@@ -160,12 +164,15 @@ fn finish_reason(
         "STOP" if has_calls => Ok("tool_calls"),
         "STOP" => Ok("stop"),
         "MAX_TOKENS" => Ok("length"),
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
+        "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MALFORMED_RESPONSE"
+        | "MISSING_THOUGHT_SIGNATURE" => {
             let message = candidate.finish_message.clone();
             Err(TranslateError::Provider {
                 kind: reason.to_owned(),
-                message: message
-                    .unwrap_or_else(|| format!("the model made a call that is not valid: {reason}")),
+                message: message.unwrap_or_else(|| format!("the model's reply is not valid: {reason}")),
             })
         }
         // SAFETY, RECITATION, LANGUAGE, BLOCKLIST, PROHIBITED_CONTENT, SPII, OTHER, those of images, and reasons that do not exist

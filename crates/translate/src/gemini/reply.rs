@@ -2,7 +2,8 @@
 
 use super::{Candidate, Response, finish_reason, made_id};
 use crate::TokenUsage;
-use crate::completion::{self, AssistantMessage, Choice};
+use crate::characters::whole_characters;
+use crate::completion::{self, AssistantMessage, Choice, ExtraContent};
 use crate::{ReplyContext, TranslateError, read_reply};
 
 /// Translates a reply of `:generateContent` to a `chat.completion` object.
@@ -10,9 +11,10 @@ use crate::{ReplyContext, TranslateError, read_reply};
 /// # Errors
 /// [`TranslateError::Reply`] when the body is not such a reply, [`TranslateError::Provider`] when the model failed.
 pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
-    let response: Response<'_> = read_reply(body)?;
+    let body = whole_characters(body);
+    let response: Response<'_> = read_reply(&body)?;
     response.check()?;
-    let usage = response.usage_metadata.unwrap_or_default().tokens();
+    let usage = response.usage_metadata.and_then(super::tokens).unwrap_or_default();
     let candidates = response.candidates.unwrap_or_default();
     if candidates.is_empty() {
         let Some(refusal) = response.prompt_feedback.and_then(super::PromptFeedback::refusal) else {
@@ -36,7 +38,12 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
             let made_id = made_ids.next().map_or("", String::as_str);
             if let Some(call) = &part.function_call {
                 message.tool_calls.push(call.tool_call(made_id, part.thought_signature.as_deref()));
-            } else if let Some(text) = &part.text {
+                continue;
+            }
+            if let Some(signature) = &part.thought_signature {
+                message.extra_content = Some(ExtraContent::signature(signature));
+            }
+            if let Some(text) = &part.text {
                 let target = if part.thought { &mut message.reasoning_content } else { &mut message.content };
                 target.get_or_insert_default().push_str(&text.0);
             }

@@ -2,40 +2,39 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
-
 use super::schema;
 use crate::chat::{Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use crate::{TranslateError, refuse, write_json};
+use crate::value::{Map, Value, object};
+use crate::{TranslateError, refuse};
 
 /// Replies that Gemini gives to one request.
 const CANDIDATES_MAX: u64 = 8;
+/// Stop sequences that Gemini takes.
+const STOP_MAX: usize = 5;
+/// The least budget of thinking that Gemini 2.5 Pro takes: it does not answer without thinking.
+const PRO_BUDGET_MIN: u64 = 128;
 /// What stands for the signature of a call that came without one, by Gemini's page on thought signatures: Gemini 3 refuses a
 /// conversation with calls that have none, such as those of another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// Numbers with the same meaning in both.
-const NUMBERS: [(&str, &str); 6] = [
-    ("temperature", "temperature"),
-    ("top_p", "topP"),
-    ("top_k", "topK"),
-    ("seed", "seed"),
-    ("presence_penalty", "presencePenalty"),
-    ("frequency_penalty", "frequencyPenalty"),
-];
+const NUMBERS: [(&str, &str); 3] = [("temperature", "temperature"), ("top_p", "topP"), ("top_k", "topK")];
+/// Numbers that Gemini 1 and 2.0 take alone; later models refuse them.
+const PENALTIES: [(&str, &str); 2] =
+    [("presence_penalty", "presencePenalty"), ("frequency_penalty", "frequencyPenalty")];
 
-/// Translates the body of a chat completion request to the body of `:generateContent` or `:streamGenerateContent`.
+/// Translates the body of a chat completion request to the body of `:generateContent` or `:streamGenerateContent` for `model`.
 ///
 /// # Errors
 /// [`TranslateError::Request`] for what Gemini can't be asked for.
-pub fn request(body: &[u8]) -> Result<Vec<u8>, TranslateError> {
+pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     let mut chat = ChatRequest::parse(body)?;
     let mut out = Map::new();
-    let config = generation_config(&mut chat)?;
+    let config = generation_config(&mut chat, model)?;
     if !config.is_empty() {
-        out.insert("generationConfig".to_owned(), config.into());
+        out.insert("generationConfig", config);
     }
     add_tools(&mut chat, &mut out)?;
-    let mut turns = Turns { checks_signatures: checks_signatures(&chat.model), ..Turns::default() };
+    let mut turns = Turns { is_gemini_3: is_gemini_3(model), ..Turns::default() };
     for message in chat.messages {
         turns.push(message)?;
     }
@@ -44,68 +43,91 @@ pub fn request(body: &[u8]) -> Result<Vec<u8>, TranslateError> {
         return Err(refuse("messages", "has no message of a user; send at least one"));
     }
     if !turns.system.is_empty() {
-        out.insert("systemInstruction".to_owned(), json!({"parts": turns.system}));
+        out.insert("systemInstruction", object! {"parts": turns.system});
     }
-    out.insert("contents".to_owned(), turns.contents.into());
-    Ok(write_json(&out))
+    out.insert("contents", turns.contents);
+    Ok(Value::from(out).to_json())
 }
 
-/// Whether a model may refuse calls without signatures: all but those before Gemini 3.
-fn checks_signatures(model: &str) -> bool {
+/// Whether a model is of Gemini 3 or later: it may refuse calls without signatures, takes a level of thinking, and reads files in results.
+fn is_gemini_3(model: &str) -> bool {
     !model.contains("gemini-1") && !model.contains("gemini-2")
 }
 
-fn generation_config(chat: &mut ChatRequest) -> Result<Map<String, Value>, TranslateError> {
+fn generation_config(chat: &mut ChatRequest, model: &str) -> Result<Map, TranslateError> {
     let mut config = Map::new();
     for (name, gemini_name) in NUMBERS {
         if let Some(value) = chat.number(name)? {
-            config.insert(gemini_name.to_owned(), value);
+            config.insert(gemini_name, value);
         }
     }
-    if let Some(tokens_max) = chat.tokens_max {
-        config.insert("maxOutputTokens".to_owned(), tokens_max.into());
+    for (name, gemini_name) in PENALTIES {
+        let value = chat.number(name)?;
+        if let Some(value) = value.filter(|_| model.contains("gemini-1") || model.contains("gemini-2.0")) {
+            config.insert(gemini_name, value);
+        }
     }
-    if !chat.stop.is_empty() {
-        config.insert("stopSequences".to_owned(), std::mem::take(&mut chat.stop).into());
+    // Gemini's seeds are of 32 bits.
+    let seed = chat.number("seed")?;
+    if let Some(seed) =
+        seed.filter(|seed| seed.as_f64().is_some_and(|seed| seed.abs() <= f64::from(i32::MAX)))
+    {
+        config.insert("seed", seed);
+    }
+    if let Some(tokens_max) = chat.tokens_max {
+        config.insert("maxOutputTokens", tokens_max);
+    }
+    let stop: Vec<Value> = chat.stop.drain(..).filter(|text| !text.is_empty()).map(Value::from).collect();
+    if stop.len() > STOP_MAX {
+        return Err(refuse(
+            "stop",
+            format!("has more than the {STOP_MAX} sequences that Gemini takes; send fewer"),
+        ));
+    }
+    if !stop.is_empty() {
+        config.insert("stopSequences", stop);
     }
     if chat.choices > CANDIDATES_MAX {
         return Err(refuse("n", format!("Gemini gives at most {CANDIDATES_MAX} replies; send a smaller n")));
     }
     if chat.choices > 1 {
-        config.insert("candidateCount".to_owned(), chat.choices.into());
+        config.insert("candidateCount", chat.choices);
     }
     match &chat.format {
         Format::Text => {}
-        Format::Json => {
-            config.insert("responseMimeType".to_owned(), "application/json".into());
-        }
+        Format::Json => config.insert("responseMimeType", "application/json"),
         Format::Schema(value) => {
-            config.insert("responseMimeType".to_owned(), "application/json".into());
-            let schema = schema::translate(value, "response_format.json_schema.schema")?;
-            config.insert("responseSchema".to_owned(), schema);
+            config.insert("responseMimeType", "application/json");
+            config.insert("responseSchema", schema::translate(value, "response_format.json_schema.schema")?);
         }
     }
-    if let Some(thinking) = thinking_config(chat) {
-        config.insert("thinkingConfig".to_owned(), thinking);
+    if let Some(thinking) = thinking_config(chat, model) {
+        config.insert("thinkingConfig", thinking);
     }
     Ok(config)
 }
 
-/// `reasoning_effort`, or Anthropic's `thinking`, as a budget: Gemini 2.5 and later take one.
-fn thinking_config(chat: &ChatRequest) -> Option<Value> {
+/// `reasoning_effort`, or Anthropic's `thinking`, as a budget. Models that always think get the least that they take instead of none.
+fn thinking_config(chat: &ChatRequest, model: &str) -> Option<Value> {
     let asked = chat.fields.get("thinking").unwrap_or(&Value::Null);
     let budget = match (asked["type"].as_str(), asked["budget_tokens"].as_u64()) {
         (Some("enabled"), Some(budget)) => budget,
         (Some("disabled"), _) => 0,
         _ => chat.effort.map(Effort::tokens)?,
     };
+    let has_no_thinking = model.contains("gemini-1") || model.contains("gemini-2.0");
     Some(match budget {
-        0 => json!({"thinkingBudget": 0}),
-        budget => json!({"thinkingBudget": budget, "includeThoughts": true}),
+        // They have no budget either, and refuse one.
+        _ if has_no_thinking => return None,
+        0 if model.contains("gemini-2.5-pro") => object! {"thinkingBudget": PRO_BUDGET_MIN},
+        0 if model.contains("gemini-3") && model.contains("flash") => object! {"thinkingLevel": "minimal"},
+        0 if is_gemini_3(model) && model.contains("gemini") => object! {"thinkingLevel": "low"},
+        0 => object! {"thinkingBudget": 0},
+        budget => object! {"thinkingBudget": budget, "includeThoughts": true},
     })
 }
 
-fn add_tools(chat: &mut ChatRequest, out: &mut Map<String, Value>) -> Result<(), TranslateError> {
+fn add_tools(chat: &mut ChatRequest, out: &mut Map) -> Result<(), TranslateError> {
     if chat.tools.is_empty() {
         return Ok(());
     }
@@ -120,33 +142,35 @@ fn add_tools(chat: &mut ChatRequest, out: &mut Map<String, Value>) -> Result<(),
                 ));
             }
         };
-        let mut declaration = json!({"name": name});
+        let mut declaration: Map = [("name".to_owned(), name.into())].into_iter().collect();
         if let Some(description) = description {
-            declaration["description"] = description.into();
+            declaration.insert("description", description);
         }
         // Gemini refuses an object without properties.
         if let Some(parameters) = parameters.filter(has_properties) {
             let field = format!("tools[{number}].function.parameters");
-            declaration["parameters"] = schema::translate(&parameters, &field)?;
+            declaration.insert("parameters", schema::translate(&parameters, &field)?);
         }
-        declarations.push(declaration);
+        declarations.push(Value::from(declaration));
     }
-    out.insert("tools".to_owned(), json!([{"functionDeclarations": declarations}]));
+    out.insert("tools", vec![object! {"functionDeclarations": declarations}]);
     let config = match chat.tool_choice.take() {
         None => return Ok(()),
-        Some(ToolChoice::Auto) => json!({"mode": "AUTO"}),
-        Some(ToolChoice::None) => json!({"mode": "NONE"}),
-        Some(ToolChoice::Required) => json!({"mode": "ANY"}),
-        Some(ToolChoice::Function(name)) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+        Some(ToolChoice::Auto) => object! {"mode": "AUTO"},
+        Some(ToolChoice::None) => object! {"mode": "NONE"},
+        Some(ToolChoice::Required) => object! {"mode": "ANY"},
+        Some(ToolChoice::Function(name)) => {
+            object! {"mode": "ANY", "allowedFunctionNames": vec![Value::from(name)]}
+        }
     };
-    out.insert("toolConfig".to_owned(), json!({"functionCallingConfig": config}));
+    out.insert("toolConfig", object! {"functionCallingConfig": config});
     Ok(())
 }
 
 fn has_properties(schema: &Value) -> bool {
     let is_plain_object = schema
         .as_object()
-        .is_some_and(|map| ["$ref", "allOf", "anyOf", "oneOf"].iter().all(|key| !map.contains_key(*key)));
+        .is_some_and(|map| ["$ref", "allOf", "anyOf", "oneOf"].iter().all(|key| !map.contains_key(key)));
     !is_plain_object || schema["properties"].as_object().is_some_and(|map| !map.is_empty())
 }
 
@@ -159,7 +183,7 @@ struct Turns {
     results: Vec<Value>,
     /// The name of the function of every call, by the call's id.
     names: HashMap<String, String>,
-    checks_signatures: bool,
+    is_gemini_3: bool,
 }
 
 impl Turns {
@@ -169,10 +193,7 @@ impl Turns {
                 let parts = parts(message.parts);
                 self.system.extend(parts);
             }
-            Role::Tool => {
-                let result = self.result(message)?;
-                self.results.push(result);
-            }
+            Role::Tool => self.push_result(message)?,
             Role::User => {
                 let field = message.field;
                 let parts = parts(message.parts);
@@ -183,6 +204,9 @@ impl Turns {
             }
             Role::Assistant => {
                 let mut parts = parts(message.parts);
+                if let Some(signature) = message.signature {
+                    sign(&mut parts, signature);
+                }
                 for (number, call) in message.calls.into_iter().enumerate() {
                     parts.push(self.call(call, number == 0));
                 }
@@ -195,7 +219,7 @@ impl Turns {
     fn push_turn(&mut self, role: &str, parts: Vec<Value>) {
         self.end_results();
         if !parts.is_empty() {
-            self.contents.push(json!({"role": role, "parts": parts}));
+            self.contents.push(object! {"role": role, "parts": parts});
         }
     }
 
@@ -203,23 +227,25 @@ impl Turns {
     fn end_results(&mut self) {
         if !self.results.is_empty() {
             let parts = std::mem::take(&mut self.results);
-            self.contents.push(json!({"role": "user", "parts": parts}));
+            self.contents.push(object! {"role": "user", "parts": parts});
         }
     }
 
     /// A call. The first one of a turn has the signature.
     fn call(&mut self, call: Call, is_first: bool) -> Value {
         let Call { id, name, arguments, signature } = call;
-        let mut part = json!({"functionCall": {"id": id, "name": name, "args": arguments}});
-        let made = (is_first && self.checks_signatures).then(|| NO_SIGNATURE.to_owned());
+        let call = object! {"id": id.as_str(), "name": name.as_str(), "args": arguments};
+        let mut part: Map = [("functionCall".to_owned(), call)].into_iter().collect();
+        let made = (is_first && self.is_gemini_3).then(|| NO_SIGNATURE.to_owned());
         if let Some(signature) = signature.or(made) {
-            part["thoughtSignature"] = signature.into();
+            part.insert("thoughtSignature", signature);
         }
         self.names.insert(id, name);
-        part
+        part.into()
     }
 
-    fn result(&mut self, message: Message) -> Result<Value, TranslateError> {
+    /// The result of a call. Its files are a part of it since Gemini 3, and stand beside it before.
+    fn push_result(&mut self, message: Message) -> Result<(), TranslateError> {
         let Some(name) = self.names.get(&message.call_id) else {
             let reason =
                 format!("no earlier message has a call with the id `{}`; send it too", message.call_id);
@@ -233,16 +259,34 @@ impl Turns {
                 content => files.push(content_part(content)),
             }
         }
-        // Gemini wants an object, and takes one without `output` as the output.
-        let response = match serde_json::from_str(&text) {
+        // Gemini wants an object, and takes one without `output` or `error` as the output.
+        let response = match Value::parse(text.as_bytes()) {
+            _ if message.is_error => object! {"error": text},
             Ok(object @ Value::Object(_)) => object,
-            _ => json!({"output": text}),
+            _ => object! {"output": text},
         };
-        let mut result = json!({"id": message.call_id, "name": name, "response": response});
-        if !files.is_empty() {
-            result["parts"] = files.into();
+        let result = [
+            ("id".to_owned(), message.call_id.into()),
+            ("name".to_owned(), name.as_str().into()),
+            ("response".to_owned(), response),
+        ];
+        let mut result: Map = result.into_iter().collect();
+        if self.is_gemini_3 && !files.is_empty() {
+            result.insert("parts", std::mem::take(&mut files));
         }
-        Ok(json!({"functionResponse": result}))
+        self.results.push(object! {"functionResponse": result});
+        self.results.extend(files);
+        Ok(())
+    }
+}
+
+/// Adds the signature of an answer to its last text.
+fn sign(parts: &mut Vec<Value>, signature: String) {
+    if parts.is_empty() {
+        parts.push(object! {"text": ""});
+    }
+    if let Some(part) = parts.last_mut().and_then(Value::as_object_mut) {
+        part.insert("thoughtSignature", signature);
     }
 }
 
@@ -253,13 +297,13 @@ fn parts(parts: Vec<Part>) -> Vec<Value> {
 
 fn content_part(content: Content) -> Value {
     match content {
-        Content::Text(text) => json!({"text": text}),
-        Content::Data { media_type, base64 } => {
-            json!({"inlineData": {"mimeType": media_type, "data": base64}})
+        Content::Text(text) => object! {"text": text},
+        Content::Data { media_type, base64, .. } => {
+            object! {"inlineData": object! {"mimeType": media_type, "data": base64}}
         }
-        Content::Url(url) => match media_type(&url) {
-            Some(media_type) => json!({"fileData": {"mimeType": media_type, "fileUri": url}}),
-            None => json!({"fileData": {"fileUri": url}}),
+        Content::Url { url, .. } => match media_type(&url) {
+            Some(media_type) => object! {"fileData": object! {"mimeType": media_type, "fileUri": url}},
+            None => object! {"fileData": object! {"fileUri": url}},
         },
     }
 }

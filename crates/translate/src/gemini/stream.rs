@@ -1,8 +1,10 @@
 //! Gemini's stream as OpenAI's.
 
-use super::{Candidate, Part, PromptFeedback, Response, UsageMetadata, finish_reason, made_id};
+use super::{Candidate, Part, PromptFeedback, Response, finish_reason, made_id, tokens};
 use crate::TokenUsage;
+use crate::characters::whole_characters;
 use crate::chunk::{ChunkWriter, Delta};
+use crate::completion::ExtraContent;
 use crate::{ReplyContext, TranslateError, read_reply};
 
 /// Candidates of one reply. Gemini gives at most 8.
@@ -19,7 +21,7 @@ struct Progress {
 /// Translates the events of `:streamGenerateContent`.
 pub(crate) struct GeminiStream {
     chunks: ChunkWriter,
-    usage: UsageMetadata,
+    usage: TokenUsage,
     /// By the candidate's index.
     candidates: Vec<Progress>,
     /// Calls of all candidates.
@@ -30,23 +32,24 @@ impl GeminiStream {
     pub(crate) fn new(context: ReplyContext) -> GeminiStream {
         GeminiStream {
             chunks: ChunkWriter::new(context),
-            usage: UsageMetadata::default(),
+            usage: TokenUsage::default(),
             candidates: Vec::new(),
             calls: 0,
         }
     }
 
     pub(crate) fn usage(&self) -> TokenUsage {
-        self.usage.tokens()
+        self.usage
     }
 
     pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         if data.is_empty() {
             return Ok(());
         }
-        let response: Response<'_> = read_reply(data.as_bytes())?;
+        let data = whole_characters(data.as_bytes());
+        let response: Response<'_> = read_reply(&data)?;
         response.check()?;
-        if let Some(usage) = response.usage_metadata {
+        if let Some(usage) = response.usage_metadata.and_then(tokens) {
             self.usage = usage;
         }
         for (number, candidate) in response.candidates.unwrap_or_default().iter().enumerate() {
@@ -115,11 +118,17 @@ impl GeminiStream {
             call.index = Some(progress.calls);
             progress.calls += 1;
             self.chunks.call(index, call, out);
-        } else if let Some(text) = &part.text {
+            return Ok(());
+        }
+        if let Some(text) = &part.text {
             match part.thought {
                 true => self.chunks.reasoning(index, &text.0, out),
                 false => self.chunks.content(index, &text.0, out),
             }
+        }
+        if let Some(signature) = &part.thought_signature {
+            let extra_content = Some(ExtraContent::signature(signature));
+            self.chunks.delta(index, Delta { extra_content, ..Delta::default() }, out);
         }
         Ok(())
     }

@@ -1,10 +1,14 @@
 //! Anthropic's Messages API from providers with OpenAI's chat completions: what Anthropic's clients use any model through.
 
+mod calls;
+mod content;
+mod delta;
+mod model;
+mod reasoning;
 mod reply;
 mod request;
 mod stream;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::TokenUsage;
@@ -14,63 +18,31 @@ pub use reply::reply;
 pub use request::request;
 pub(super) use stream::MessagesStream;
 
-/// OpenAI's counts.
-#[derive(Deserialize, Default)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Deserialize, Default)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-impl Usage {
-    fn tokens(&self) -> TokenUsage {
-        TokenUsage {
-            prompt: self.prompt_tokens.unwrap_or(0),
-            cached: self
-                .prompt_tokens_details
-                .as_ref()
-                .and_then(|details| details.cached_tokens)
-                .unwrap_or(0),
-            completion: self.completion_tokens.unwrap_or(0),
-            reasoning: self
-                .completion_tokens_details
-                .as_ref()
-                .and_then(|details| details.reasoning_tokens)
-                .unwrap_or(0),
-        }
-    }
-}
-
-/// The same in Anthropic's terms, where cached tokens are not part of the input.
+/// The same in Anthropic's terms, where tokens of the cache are not part of the input.
 fn usage_json(usage: TokenUsage) -> Value {
     json!({
-        "input_tokens": usage.prompt.saturating_sub(usage.cached),
-        "cache_creation_input_tokens": 0,
+        "input_tokens": usage.prompt.saturating_sub(usage.cached).saturating_sub(usage.cache_write),
+        "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.completion,
     })
 }
 
-/// Anthropic's word for a `finish_reason`. Some servers answer `stop` after calls.
-fn stop_reason(finish_reason: &str, has_calls: bool) -> &'static str {
+/// Anthropic's word for a `finish_reason`. Some servers answer `stop` after calls, and OpenAI with a refusal.
+fn stop_reason(finish_reason: &str, has_calls: bool, refuses: bool) -> &'static str {
     match finish_reason {
-        "length" => "max_tokens",
+        "length" | "max_tokens" | "model_length" => "max_tokens",
         "content_filter" => "refusal",
         "tool_calls" | "function_call" => "tool_use",
         _ if has_calls => "tool_use",
+        _ if refuses => "refusal",
         _ => "end_turn",
     }
+}
+
+/// An id for the call of this number in a reply whose provider gave none: unique, because later requests have calls of several replies.
+fn made_id(reply: &str, number: usize) -> String {
+    format!("call_{}_{number}", reply.strip_prefix("chatcmpl-").unwrap_or(reply))
 }
 
 /// Translates the body of a reply with an error status to Anthropic's `{"type":"error",…}`. The message is kept.

@@ -1,63 +1,14 @@
 //! OpenAI's stream as Anthropic's.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Usage, stop_reason, usage_json};
+use super::calls::Calls;
+use super::delta::{Completion, Piece, Source};
+use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
+use crate::characters::whole_characters;
 use crate::{ReplyContext, TranslateError, read_reply};
-
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
-    usage: Option<Usage>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: u64,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    content: Option<Text<'a>>,
-    #[serde(borrow)]
-    refusal: Option<Text<'a>>,
-    #[serde(borrow)]
-    reasoning_content: Option<Text<'a>>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<Call<'a>>>,
-}
-
-/// A string that is borrowed when it has no escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Deserialize)]
-struct Call<'a> {
-    #[serde(default)]
-    index: u64,
-    id: Option<String>,
-    #[serde(borrow)]
-    function: Option<Function<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Function<'a> {
-    name: Option<String>,
-    #[serde(borrow)]
-    arguments: Option<Text<'a>>,
-}
 
 #[derive(Serialize)]
 struct BlockDelta<'a> {
@@ -75,17 +26,18 @@ enum Fragment<'a> {
     Text { text: &'a str },
     #[serde(rename = "thinking_delta")]
     Thinking { thinking: &'a str },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: &'a str },
     #[serde(rename = "input_json_delta")]
     InputJson { partial_json: &'a str },
 }
 
 /// The block that is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
     Text,
-    Thinking,
-    /// The call of this index.
-    Call(u64),
+    Thinking(Source),
+    /// The call that was opened last.
+    Call,
 }
 
 /// Translates the chunks of a chat completion into the events of Anthropic's stream.
@@ -95,7 +47,8 @@ pub(crate) struct MessagesStream {
     open: Option<Block>,
     /// Blocks that were opened.
     blocks: u64,
-    calls: u64,
+    calls: Calls,
+    refuses: bool,
     finish_reason: Option<String>,
     has_started: bool,
 }
@@ -107,7 +60,8 @@ impl MessagesStream {
             usage: TokenUsage::default(),
             open: None,
             blocks: 0,
-            calls: 0,
+            calls: Calls::default(),
+            refuses: false,
             finish_reason: None,
             has_started: false,
         }
@@ -126,22 +80,16 @@ impl MessagesStream {
         if data.is_empty() || data.trim() == "[DONE]" {
             return Ok(());
         }
-        let chunk: Chunk<'_> = read_reply(data.as_bytes())?;
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            let message =
-                error["message"].as_str().or(error.as_str()).unwrap_or("the provider ended the stream");
-            return Err(TranslateError::Provider {
-                kind: error["type"].as_str().unwrap_or("api_error").to_owned(),
-                message: message.to_owned(),
-            });
-        }
-        if let Some(usage) = chunk.usage {
-            self.usage = usage.tokens();
+        let data = whole_characters(data.as_bytes());
+        let chunk: Completion<'_> = read_reply(&data)?;
+        chunk.check()?;
+        if let Some(usage) = chunk.usage() {
+            self.usage = self.usage.merged(usage);
         }
         self.start(out);
         for choice in chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index == 0) {
-            if let Some(delta) = choice.delta {
-                self.delta(&delta, out)?;
+            for piece in choice.delta.into_iter().flat_map(|delta| delta.pieces()) {
+                self.piece(piece, out)?;
             }
             if choice.finish_reason.is_some() {
                 self.finish_reason = choice.finish_reason;
@@ -155,11 +103,12 @@ impl MessagesStream {
     /// # Errors
     /// [`TranslateError::Reply`] when the provider's stream ended before its `finish_reason`.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        let Some(reason) = &self.finish_reason else {
+        let Some(reason) = self.finish_reason.take() else {
             return Err(TranslateError::Reply("the stream ended before its `finish_reason`".to_owned()));
         };
-        let delta = json!({"stop_reason": stop_reason(reason, self.calls > 0), "stop_sequence": null});
         self.close(out);
+        let stop_reason = stop_reason(&reason, self.calls.len() > 0, self.refuses);
+        let delta = json!({"stop_reason": stop_reason, "stop_sequence": null});
         let usage = usage_json(self.usage);
         push_event("message_delta", &json!({"type": "message_delta", "delta": delta, "usage": usage}), out);
         push_event("message_stop", &json!({"type": "message_stop"}), out);
@@ -184,66 +133,139 @@ impl MessagesStream {
         push_event("message_start", &json!({"type": "message_start", "message": message}), out);
     }
 
-    fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        if let Some(Text(text)) = delta.reasoning_content.as_ref().filter(|text| !text.0.is_empty()) {
-            let block = json!({"type": "thinking", "thinking": "", "signature": ""});
-            self.open(Block::Thinking, &block, out);
+    fn piece(&mut self, piece: Piece<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        match piece {
+            Piece::Thinking { text, source } => self.thinking(&text, source, out),
+            Piece::Redacted { data } => {
+                self.close(out);
+                self.open(&json!({"type": "redacted_thinking", "data": data}), out);
+                self.stop(out);
+            }
+            Piece::Text(text) => self.text(&text, out),
+            Piece::Refusal(text) => {
+                self.refuses = true;
+                self.text(&text, out);
+            }
+            Piece::Call(call) => {
+                let reply = &self.context.id;
+                self.calls.push(&call, |number| made_id(reply, number))?;
+                self.advance(out);
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, out: &mut Vec<u8>) {
+        if !matches!(self.open, Some(Block::Text)) {
+            self.close(out);
+            self.open(&json!({"type": "text", "text": ""}), out);
+            self.open = Some(Block::Text);
+        }
+        self.add(Fragment::Text { text }, out);
+    }
+
+    fn thinking(&mut self, text: &str, source: Source, out: &mut Vec<u8>) {
+        let continues = match &mut self.open {
+            Some(Block::Thinking(open)) => continues(open, &source),
+            _ => false,
+        };
+        if !continues {
+            self.close(out);
+            self.open(&json!({"type": "thinking", "thinking": "", "signature": ""}), out);
+            self.open = Some(Block::Thinking(source));
+        }
+        if !text.is_empty() {
             self.add(Fragment::Thinking { thinking: text }, out);
         }
-        for Text(text) in
-            [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.0.is_empty())
-        {
-            self.open(Block::Text, &json!({"type": "text", "text": ""}), out);
-            self.add(Fragment::Text { text }, out);
-        }
-        for call in delta.tool_calls.as_deref().unwrap_or_default() {
-            self.call(call, out)?;
-        }
-        Ok(())
     }
 
-    /// A part of a call. Calls come one after the other: Anthropic has one open block at a time.
-    fn call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        let function = call.function.as_ref();
-        if self.open != Some(Block::Call(call.index)) {
-            let name = function.and_then(|function| function.name.as_deref());
-            let (Some(id), Some(name)) = (call.id.as_deref(), name) else {
-                let message = format!("a part of call {} came without its beginning", call.index);
-                return Err(TranslateError::Reply(message));
-            };
-            let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-            self.open(Block::Call(call.index), &block, out);
-            self.calls += 1;
+    /// Sends what has come of the calls: all of the open one, and the next ones when those before them are complete.
+    fn advance(&mut self, out: &mut Vec<u8>) {
+        loop {
+            if let (Some(Block::Call), Some(call)) = (&self.open, self.calls.last_opened()) {
+                let arguments = std::mem::take(&mut call.arguments);
+                if !arguments.is_empty() {
+                    self.add(Fragment::InputJson { partial_json: &arguments }, out);
+                }
+            }
+            let is_free = !matches!(self.open, Some(Block::Call)) || self.calls.is_last_complete();
+            if !self.open_call(is_free, out) {
+                return;
+            }
         }
-        let arguments = function.and_then(|function| function.arguments.as_ref());
-        if let Some(Text(json)) = arguments.filter(|text| !text.0.is_empty()) {
-            self.add(Fragment::InputJson { partial_json: json }, out);
-        }
-        Ok(())
     }
 
-    /// Opens a block, unless it is open.
-    fn open(&mut self, kind: Block, block: &Value, out: &mut Vec<u8>) {
-        if self.open == Some(kind) {
-            return;
+    /// Opens the next call, after the block that is open.
+    fn open_call(&mut self, is_free: bool, out: &mut Vec<u8>) -> bool {
+        let Some(call) = self.calls.open_next(is_free) else { return false };
+        let block = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
+        let signed = call.signature.take().map(|signature| reasoning::call_signature(&call.id, &signature));
+        self.stop(out);
+        if let Some(data) = signed {
+            self.open(&json!({"type": "redacted_thinking", "data": data}), out);
+            self.stop(out);
         }
-        self.close(out);
+        self.open(&block, out);
+        self.open = Some(Block::Call);
+        true
+    }
+
+    /// Closes the open block; calls that wait for their end are sent before.
+    fn close(&mut self, out: &mut Vec<u8>) {
+        while self.open_call(true, out) {
+            if let Some(call) = self.calls.last_opened() {
+                let arguments = std::mem::take(&mut call.arguments);
+                if !arguments.is_empty() {
+                    self.add(Fragment::InputJson { partial_json: &arguments }, out);
+                }
+            }
+        }
+        self.stop(out);
+    }
+
+    fn open(&mut self, block: &Value, out: &mut Vec<u8>) {
         let event = json!({"type": "content_block_start", "index": self.blocks, "content_block": block});
         push_event("content_block_start", &event, out);
-        self.open = Some(kind);
+        // replaced by callers who add to the block
+        self.open = Some(Block::Text);
         self.blocks += 1;
     }
 
-    fn close(&mut self, out: &mut Vec<u8>) {
-        if self.open.take().is_some() {
-            let event = json!({"type": "content_block_stop", "index": self.blocks - 1});
-            push_event("content_block_stop", &event, out);
+    /// Closes the open block.
+    fn stop(&mut self, out: &mut Vec<u8>) {
+        let Some(block) = self.open.take() else { return };
+        let signature = match block {
+            Block::Thinking(Source::Field(signature)) => signature.to_owned(),
+            Block::Thinking(Source::Detail(detail)) => reasoning::signature(detail),
+            Block::Text | Block::Call => String::new(),
+        };
+        if !signature.is_empty() {
+            self.add(Fragment::Signature { signature: &signature }, out);
         }
+        let event = json!({"type": "content_block_stop", "index": self.blocks - 1});
+        push_event("content_block_stop", &event, out);
     }
 
     fn add(&self, delta: Fragment<'_>, out: &mut Vec<u8>) {
         let event = BlockDelta { kind: "content_block_delta", index: self.blocks.saturating_sub(1), delta };
         push_event("content_block_delta", &event, out);
+    }
+}
+
+/// Whether reasoning belongs to the open block. The parts of an entry of `reasoning_details` have one index; what a later one adds, such as the
+/// signature, becomes a part of the open one.
+fn continues(open: &mut Source, next: &Source) -> bool {
+    match (open, next) {
+        (Source::Field(open), Source::Field(next)) => open == next,
+        (Source::Detail(Value::Object(open)), Source::Detail(Value::Object(next))) => {
+            let is_same = open.get("index") == next.get("index") && open.get("type") == next.get("type");
+            if is_same {
+                let set = next.iter().filter(|(_, value)| !value.is_null());
+                open.extend(set.map(|(key, value)| (key.clone(), value.clone())));
+            }
+            is_same
+        }
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@ use crate::{Dialect, anthropic, error};
 
 /// A request to Anthropic must be this, apart from `model` and `max_tokens` of 4096.
 fn check(request: &str, expected: &str) {
-    check_model("claude-opus-4-7", request, expected);
+    check_model("claude-opus-4-6", request, expected);
 }
 
 fn check_model(model: &str, request: &str, expected: &str) {
@@ -39,7 +39,7 @@ fn system_and_developer_messages_are_hoisted() {
 fn images_and_files_become_sources() {
     check(
         r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}},{"type":"image_url","image_url":{"url":"https://a/b.png"}},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,BBBB"}}]}]}"#,
-        r#"{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"image","source":{"type":"url","url":"https://a/b.png"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BBBB"}}]}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"image","source":{"type":"url","url":"https://a/b.png"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BBBB"},"title":"a.pdf"}]}]}"#,
     );
 }
 
@@ -75,7 +75,7 @@ fn tools_and_choices() {
 fn parameters() {
     check_fields(
         r#""max_tokens":9,"max_completion_tokens":7,"temperature":1.5,"top_p":0.5,"stop":"x","stream":true,"user":"u","seed":1,"n":1,"logprobs":false"#,
-        r#""max_tokens":7,"temperature":1,"top_p":0.5,"stop_sequences":["x"],"stream":true,"metadata":{"user_id":"u"}"#,
+        r#""max_tokens":7,"temperature":1,"stop_sequences":["x"],"stream":true,"metadata":{"user_id":"u"}"#,
     );
     check_fields(r#""stop":["a"," "],"top_k":3"#, r#""stop_sequences":["a"],"top_k":3"#);
 }
@@ -138,7 +138,7 @@ fn what_changes_the_meaning_is_refused() {
         request(
             r#"{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"A","format":"wav"}}]}"#,
         ),
-        "`messages[0].content[0]`: Anthropic reads images and PDFs",
+        "`messages[0].content[0]`: Anthropic reads images (JPEG, PNG, GIF, WebP) and PDFs",
     );
     check_refusal(
         request(r#"{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"["}}]}"#),
@@ -149,10 +149,20 @@ fn what_changes_the_meaning_is_refused() {
 fn check_reply(reply: &str, message: &str, reason: &str) {
     let (body, usage) = anthropic::reply(reply.as_bytes(), &context(false)).unwrap();
     let expected = format!(
-        r#"{{"id":"chatcmpl-7","object":"chat.completion","created":5,"model":"alias","choices":[{{"index":0,"message":{message},"logprobs":null,"finish_reason":"{reason}"}}],"usage":{{"prompt_tokens":16,"completion_tokens":3,"total_tokens":19,"prompt_tokens_details":{{"cached_tokens":4}},"completion_tokens_details":{{"reasoning_tokens":1}}}}}}"#
+        r#"{{"id":"chatcmpl-7","object":"chat.completion","created":5,"model":"alias","choices":[{{"index":0,"message":{message},"logprobs":null,"finish_reason":"{reason}"}}],"usage":{{"prompt_tokens":16,"completion_tokens":3,"total_tokens":19,"prompt_tokens_details":{{"cached_tokens":4,"cache_write_tokens":2}},"completion_tokens_details":{{"reasoning_tokens":1}}}}}}"#
     );
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), parse(&expected));
-    assert_eq!(usage, TokenUsage { prompt: 16, cached: 4, completion: 3, reasoning: 1 });
+    assert_eq!(
+        usage,
+        TokenUsage {
+            prompt: 16,
+            cached: 4,
+            cache_write: 2,
+            completion: 3,
+            reasoning: 1,
+            ..TokenUsage::default()
+        }
+    );
 }
 
 fn reply_of(content: &str, reason: &str) -> String {
@@ -237,6 +247,7 @@ fn stream_of_thinking_and_calls() {
         &[
             r#"0 {"content":"","role":"assistant"} -"#,
             r#"0 {"reasoning_content":"hm"} -"#,
+            r#"0 {"thinking_blocks":[{"index":0,"signature":"s","thinking":"hm","type":"thinking"}]} -"#,
             r#"0 {"tool_calls":[{"function":{"arguments":"","name":"f"},"id":"t1","index":0,"type":"function"}]} -"#,
             r#"0 {"tool_calls":[{"function":{"arguments":"{\"a\":"},"index":0}]} -"#,
             r#"0 {"tool_calls":[{"function":{"arguments":"1}"},"index":0}]} -"#,

@@ -3,7 +3,11 @@ use crate::{Dialect, error, gemini};
 
 /// A request to Gemini must be this.
 fn check(request: &str, expected: &str) {
-    let body = gemini::request(request.as_bytes()).unwrap();
+    check_model("gemini-2.0-flash", request, expected);
+}
+
+fn check_model(model: &str, request: &str, expected: &str) {
+    let body = gemini::request(request.as_bytes(), model).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), parse(expected));
 }
 
@@ -39,11 +43,9 @@ fn results_have_the_name_of_their_call() {
             r#","thoughtSignature":"s""#,
         ),
     ] {
-        check(
-            &format!(
-                r#"{{"model":"{model}","messages":[{{"role":"user","content":"w"}},{},{results}]}}"#,
-                calls(extra)
-            ),
+        check_model(
+            model,
+            &format!(r#"{{"messages":[{{"role":"user","content":"w"}},{},{results}]}}"#, calls(extra)),
             &format!(
                 r#"{{"contents":[{{"role":"user","parts":[{{"text":"w"}}]}},{{"role":"model","parts":[{{"functionCall":{{"id":"a","name":"f","args":{{"x":1}}}}{signature}}},{{"functionCall":{{"id":"b","name":"g","args":{{}}}}}}]}},{{"role":"user","parts":[{{"functionResponse":{{"id":"a","name":"f","response":{{"y":2}}}}}},{{"functionResponse":{{"id":"b","name":"g","response":{{"output":"text"}}}}}}]}}]}}"#
             ),
@@ -58,12 +60,47 @@ fn parameters() {
         r#""generationConfig":{"maxOutputTokens":7,"temperature":1.5,"topP":0.5,"stopSequences":["x"],"seed":3,"candidateCount":2,"presencePenalty":1,"frequencyPenalty":0.5}"#,
     );
     check_fields(
-        r#""reasoning_effort":"low","response_format":{"type":"json_object"}"#,
-        r#""generationConfig":{"thinkingConfig":{"thinkingBudget":1024,"includeThoughts":true},"responseMimeType":"application/json"}"#,
+        r#""response_format":{"type":"json_object"}"#,
+        r#""generationConfig":{"responseMimeType":"application/json"}"#,
     );
-    check_fields(
-        r#""reasoning_effort":"none""#,
-        r#""generationConfig":{"thinkingConfig":{"thinkingBudget":0}}"#,
+    // no sequence is empty, and seeds have 32 bits
+    check_fields(r#""stop":["","x"],"seed":5000000000"#, r#""generationConfig":{"stopSequences":["x"]}"#);
+    check_model(
+        "gemini-2.5-flash",
+        &format!(r#"{{{HI},"presence_penalty":1,"frequency_penalty":1}}"#),
+        &format!("{{{CONTENTS}}}"),
+    );
+}
+
+#[test]
+fn effort_is_a_budget_or_a_level_by_model() {
+    for (model, fields, expected) in [
+        (
+            "gemini-2.5-flash",
+            r#""reasoning_effort":"low""#,
+            r#"{"thinkingBudget":1024,"includeThoughts":true}"#,
+        ),
+        ("gemini-2.5-flash", r#""reasoning_effort":"none""#, r#"{"thinkingBudget":0}"#),
+        ("gemini-2.5-pro", r#""reasoning_effort":"none""#, r#"{"thinkingBudget":128}"#),
+        ("gemini-2.5-pro", r#""thinking":{"type":"disabled"}"#, r#"{"thinkingBudget":128}"#),
+        ("gemini-3-pro-preview", r#""reasoning_effort":"none""#, r#"{"thinkingLevel":"low"}"#),
+        ("gemini-3-flash-preview", r#""reasoning_effort":"none""#, r#"{"thinkingLevel":"minimal"}"#),
+        (
+            "gemini-3-flash-preview",
+            r#""thinking":{"type":"enabled","budget_tokens":2000}"#,
+            r#"{"thinkingBudget":2000,"includeThoughts":true}"#,
+        ),
+    ] {
+        check_model(
+            model,
+            &format!("{{{HI},{fields}}}"),
+            &format!(r#"{{{CONTENTS},"generationConfig":{{"thinkingConfig":{expected}}}}}"#),
+        );
+    }
+    check_model(
+        "gemini-2.0-flash",
+        &format!(r#"{{{HI},"reasoning_effort":"low"}}"#),
+        &format!("{{{CONTENTS}}}"),
     );
 }
 
@@ -101,41 +138,38 @@ fn check_schema(schema: &str, expected: &str) {
 fn schemas() {
     check_schema(
         r#"{"$schema":"x","type":"object","additionalProperties":false,"required":["a","z"],"properties":{"a":{"type":["string","null"],"format":"uri","minLength":1},"b":{"type":"array"},"c":{"anyOf":[{"type":"integer","exclusiveMinimum":0},{"type":"null"}]},"d":{"const":"x"},"e":{"oneOf":[{"type":"string","format":"date-time"},{"type":"number"}]},"f":{"type":"integer","enum":[1,2]}}}"#,
-        r#"{"type":"OBJECT","required":["a"],"properties":{"a":{"type":"STRING","nullable":true,"minLength":1},"b":{"type":"ARRAY","items":{"type":"STRING"}},"c":{"type":"INTEGER","nullable":true},"d":{"type":"STRING","enum":["x"]},"e":{"anyOf":[{"type":"STRING","format":"date-time"},{"type":"NUMBER"}]},"f":{"type":"INTEGER"}}}"#,
+        r#"{"type":"OBJECT","required":["a"],"properties":{"a":{"type":"STRING","nullable":true,"minLength":1},"b":{"type":"ARRAY","items":{"type":"STRING"}},"c":{"type":"INTEGER","nullable":true},"d":{"type":"STRING","enum":["x"]},"e":{"anyOf":[{"type":"STRING","format":"date-time"},{"type":"NUMBER"}]},"f":{"type":"INTEGER"}},"propertyOrdering":["a","b","c","d","e","f"]}"#,
     );
     check_schema(
         r##"{"$defs":{"P":{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}},"type":"object","properties":{"p":{"$ref":"#/$defs/P","description":"d"},"q":{"allOf":[{"$ref":"#/$defs/P"},{"properties":{"y":{"type":"boolean"}},"required":["y"]}]}}}"##,
-        r#"{"type":"OBJECT","properties":{"p":{"type":"OBJECT","description":"d","properties":{"x":{"type":"NUMBER"}},"required":["x"]},"q":{"type":"OBJECT","properties":{"x":{"type":"NUMBER"},"y":{"type":"BOOLEAN"}},"required":["x","y"]}}}"#,
+        r#"{"type":"OBJECT","properties":{"p":{"type":"OBJECT","description":"d","properties":{"x":{"type":"NUMBER"}},"required":["x"]},"q":{"type":"OBJECT","properties":{"x":{"type":"NUMBER"},"y":{"type":"BOOLEAN"}},"required":["x","y"],"propertyOrdering":["x","y"]}},"propertyOrdering":["p","q"]}"#,
     );
 }
 
 #[test]
-fn references_are_bounded() {
+fn references_that_lead_nowhere_are_refused() {
     let refuses = |schema: &str, expected: &str| {
         let body = format!(
             r#"{{{HI},"response_format":{{"type":"json_schema","json_schema":{{"schema":{schema}}}}}}}"#
         );
-        check_refusal(gemini::request(body.as_bytes()), expected);
+        check_refusal(gemini::request(body.as_bytes(), "m"), expected);
     };
     refuses(r##"{"$ref":"#/a"}"##, "`response_format.json_schema.schema`: has the reference");
-    refuses(
-        r##"{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},"c":{"$ref":"#"}}}"##,
-        "`response_format.json_schema.schema`: has more than 10000 schemas",
-    );
 }
 
 #[test]
 fn what_changes_the_meaning_is_refused() {
     let refuses = |fields: &str, expected: &str| {
-        check_refusal(gemini::request(format!("{{{HI},{fields}}}").as_bytes()), expected);
+        check_refusal(gemini::request(format!("{{{HI},{fields}}}").as_bytes(), "m"), expected);
     };
+    refuses(r#""stop":["a","b","c","d","e","f"]"#, "`stop`: has more than the 5 sequences");
     refuses(r#""n":9"#, "`n`: Gemini gives at most 8 replies");
     refuses(r#""logprobs":true"#, "`logprobs`");
     refuses(r#""web_search_options":{}"#, "`web_search_options`");
     refuses(r#""tools":[{"type":"web_search_20250305"}]"#, "`tools[0]`");
     let body = r#"{"messages":[{"role":"tool","tool_call_id":"x","content":"a"}]}"#;
     check_refusal(
-        gemini::request(body.as_bytes()),
+        gemini::request(body.as_bytes(), "m"),
         "`messages[0].tool_call_id`: no earlier message has a call with the id `x`",
     );
 }
@@ -149,7 +183,10 @@ fn check_reply(candidates: &str, choices: &str) {
         r#"{{"id":"chatcmpl-7","object":"chat.completion","created":5,"model":"alias","choices":{choices},"usage":{{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{{"cached_tokens":4}},"completion_tokens_details":{{"reasoning_tokens":2}}}}}}"#
     );
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), parse(&expected));
-    assert_eq!(usage, TokenUsage { prompt: 10, cached: 4, completion: 5, reasoning: 2 });
+    assert_eq!(
+        usage,
+        TokenUsage { prompt: 10, cached: 4, completion: 5, reasoning: 2, ..TokenUsage::default() }
+    );
 }
 
 #[test]
@@ -175,7 +212,12 @@ fn every_finish_reason() {
             ),
         );
     }
-    for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"] {
+    for reason in [
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MISSING_THOUGHT_SIGNATURE",
+    ] {
         let reply = format!(r#"{{"candidates":[{{"finishReason":"{reason}","finishMessage":"m"}}]}}"#);
         assert_eq!(
             gemini::reply(reply.as_bytes(), &context(false)).unwrap_err(),
@@ -259,4 +301,67 @@ fn errors_keep_their_message() {
         let expected = r#"{"error":{"message":"m","type":"invalid_request_error","param":null,"code":"INVALID_ARGUMENT"}}"#;
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), parse(expected));
     }
+}
+
+#[test]
+fn results_are_errors_and_have_files() {
+    let messages = r#""messages":[{"role":"user","content":"w"},{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"z\":1.50,\"a\":2}"}}]},{"role":"tool","tool_call_id":"a","is_error":true,"content":[{"type":"text","text":"t"},{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AA"}}]}]"#;
+    let image = r#"{"inlineData":{"mimeType":"image/jpeg","data":"AA"}}"#;
+    let call = r#"{"functionCall":{"id":"a","name":"f","args":{"z":1.50,"a":2}}"#;
+    let response = r#"{"functionResponse":{"id":"a","name":"f","response":{"error":"t"}"#;
+    for (model, call, response) in [
+        ("gemini-2.5-pro", format!("{call}}}"), format!("{response}}}}},{image}")),
+        (
+            "gemini-3-pro",
+            format!(r#"{call},"thoughtSignature":"skip_thought_signature_validator"}}"#),
+            format!(r#"{response},"parts":[{image}]}}}}"#),
+        ),
+    ] {
+        let body = gemini::request(format!("{{{messages}}}").as_bytes(), model).unwrap();
+        let expected = format!(
+            r#"{{"contents":[{{"role":"user","parts":[{{"text":"w"}}]}},{{"role":"model","parts":[{call}]}},{{"role":"user","parts":[{response}]}}]}}"#
+        );
+        assert_eq!(String::from_utf8(body).unwrap(), expected);
+    }
+}
+
+#[test]
+fn signatures_of_texts_go_back() {
+    check_reply(
+        r#""candidates":[{"content":{"parts":[{"text":"a","thoughtSignature":"s"}]},"finishReason":"STOP"}]"#,
+        r#"[{"index":0,"message":{"role":"assistant","content":"a","refusal":null,"extra_content":{"google":{"thought_signature":"s"}}},"logprobs":null,"finish_reason":"stop"}]"#,
+    );
+    check_stream(
+        StreamTranslator::gemini(context(false)),
+        &[
+            r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"s"}]},"finishReason":"STOP"}]}"#,
+        ],
+        &[
+            r#"0 {"content":"","role":"assistant"} -"#,
+            r#"0 {"content":"a"} -"#,
+            r#"0 {"extra_content":{"google":{"thought_signature":"s"}}} -"#,
+            "0 {} stop",
+        ],
+    );
+    check(
+        r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a","extra_content":{"google":{"thought_signature":"s"}}},{"role":"user","content":"b"}]}"#,
+        r#"{"contents":[{"role":"user","parts":[{"text":"u"}]},{"role":"model","parts":[{"text":"a","thoughtSignature":"s"}]},{"role":"user","parts":[{"text":"b"}]}]}"#,
+    );
+}
+
+#[test]
+fn counts_have_modalities() {
+    let reply = r#"{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":100,"toolUsePromptTokenCount":5,"promptTokensDetails":[{"modality":"TEXT","tokenCount":40},{"modality":"AUDIO","tokenCount":20},{"modality":"IMAGE","tokenCount":30},{"modality":"IMAGE","tokenCount":10}],"candidatesTokenCount":8,"candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":6}],"thoughtsTokenCount":-1,"cachedContentTokenCount":1e300}}"#;
+    let (_, usage) = gemini::reply(reply.as_bytes(), &context(false)).unwrap();
+    let expected = TokenUsage {
+        prompt: 105,
+        cached: 105,
+        prompt_audio: 20,
+        prompt_image: 40,
+        completion: 8,
+        completion_image: 6,
+        ..TokenUsage::default()
+    };
+    assert_eq!(usage, expected);
 }

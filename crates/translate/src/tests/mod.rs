@@ -1,6 +1,7 @@
 //! One `check` per direction: a value of one API and the exact value of the other.
 
 mod anthropic;
+mod cases;
 mod gemini;
 mod messages;
 

@@ -1,0 +1,246 @@
+//! What providers with OpenAI's API put in a message or in a part of one, in the shapes of all of them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::reasoning::{self, CONTENT_FIELD, CONTENT_LIST, REASONING_FIELD};
+use crate::{TokenUsage, TranslateError};
+
+/// A completion, or a chunk of one.
+#[derive(Deserialize)]
+pub(super) struct Completion<'a> {
+    #[serde(borrow)]
+    pub(super) choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    x_groq: Option<Usage<'a>>,
+    error: Option<Value>,
+    /// `error` in a body of vLLM's that is an error itself.
+    object: Option<Value>,
+    message: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Usage<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    pub(super) index: u64,
+    #[serde(borrow, alias = "message")]
+    pub(super) delta: Option<Delta<'a>>,
+    pub(super) finish_reason: Option<String>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    error: Option<Value>,
+}
+
+/// A message, or what a chunk adds to it.
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<Content<'a>>,
+    #[serde(borrow)]
+    refusal: Option<Content<'a>>,
+    /// DeepSeek, Moonshot and earlier vLLM.
+    #[serde(borrow)]
+    reasoning_content: Option<Content<'a>>,
+    /// vLLM, Ollama, Groq.
+    #[serde(borrow)]
+    reasoning: Option<Content<'a>>,
+    /// OpenRouter, which has `reasoning` as well.
+    reasoning_details: Option<Vec<Value>>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<Call<'a>>>,
+    #[serde(borrow)]
+    function_call: Option<Function<'a>>,
+}
+
+/// A text that is borrowed when it has no escapes, the parts of Mistral's messages, or something else.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Parts(Vec<Value>),
+    Other(IgnoredAny),
+}
+
+/// A call of a function, or a part of one.
+#[derive(Deserialize, Default)]
+pub(super) struct Call<'a> {
+    pub(super) index: Option<u64>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+    extra_content: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// One thing that a message or a chunk has, in the order of Anthropic's blocks.
+pub(super) enum Piece<'a> {
+    Thinking { text: Cow<'a, str>, source: Source },
+    Redacted { data: String },
+    Text(Cow<'a, str>),
+    Refusal(Cow<'a, str>),
+    Call(Call<'a>),
+}
+
+/// The field that reasoning comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Source {
+    /// A field, by the signature that stands for it.
+    Field(&'static str),
+    /// An entry of `reasoning_details`, or a part of one.
+    Detail(Value),
+}
+
+impl Completion<'_> {
+    /// Refuses a body that is an error.
+    pub(super) fn check(&self) -> Result<(), TranslateError> {
+        let is_error = self.object.as_ref().is_some_and(|object| object == "error");
+        let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.error.as_ref());
+        let errors = self.error.iter().chain(of_choices).filter(|error| !error.is_null());
+        if let Some(error) = errors.into_iter().next() {
+            return Err(provider_error(error));
+        }
+        if is_error {
+            let message = self.message.clone().unwrap_or_default();
+            return Err(provider_error(&message));
+        }
+        let reasons = self.choices.iter().flatten().filter_map(|choice| choice.finish_reason.as_deref());
+        match reasons.into_iter().find(|reason| matches!(*reason, "error" | "insufficient_system_resource")) {
+            Some(reason) => Err(TranslateError::Provider {
+                kind: "api_error".to_owned(),
+                message: format!("the provider ended the reply: {reason}"),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn usage(&self) -> Option<TokenUsage> {
+        let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.usage);
+        let groq = self.x_groq.as_ref().and_then(|groq| groq.usage);
+        let usages = self.usage.into_iter().chain(groq).chain(of_choices);
+        usages.filter_map(TokenUsage::read).reduce(TokenUsage::merged)
+    }
+}
+
+fn provider_error(error: &Value) -> TranslateError {
+    let message = error["message"].as_str().or(error.as_str()).unwrap_or("the provider ended the reply");
+    TranslateError::Provider {
+        kind: error["type"].as_str().unwrap_or("api_error").to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+impl<'a> Delta<'a> {
+    /// What is in it; empty texts are left out.
+    pub(super) fn pieces(self) -> Vec<Piece<'a>> {
+        let mut pieces = Vec::new();
+        let mut has_text = false;
+        for detail in self.reasoning_details.unwrap_or_default() {
+            let key = detail["type"].as_str().and_then(reasoning::text_key);
+            let text = key.map(|key| detail[key].as_str().unwrap_or_default().to_owned());
+            match text {
+                Some(text) => {
+                    has_text |= !text.is_empty();
+                    pieces.push(Piece::Thinking { text: text.into(), source: Source::Detail(detail) });
+                }
+                None if detail.is_object() => {
+                    pieces.push(Piece::Redacted { data: reasoning::signature(detail) })
+                }
+                None => {}
+            }
+        }
+        if !has_text {
+            let fields = [(self.reasoning_content, CONTENT_FIELD), (self.reasoning, REASONING_FIELD)];
+            let first = fields.into_iter().find_map(|(content, signature)| match content {
+                Some(Content::Text(text)) if !text.is_empty() => Some((text, signature)),
+                _ => None,
+            });
+            if let Some((text, signature)) = first {
+                pieces.push(Piece::Thinking { text, source: Source::Field(signature) });
+            }
+        }
+        match self.content {
+            Some(Content::Text(text)) if !text.is_empty() => pieces.push(Piece::Text(text)),
+            Some(Content::Parts(parts)) => pieces.extend(parts.iter().filter_map(part)),
+            _ => {}
+        }
+        if let Some(Content::Text(text)) = self.refusal
+            && !text.is_empty()
+        {
+            pieces.push(Piece::Refusal(text));
+        }
+        pieces.extend(self.tool_calls.unwrap_or_default().into_iter().map(Piece::Call));
+        if let Some(function) = self.function_call {
+            let call = Call { index: Some(0), function: Some(function), ..Call::default() };
+            pieces.push(Piece::Call(call));
+        }
+        pieces
+    }
+}
+
+/// A part of a content that is a list. Parts that are neither text nor thinking, such as references, are left out.
+fn part<'a>(part: &Value) -> Option<Piece<'a>> {
+    let piece = match part["type"].as_str()? {
+        "text" => Piece::Text(part["text"].as_str()?.to_owned().into()),
+        "thinking" => {
+            let text = match &part["thinking"] {
+                Value::Array(inner) => inner.iter().filter_map(|inner| inner["text"].as_str()).collect(),
+                thinking => thinking.as_str()?.to_owned(),
+            };
+            Piece::Thinking { text: text.into(), source: Source::Field(CONTENT_LIST) }
+        }
+        "refusal" => Piece::Refusal(part["refusal"].as_str()?.to_owned().into()),
+        _ => return None,
+    };
+    let is_empty = match &piece {
+        Piece::Text(text) | Piece::Refusal(text) | Piece::Thinking { text, .. } => text.is_empty(),
+        Piece::Redacted { .. } | Piece::Call(_) => false,
+    };
+    (!is_empty).then_some(piece)
+}
+
+impl Call<'_> {
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.function.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The text of the arguments. Some servers send the object itself.
+    pub(super) fn arguments(&self) -> Cow<'_, str> {
+        let arguments = self.function.as_ref().and_then(|function| function.arguments).map(RawValue::get);
+        match arguments {
+            None | Some("null") => Cow::Borrowed(""),
+            Some(json) if json.starts_with('"') => {
+                serde_json::from_str::<String>(json).unwrap_or_default().into()
+            }
+            Some(json) => Cow::Borrowed(json),
+        }
+    }
+
+    /// The signature that Google's API for OpenAI's clients wants back with the call.
+    pub(super) fn signature(&self) -> Option<&str> {
+        self.extra_content.as_ref()?.pointer("/google/thought_signature")?.as_str()
+    }
+}

@@ -1,0 +1,70 @@
+//! What OpenAI's models take.
+
+/// A model by its name, such as `gpt-5.4-mini`, with or without the prefix of a platform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Model {
+    /// A model of OpenAI's that reasons, of this version of GPT.
+    Gpt(u64, u64),
+    /// An earlier one: `o1` to `o4`.
+    O,
+    Other,
+}
+
+impl Model {
+    pub(super) fn named(name: &str) -> Model {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        if ["o1", "o3", "o4"].iter().any(|start| name.starts_with(start)) {
+            return Model::O;
+        }
+        let Some(rest) = name.strip_prefix("gpt-") else { return Model::Other };
+        let version = rest.split('-').next().unwrap_or(rest);
+        let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+        match (major.parse(), minor.parse()) {
+            // The models of ChatGPT do not reason.
+            (Ok(major), Ok(minor)) if major >= 5 && !rest.contains("-chat") => Model::Gpt(major, minor),
+            _ => Model::Other,
+        }
+    }
+
+    /// Whether it reasons: it has its own name for the limit of tokens, takes an effort, which others refuse, and refuses sampling.
+    pub(super) fn reasons(self) -> bool {
+        self != Model::Other
+    }
+
+    /// The effort to send beside tools. GPT-5.4 and 5.5 take none in chat completions, and later ones only `none`, which is not their default.
+    pub(super) fn effort_with_tools(self, effort: Option<&str>) -> Option<&str> {
+        match self {
+            Model::Gpt(major, minor) if (major, minor) >= (5, 6) => Some("none"),
+            Model::Gpt(major, minor) if (major, minor) >= (5, 4) => None,
+            Model::Gpt(..) | Model::O | Model::Other => effort,
+        }
+    }
+
+    /// Whether it takes `parallel_tool_calls`. Those that don't make one call at a time.
+    pub(super) fn takes_parallel_calls(self) -> bool {
+        self != Model::O
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Model;
+
+    #[test]
+    fn names_have_versions() {
+        for (name, expected) in [
+            ("gpt-5", Model::Gpt(5, 0)),
+            ("openai/gpt-5.4-mini", Model::Gpt(5, 4)),
+            ("gpt-5.6-sol", Model::Gpt(5, 6)),
+            ("gpt-6", Model::Gpt(6, 0)),
+            ("gpt-5-chat-latest", Model::Other),
+            ("gpt-4o", Model::Other),
+            ("gpt-4.1", Model::Other),
+            ("gpt-oss-120b", Model::Other),
+            ("o3-mini", Model::O),
+            ("m", Model::Other),
+        ] {
+            assert_eq!(Model::named(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! JSON schemas without references, and as Anthropic takes them for the format of a reply.
+
+use crate::value::{Map, Value, object};
+use crate::{TranslateError, refuse};
+
+/// Schemas inside of one schema after its references are replaced.
+const NODES_MAX: usize = 10_000;
+/// How deep schemas are nested after their references are replaced.
+const DEPTH_MAX: usize = 64;
+/// Keys whose values are objects of schemas.
+const OBJECTS_OF_SCHEMAS: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
+/// Keys whose values are schemas or lists of them.
+const SCHEMAS: [&str; 11] = [
+    "items",
+    "prefixItems",
+    "additionalProperties",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "anyOf",
+    "oneOf",
+    "allOf",
+];
+/// Formats of strings that Anthropic takes.
+const FORMATS: [&str; 10] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
+/// Keys that Anthropic takes in the schema of a reply, besides those that need a look.
+const SAME_KEYS: [&str; 6] = ["title", "description", "enum", "const", "default", "required"];
+/// Keys that say nothing about values.
+const META_KEYS: [&str; 6] = ["$schema", "$id", "$comment", "$defs", "definitions", "examples"];
+
+/// The schema with what its references mean in their places. A reference back to a schema that it is part of, of which there would be no end, is
+/// replaced by the type of that schema.
+///
+/// # Errors
+/// [`TranslateError::Request`] when the schema is too large, or a reference leads nowhere.
+pub(super) fn inlined(schema: &Value, field: &str) -> Result<Value, TranslateError> {
+    Inliner { root: schema, field, nodes: 0, open: vec!["#"] }.schema(schema, 0)
+}
+
+struct Inliner<'a> {
+    root: &'a Value,
+    field: &'a str,
+    nodes: usize,
+    /// The references whose targets are being read.
+    open: Vec<&'a str>,
+}
+
+impl<'a> Inliner<'a> {
+    fn schema(&mut self, schema: &'a Value, depth: usize) -> Result<Value, TranslateError> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX || depth > DEPTH_MAX {
+            let reason = format!(
+                "has more than {NODES_MAX} schemas, or more than {DEPTH_MAX} within each other, after `$ref`s are replaced; simplify it"
+            );
+            return Err(refuse(self.field, reason));
+        }
+        let Value::Object(map) = schema else { return Ok(schema.clone()) };
+        let mut out = match map.get("$ref") {
+            Some(reference) => self.reference(reference, depth)?,
+            None => Map::new(),
+        };
+        for (key, value) in map.iter() {
+            let value = match value {
+                _ if ["$ref", "$defs", "definitions"].contains(&key) => continue,
+                Value::Object(children) if OBJECTS_OF_SCHEMAS.contains(&key) => {
+                    let mut inlined = Map::new();
+                    for (name, child) in children.iter() {
+                        inlined.insert(name, self.schema(child, depth + 1)?);
+                    }
+                    inlined.into()
+                }
+                Value::Object(_) if SCHEMAS.contains(&key) => self.schema(value, depth + 1)?,
+                Value::Array(list) if SCHEMAS.contains(&key) => {
+                    let list: Result<Vec<Value>, TranslateError> =
+                        list.iter().map(|child| self.schema(child, depth + 1)).collect();
+                    list?.into()
+                }
+                value => value.clone(),
+            };
+            out.insert(key, value);
+        }
+        Ok(out.into())
+    }
+
+    fn reference(&mut self, reference: &'a Value, depth: usize) -> Result<Map, TranslateError> {
+        let name = reference.as_str().unwrap_or_default();
+        let target = name.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let Some(target) = target else {
+            let reason = format!("has the reference {reference}, which leads nowhere; define it");
+            return Err(refuse(self.field, reason));
+        };
+        if self.open.contains(&name) {
+            return Ok(stub(target));
+        }
+        self.open.push(name);
+        let schema = self.schema(target, depth + 1);
+        self.open.pop();
+        Ok(schema?.as_object().cloned().unwrap_or_default())
+    }
+}
+
+/// What stands for a schema within itself.
+fn stub(target: &Value) -> Map {
+    let is_plain = |member: &&Value| {
+        ["string", "number", "integer", "boolean", "null"].iter().any(|kind| member["type"] == *kind)
+    };
+    let plain = |key: &str| -> Option<Vec<Value>> {
+        let members: Vec<Value> = target[key].as_array()?.iter().filter(is_plain).cloned().collect();
+        (!members.is_empty()).then_some(members)
+    };
+    let mut out = Map::new();
+    match plain("anyOf").or_else(|| plain("oneOf")) {
+        Some(members) => out.insert("anyOf", members),
+        None => out.insert("type", target["type"].as_str().unwrap_or("object")),
+    }
+    for key in ["title", "description"] {
+        if let Some(text) = target[key].as_str() {
+            out.insert(key, text);
+        }
+    }
+    out
+}
+
+/// Adds `additionalProperties: false` to every object with properties: Anthropic requires it of the format of a reply, OpenAI with `strict`.
+pub(super) fn close_objects(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    let is_object = map.get("type").is_some_and(|kind| *kind == "object");
+    if is_object && map.contains_key("properties") && !map.contains_key("additionalProperties") {
+        map.insert("additionalProperties", false);
+    }
+    for key in ["properties", "$defs", "definitions"] {
+        if let Some(Value::Object(children)) = map.get_mut(key) {
+            children.values_mut().for_each(close_objects);
+        }
+    }
+    for key in SCHEMAS {
+        match map.get_mut(key) {
+            Some(Value::Array(list)) => list.iter_mut().for_each(close_objects),
+            Some(child) => close_objects(child),
+            None => {}
+        }
+    }
+}
+
+/// Whether OpenAI takes a schema with `strict`: objects are closed, and all their properties are required.
+pub(super) fn is_strict(schema: &Value) -> bool {
+    let Some(map) = schema.as_object() else { return true };
+    let is_complete = match (map.get("type").is_some_and(|kind| *kind == "object"), map.get("properties")) {
+        (false, _) => true,
+        (true, Some(Value::Object(properties))) => {
+            let required = schema["required"].as_array().unwrap_or_default();
+            schema["additionalProperties"] == false
+                && properties.keys().all(|name| required.iter().any(|other| *other == *name))
+        }
+        (true, _) => false,
+    };
+    let are_strict = |child: &Value| match child {
+        Value::Object(children) => children.iter().all(|(_, child)| is_strict(child)),
+        _ => true,
+    };
+    is_complete
+        && ["properties", "$defs", "definitions"].iter().all(|key| are_strict(&schema[*key]))
+        && SCHEMAS.iter().all(|key| match &schema[*key] {
+            Value::Array(list) => list.iter().all(is_strict),
+            child => is_strict(child),
+        })
+}
+
+/// A schema for the format of a reply of Anthropic's. Keys that its API refuses become a part of the description, which the model reads.
+///
+/// # Errors
+/// As [`inlined`].
+pub(super) fn for_anthropic(schema: &Value, field: &str) -> Result<Value, TranslateError> {
+    Ok(constrained(&inlined(schema, field)?))
+}
+
+fn constrained(schema: &Value) -> Value {
+    let Value::Object(map) = schema else { return Value::Object(Map::new()) };
+    if let Some(Value::Array(kinds)) = map.get("type") {
+        return alternatives(map, kinds);
+    }
+    let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
+    let mut out = Map::new();
+    let mut others = Vec::new();
+    for (key, value) in map.iter() {
+        match (key, value) {
+            ("type", _) => out.insert(key, value.clone()),
+            ("properties", Value::Object(children)) => {
+                let children = children.iter().map(|(name, child)| (name.to_owned(), constrained(child)));
+                out.insert(key, children.collect::<Map>());
+            }
+            ("items", Value::Object(_)) => out.insert(key, constrained(value)),
+            ("anyOf" | "allOf", Value::Array(list)) => {
+                out.insert(key, list.iter().map(constrained).collect::<Vec<_>>());
+            }
+            ("oneOf", Value::Array(list)) => {
+                out.insert("anyOf", list.iter().map(constrained).collect::<Vec<_>>());
+            }
+            ("format", value) if FORMATS.iter().any(|format| *value == *format) => {
+                out.insert(key, value.clone())
+            }
+            ("minItems", value) if value.as_u64().is_some_and(|items| items < 2) => {
+                out.insert(key, value.clone())
+            }
+            ("additionalProperties", Value::Bool(_)) => {}
+            _ if SAME_KEYS.contains(&key) => out.insert(key, value.clone()),
+            _ if META_KEYS.contains(&key) => {}
+            _ => others.push(format!("{key}: {value}")),
+        }
+    }
+    if kind == "object" {
+        out.or_insert("properties", Map::new());
+        out.insert("additionalProperties", false);
+    }
+    if !others.is_empty() {
+        let rules = format!("{{{}}}", others.join(", "));
+        let description = match out.get("description").and_then(Value::as_str) {
+            Some(text) => format!("{text}\n\n{rules}"),
+            None => rules,
+        };
+        out.insert("description", description);
+    }
+    out.into()
+}
+
+/// One schema for each of several types.
+fn alternatives(map: &Map, kinds: &[Value]) -> Value {
+    let member = |kind: &Value| {
+        if *kind == "null" {
+            return object! {"type": "null"};
+        }
+        let mut member = map.clone();
+        member.insert("type", kind.clone());
+        constrained(&member.into())
+    };
+    match kinds {
+        [only] => member(only),
+        kinds => object! {"anyOf": kinds.iter().map(member).collect::<Vec<_>>()},
+    }
+}
+
+/// The schema of a tool's input for Anthropic, which wants an object and no alternatives of whole inputs: properties of all alternatives
+/// are given, and those that all require are required.
+pub(super) fn tool_input(parameters: Option<Value>) -> Value {
+    let Some(Value::Object(mut schema)) = parameters else {
+        return object! {"type": "object", "properties": Map::new()};
+    };
+    for key in ["allOf", "anyOf", "oneOf"] {
+        let Some(Value::Array(members)) = schema.remove(key) else { continue };
+        let mut required: Option<Vec<Value>> = None;
+        for member in &members {
+            if let Value::Object(properties) = &member["properties"]
+                && let Some(into) = schema.or_insert("properties", Map::new()).as_object_mut()
+            {
+                for (name, property) in properties.iter() {
+                    into.or_insert(name, property.clone());
+                }
+            }
+            let names = member["required"].as_array().unwrap_or_default();
+            required = Some(match required {
+                None => names.to_vec(),
+                Some(known) if key == "allOf" => {
+                    let new = names.iter().filter(|name| !known.contains(name)).cloned();
+                    known.iter().cloned().chain(new).collect()
+                }
+                Some(known) => known.into_iter().filter(|name| names.contains(name)).collect(),
+            });
+        }
+        if let Value::Array(list) = schema.or_insert("required", Vec::new()) {
+            for name in required.unwrap_or_default() {
+                if !list.contains(&name) {
+                    list.push(name);
+                }
+            }
+        }
+    }
+    if schema.get("required").and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
+        schema.remove("required");
+    }
+    schema.or_insert("type", "object");
+    schema.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Value {
+        Value::parse(json.as_bytes()).unwrap()
+    }
+
+    fn check(schema: &str, expected: &str) {
+        assert_eq!(inlined(&parse(schema), "f").unwrap().to_string(), expected);
+    }
+
+    #[test]
+    fn references_are_replaced_and_recursion_is_cut() {
+        check(
+            r##"{"$defs":{"P":{"type":"object","description":"p","properties":{"x":{"type":"number"}}}},"type":"object","properties":{"p":{"$ref":"#/$defs/P","description":"d"},"l":{"type":"array","items":{"$ref":"#/$defs/P"}}}}"##,
+            r#"{"type":"object","properties":{"p":{"type":"object","description":"d","properties":{"x":{"type":"number"}}},"l":{"type":"array","items":{"type":"object","description":"p","properties":{"x":{"type":"number"}}}}}}"#,
+        );
+        check(
+            r##"{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","title":"N","properties":{"and":{"$ref":"#/$defs/N"},"list":{"type":"array","items":{"$ref":"#/$defs/N"}},"root":{"$ref":"#"}}}}}"##,
+            r#"{"type":"object","properties":{"n":{"type":"object","title":"N","properties":{"and":{"type":"object","title":"N"},"list":{"type":"array","items":{"type":"object","title":"N"}},"root":{"type":"object"}}}}}"#,
+        );
+        check(
+            r##"{"$ref":"#/$defs/J","$defs":{"J":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/J"}}]}}}"##,
+            r#"{"anyOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"string"}]}}]}"#,
+        );
+        // values are no schemas
+        check(
+            r##"{"default":{"$ref":"#/x"},"enum":[{"$ref":"y"}]}"##,
+            r##"{"default":{"$ref":"#/x"},"enum":[{"$ref":"y"}]}"##,
+        );
+    }
+
+    #[test]
+    fn schemas_have_limits() {
+        let refuses = |schema: &str| inlined(&parse(schema), "f").unwrap_err().to_string();
+        assert!(refuses(r##"{"$ref":"#/a"}"##).starts_with("`f`: has the reference \"#/a\""));
+        let pair = |number: usize| {
+            let next = number + 1;
+            format!(
+                r##""D{number}":{{"anyOf":[{{"$ref":"#/$defs/D{next}"}},{{"$ref":"#/$defs/D{next}"}}]}}"##
+            )
+        };
+        let doubling: Vec<String> = (0..30).map(pair).collect();
+        let schema = format!(r##"{{"$ref":"#/$defs/D0","$defs":{{{},"D30":{{}}}}}}"##, doubling.join(","));
+        assert!(refuses(&schema).starts_with("`f`: has more than 10000 schemas"));
+    }
+
+    #[test]
+    fn keys_that_anthropic_refuses_are_described() {
+        let check = |schema: &str, expected: &str| {
+            assert_eq!(for_anthropic(&parse(schema), "f").unwrap().to_string(), expected);
+        };
+        check(
+            r#"{"$schema":"s","type":"object","properties":{"b":{"type":"integer","minimum":1,"description":"d"},"a":{"type":["string","null"],"minLength":2,"format":"uri"},"l":{"type":"array","items":{"oneOf":[{"const":1},{"type":"object"}]},"minItems":2}},"required":["b"],"additionalProperties":true}"#,
+            r#"{"type":"object","properties":{"b":{"type":"integer","description":"d\n\n{minimum: 1}"},"a":{"anyOf":[{"type":"string","format":"uri","description":"{minLength: 2}"},{"type":"null"}]},"l":{"type":"array","items":{"anyOf":[{"const":1},{"type":"object","properties":{},"additionalProperties":false}]},"description":"{minItems: 2}"}},"required":["b"],"additionalProperties":false}"#,
+        );
+    }
+
+    #[test]
+    fn inputs_of_tools_have_no_alternatives() {
+        let check = |schema: &str, expected: &str| {
+            assert_eq!(tool_input(Some(parse(schema))).to_string(), expected);
+        };
+        check(r#"{"properties":{"a":{}}}"#, r#"{"properties":{"a":{}},"type":"object"}"#);
+        check(
+            r#"{"type":"object","anyOf":[{"properties":{"b":{},"a":{}},"required":["b","a"]},{"properties":{"a":{}},"required":["a"]}]}"#,
+            r#"{"type":"object","properties":{"b":{},"a":{}},"required":["a"]}"#,
+        );
+        check(
+            r#"{"type":"object","allOf":[{"required":["b"]},{"properties":{"a":{}},"required":["a"]}]}"#,
+            r#"{"type":"object","properties":{"a":{}},"required":["b","a"]}"#,
+        );
+    }
+
+    #[test]
+    fn strict_schemas_are_complete() {
+        for (schema, expected) in [
+            ("{}", true),
+            (
+                r#"{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}"#,
+                true,
+            ),
+            (r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#, false),
+            (r#"{"type":"array","items":{"type":"object","properties":{},"required":[]}}"#, false),
+        ] {
+            assert_eq!(is_strict(&parse(schema)), expected, "{schema}");
+        }
+    }
+}
