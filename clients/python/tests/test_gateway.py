@@ -34,6 +34,7 @@ METHODS = {
     "GET /v1/collections/{name}/documents/{id}": "get_document",
     "DELETE /v1/collections/{name}/documents/{id}": "delete_document",
     "POST /v1/collections/{name}/documents/delete": "delete_documents",
+    "POST /v1/chat/completions": "chat",
     "POST /v1/embeddings": "embed",
     "GET /v1/models": "list_models",
     "GET /v1/models/{id}": "get_model",
@@ -53,7 +54,6 @@ METHODS = {
 # Other names of the calls above, the API of text-embeddings-inference, and pages.
 OTHERS = {
     "POST /chat/completions",
-    "POST /v1/chat/completions",
     "POST /v1/completions",
     "POST /v1/messages",
     "POST /v1/messages/count_tokens",
@@ -87,12 +87,29 @@ OTHERS = {
 # Query parameters without an argument: the client looks at the job until it ends, however long that takes.
 # `from` is a word of Python: `from_day` and `to_day`.
 PARAMETERS_NOT_USED = {"ingest": {"wait"}, "usage": {"from", "to"}}
+# Fields of embeddings that other clients send, and those of the encoding, which the client chooses.
+FIELDS_OF_OTHER_CLIENTS = {
+    "add_special_tokens",
+    "embed_dtype",
+    "embedding_type",
+    "encoding_format",
+    "endianness",
+    "late_chunking",
+    "modality",
+    "normalize",
+    "prompt_name",
+    "return_multivector",
+    "return_tokenized_input",
+    "task",
+    "truncate_prompt_tokens",
+    "truncation_direction",
+}
 # Requests, and the fields that are set by the client or have another spelling.
 REQUESTS: dict[str, tuple[type, set[str]]] = {
     "SearchRequest": (_options.Search, {"queries"}),
     "Document": (_options.Document, set()),
     "CollectionSettings": (_options.NewCollection, set()),
-    "EmbeddingsRequest": (_options.EmbedOptions, {"input", "encoding_format", "embed_dtype", "task", "prompt_name"}),
+    "EmbeddingsRequest": (_options.EmbedOptions, FIELDS_OF_OTHER_CLIENTS | {"input"}),
     "Fusion": (_options.Fusion, set()),
     "RerankOptions": (_options.RerankOptions, set()),
     "LateInteraction": (_options.LateInteraction, set()),

@@ -1,4 +1,4 @@
-"""The client of Weir, a retrieval gateway: ingest documents, search them with citations, embed texts.
+"""The client of Weir, a retrieval gateway: ingest documents, search them with citations, chat with them, embed texts.
 
     from weir import Weir
 
@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from weir._async_client import AsyncWeir
+from weir._chat import ChatChunk, ChatCitation, ChatReply, ChatSource, ChatUsage
 from weir._client import Weir
 from weir._embeddings import Embeddings
 from weir._errors import (
@@ -31,7 +32,17 @@ from weir._errors import (
     WeirError,
     WeirTimeoutError,
 )
-from weir._options import Document, EmbedOptions, Filter, NewCollection, ResultOptions, Search, SearchOptions
+from weir._options import (
+    ChatMessage,
+    ChatOptions,
+    Document,
+    EmbedOptions,
+    Filter,
+    NewCollection,
+    ResultOptions,
+    Search,
+    SearchOptions,
+)
 from weir._progress import Progress
 from weir._types import (
     Citation,
@@ -63,6 +74,13 @@ __all__ = [
     "ApiError",
     "AsyncWeir",
     "BadRequest",
+    "ChatChunk",
+    "ChatCitation",
+    "ChatMessage",
+    "ChatOptions",
+    "ChatReply",
+    "ChatSource",
+    "ChatUsage",
     "Citation",
     "Collection",
     "Conflict",

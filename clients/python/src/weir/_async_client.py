@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from weir import _calls as calls
 from weir import _types as types
+from weir._chat import ChatChunk, ChatReply, chat_call, chat_stream_call, chunk_reader
 from weir._embeddings import Embeddings
+from weir._errors import of_transport
 from weir._flows import Flow, Flows, Step
 from weir._http import Body, Call, Reply, Request, Settings
 from weir._ingest import IngestRun, ingest
@@ -32,7 +34,15 @@ from weir._streams import as_async, batched_async, check_many, check_sizes, map_
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from weir._options import EmbedOptions, NewCollection, ResultOptions, Search, SearchOptions
+    from weir._options import (
+        ChatMessage,
+        ChatOptions,
+        EmbedOptions,
+        NewCollection,
+        ResultOptions,
+        Search,
+        SearchOptions,
+    )
 
 T = TypeVar("T")
 
@@ -222,6 +232,32 @@ class AsyncWeir:
     ) -> types.DocumentsDeleteReply:
         """Deletes the documents that match, up to the gateway's limit: repeat it while `remaining` is above 0."""
         return await self._call(calls.delete_documents(collection, filter, all, dry_run))
+
+    # Chat
+
+    async def chat(
+        self, messages: str | Sequence[ChatMessage | Mapping[str, Any]], *, model: str, **options: Unpack[ChatOptions]
+    ) -> ChatReply:
+        """The answer of a language model to a question or a conversation; with `collection`, from its documents.
+
+        The answer's citations are checked by the gateway. A call that may have reached the model is not repeated.
+        """
+        return await self._call(chat_call(messages, model, options))
+
+    async def chat_stream(
+        self, messages: str | Sequence[ChatMessage | Mapping[str, Any]], *, model: str, **options: Unpack[ChatOptions]
+    ) -> AsyncGenerator[ChatChunk, None]:
+        """The same answer in parts as the model writes them; the last ones have citations, sources and usage.
+
+        The request is sent when the first part is read. Closing the iterator ends the answer.
+        """
+        response = await self._call(chat_stream_call(messages, model, options))
+        chunks = self._chunks(response)
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            await chunks.aclose()
 
     # Embeddings and models
 
@@ -419,11 +455,31 @@ class AsyncWeir:
 
     async def _send(self, request: Request) -> Reply:
         url = self._settings.base_url + request.target
+        made = self._http.build_request(request.method, url, content=request.body, headers=request.headers)
+        response = await self._http.send(made, stream=True)
+        if request.is_streamed and response.status_code < 300:
+            return Reply(response.status_code, response.headers, b"", response)
         body = Body()
-        async with self._http.stream(request.method, url, content=request.body, headers=request.headers) as response:
+        try:
             async for part in response.aiter_bytes():
                 body.add(part)
+        finally:
+            await response.aclose()
         return Reply(response.status_code, response.headers, body.joined())
+
+    async def _chunks(self, response: httpx.Response) -> AsyncGenerator[ChatChunk, None]:
+        reader = chunk_reader(response.headers)
+        try:
+            try:
+                async for part in response.aiter_bytes():
+                    for chunk in reader.feed(part):
+                        yield chunk
+            except httpx.RequestError as error:
+                raise of_transport(error, self._settings.base_url) from error
+            for chunk in reader.finish():
+                yield chunk
+        finally:
+            await response.aclose()
 
 
 async def _rows(batches: AsyncGenerator[Embeddings, None]) -> AsyncIterator[NDArray[Any]]:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from weir import _calls as calls
 from weir import _types as types
+from weir._chat import ChatChunk, ChatReply, chat_call, chat_stream_call, chunk_reader
 from weir._embeddings import Embeddings
+from weir._errors import of_transport
 from weir._flows import Flow, Flows, Sleep, Step
 from weir._http import Body, Call, Reply, Request, Settings
 from weir._ingest import IngestRun, ingest
@@ -26,7 +28,15 @@ from weir._streams import batched, check_many, check_sizes, map_in_order
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from weir._options import EmbedOptions, NewCollection, ResultOptions, Search, SearchOptions
+    from weir._options import (
+        ChatMessage,
+        ChatOptions,
+        EmbedOptions,
+        NewCollection,
+        ResultOptions,
+        Search,
+        SearchOptions,
+    )
 
 T = TypeVar("T")
 
@@ -212,6 +222,27 @@ class Weir:
     ) -> types.DocumentsDeleteReply:
         """Deletes the documents that match, up to the gateway's limit: repeat it while `remaining` is above 0."""
         return self._call(calls.delete_documents(collection, filter, all, dry_run))
+
+    # Chat
+
+    def chat(
+        self, messages: str | Sequence[ChatMessage | Mapping[str, Any]], *, model: str, **options: Unpack[ChatOptions]
+    ) -> ChatReply:
+        """The answer of a language model to a question or a conversation; with `collection`, from its documents.
+
+        The answer's citations are checked by the gateway. A call that may have reached the model is not repeated.
+        """
+        return self._call(chat_call(messages, model, options))
+
+    def chat_stream(
+        self, messages: str | Sequence[ChatMessage | Mapping[str, Any]], *, model: str, **options: Unpack[ChatOptions]
+    ) -> Generator[ChatChunk, None, None]:
+        """The same answer in parts as the model writes them; the last ones have citations, sources and usage.
+
+        The request is sent when the first part is read. Closing the iterator ends the answer.
+        """
+        response = self._call(chat_stream_call(messages, model, options))
+        yield from self._chunks(response)
 
     # Embeddings and models
 
@@ -401,11 +432,25 @@ class Weir:
 
     def _send(self, request: Request) -> Reply:
         url = self._settings.base_url + request.target
+        made = self._http.build_request(request.method, url, content=request.body, headers=request.headers)
+        response = self._http.send(made, stream=True)
+        if request.is_streamed and response.status_code < 300:
+            return Reply(response.status_code, response.headers, b"", response)
         body = Body()
-        with self._http.stream(request.method, url, content=request.body, headers=request.headers) as response:
+        with closing(response):
             for part in response.iter_bytes():
                 body.add(part)
         return Reply(response.status_code, response.headers, body.joined())
+
+    def _chunks(self, response: httpx.Response) -> Iterator[ChatChunk]:
+        reader = chunk_reader(response.headers)
+        with closing(response):
+            try:
+                for part in response.iter_bytes():
+                    yield from reader.feed(part)
+            except httpx.RequestError as error:
+                raise of_transport(error, self._settings.base_url) from error
+            yield from reader.finish()
 
 
 def _sleep(step: Sleep, stopped: threading.Event | None) -> None:

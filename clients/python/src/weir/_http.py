@@ -34,15 +34,19 @@ class Request:
     target: str
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_streamed: bool = False
+    """Whether the body of a reply that is a success is read later, from `Reply.stream`."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A complete reply. The names of `headers` are compared without case."""
+    """A reply. The names of `headers` are compared without case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    stream: httpx.Response | None = None
+    """The rest of a reply to a request with `is_streamed`."""
 
     def json(self) -> Any:  # noqa: ANN401
         """The body as JSON; `ReplyError` if it is not."""

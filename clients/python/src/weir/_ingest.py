@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from weir import _calls as calls
+from weir._documents import encode_document, refusal
 from weir._flows import Flow, Flows
-from weir._http import encode
 from weir._progress import Reporter
 from weir._types import IngestReport, Job, JobDocumentError
 
@@ -29,10 +30,26 @@ def ingest(
     shown: Reporter,
     replace_if_equal: Sequence[str] = (),
 ) -> Flow[Job]:
-    """Sends documents in one request; with `wait`, waits until they are searchable."""
-    encoded = [encode(document) for document in documents]
+    """Sends documents in one request; with `wait`, waits until they are searchable.
+
+    A document without a JSON form fails alone: the job that is returned has it among its failed documents.
+    """
+    encoded: list[bytes] = []
+    errors: list[JobDocumentError] = []
+    for position, document in enumerate(documents):
+        made = encode_document(document, position)
+        encoded.append(made) if isinstance(made, bytes) else errors.append(made)
+    if errors and not encoded:
+        raise refusal(errors)
     job = yield from flows.call(calls.ingest(encoded, collection, replace_if_equal))
-    return (yield from flows.wait_for_job(job, timeout, shown.show_job)) if wait else job
+    if wait:
+        job = yield from flows.wait_for_job(job, timeout, shown.show_job)
+    return replace(
+        job,
+        total_documents=job.total_documents + len(errors),
+        failed_documents=job.failed_documents + len(errors),
+        errors=[*errors, *job.errors],
+    )
 
 
 class IngestRun:
@@ -61,10 +78,18 @@ class IngestRun:
         self._counts = dict.fromkeys(("documents", "processed", "failed", "new", "changed", "unchanged", "chunks"), 0)
         self._job_ids: list[str] = []
         self._errors: list[JobDocumentError] = []
+        self._position = 0
 
     def add(self, document: Mapping[str, Any]) -> Flow[None]:
-        """Adds a document, and sends the batch when it is full."""
-        encoded = encode(document)
+        """Adds a document, and sends the batch when it is full. One without a JSON form is a failed document."""
+        encoded = encode_document(document, self._position)
+        self._position += 1
+        self._counts["documents"] += 1
+        if isinstance(encoded, JobDocumentError):
+            self._counts["failed"] += 1
+            if len(self._errors) < ERRORS_MAX:
+                self._errors.append(encoded)
+            return
         if self._batch and self._batch_bytes + len(encoded) > BATCH_BYTES_MAX:
             yield from self._send()
         self._batch.append(encoded)
@@ -85,7 +110,6 @@ class IngestRun:
     def _send(self) -> Flow[None]:
         yield from self._finish_jobs(JOBS_MAX - 1)
         job = yield from self._flows.call(calls.ingest(self._batch, self._collection, self._replace_if_equal))
-        self._counts["documents"] += len(self._batch)
         self._job_ids.append(job.job_id)
         self._unfinished.append(job.job_id)
         self._batch, self._batch_bytes = [], 0

@@ -131,6 +131,33 @@ class EmbedOptions(TypedDict, total=False):
     input_type: TextRole
 
 
+class ChatMessage(TypedDict):
+    """A message of a conversation. Others, as those of tools, are mappings in the form of OpenAI's API."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class ChatRetrieval(TypedDict, total=False):
+    """Where the sources of an answer are searched; docs/chat.md describes the fields."""
+
+    collection: str
+    top_k: int
+    filter: Filter
+    min_relevance: float
+    tokens_max: int
+    on_empty: Literal["call", "reply"]
+    condense_model: str
+
+
+class ChatOptions(ChatRetrieval, total=False):
+    """The sources of an answer, and what the model is asked for; `extra` has further fields of OpenAI's API."""
+
+    max_tokens: int
+    temperature: float
+    extra: Mapping[str, Any]
+
+
 class Chunks(TypedDict, total=False):
     """How texts are split."""
 

@@ -64,7 +64,7 @@ class IngestReport:
     """The outcome of `ingest_many`."""
 
     documents: int = 0
-    """Documents that were sent."""
+    """Documents that were given."""
     processed: int = 0
     """Documents that are searchable."""
     failed: int = 0
