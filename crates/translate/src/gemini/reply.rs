@@ -35,8 +35,8 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
         };
         let mut message = AssistantMessage::empty();
         for part in parts(candidate) {
-            let made_id = made_ids.next().map_or("", String::as_str);
             if let Some(call) = &part.function_call {
+                let made_id = made_ids.next().map_or("", String::as_str);
                 message.tool_calls.push(call.tool_call(made_id, part.thought_signature.as_deref()));
                 continue;
             }

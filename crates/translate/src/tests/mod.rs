@@ -2,8 +2,10 @@
 
 mod anthropic;
 mod cases;
+mod crossing;
 mod gemini;
 mod messages;
+mod properties;
 
 use serde_json::Value;
 
