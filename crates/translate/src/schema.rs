@@ -6,7 +6,7 @@ use crate::{TranslateError, refuse};
 /// Schemas inside of one schema after its references are replaced.
 const NODES_MAX: usize = 10_000;
 /// How deep schemas are nested after their references are replaced.
-const DEPTH_MAX: usize = 64;
+const DEPTH_MAX: usize = 48;
 /// Keys whose values are objects of schemas.
 const OBJECTS_OF_SCHEMAS: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 /// Keys whose values are schemas or lists of them.
@@ -124,11 +124,10 @@ fn stub(target: &Value) -> Map {
     out
 }
 
-/// Adds `additionalProperties: false` to every object with properties: Anthropic requires it of the format of a reply, OpenAI with `strict`.
+/// Adds `additionalProperties: false` to every schema with properties: Anthropic requires it of the format of a reply, OpenAI with `strict`.
 pub(super) fn close_objects(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
-    let is_object = map.get("type").is_some_and(|kind| *kind == "object");
-    if is_object && map.contains_key("properties") && !map.contains_key("additionalProperties") {
+    if map.get("properties").is_some_and(Value::is_object) && !map.contains_key("additionalProperties") {
         map.insert("additionalProperties", false);
     }
     for key in ["properties", "$defs", "definitions"] {
@@ -182,7 +181,7 @@ fn constrained(schema: &Value) -> Value {
     if let Some(Value::Array(kinds)) = map.get("type") {
         return alternatives(map, kinds);
     }
-    let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
+    let is_object = map.get("type").is_some_and(|kind| *kind == "object") || map.contains_key("properties");
     let mut out = Map::new();
     let mut others = Vec::new();
     for (key, value) in map.iter() {
@@ -193,11 +192,9 @@ fn constrained(schema: &Value) -> Value {
                 out.insert(key, children.collect::<Map>());
             }
             ("items", Value::Object(_)) => out.insert(key, constrained(value)),
-            ("anyOf" | "allOf", Value::Array(list)) => {
+            ("anyOf" | "oneOf" | "allOf", Value::Array(list)) if list.iter().all(has_kind) => {
+                let key = if key == "allOf" { key } else { "anyOf" };
                 out.insert(key, list.iter().map(constrained).collect::<Vec<_>>());
-            }
-            ("oneOf", Value::Array(list)) => {
-                out.insert("anyOf", list.iter().map(constrained).collect::<Vec<_>>());
             }
             ("format", value) if FORMATS.iter().any(|format| *value == *format) => {
                 out.insert(key, value.clone())
@@ -211,7 +208,8 @@ fn constrained(schema: &Value) -> Value {
             _ => others.push(format!("{key}: {value}")),
         }
     }
-    if kind == "object" {
+    if is_object {
+        out.or_insert("type", "object");
         out.or_insert("properties", Map::new());
         out.insert("additionalProperties", false);
     }
@@ -224,6 +222,12 @@ fn constrained(schema: &Value) -> Value {
         out.insert("description", description);
     }
     out.into()
+}
+
+/// Whether a schema says which kind of values it has, as Anthropic wants of each alternative.
+fn has_kind(schema: &Value) -> bool {
+    let keys = ["type", "properties", "enum", "const", "anyOf", "oneOf", "allOf"];
+    keys.iter().any(|key| !schema[*key].is_null())
 }
 
 /// One schema for each of several types.
@@ -340,6 +344,15 @@ mod tests {
         check(
             r#"{"$schema":"s","type":"object","properties":{"b":{"type":"integer","minimum":1,"description":"d"},"a":{"type":["string","null"],"minLength":2,"format":"uri"},"l":{"type":"array","items":{"oneOf":[{"const":1},{"type":"object"}]},"minItems":2}},"required":["b"],"additionalProperties":true}"#,
             r#"{"type":"object","properties":{"b":{"type":"integer","description":"d\n\n{minimum: 1}"},"a":{"anyOf":[{"type":"string","format":"uri","description":"{minLength: 2}"},{"type":"null"}]},"l":{"type":"array","items":{"anyOf":[{"const":1},{"type":"object","properties":{},"additionalProperties":false}]},"description":"{minItems: 2}"}},"required":["b"],"additionalProperties":false}"#,
+        );
+    }
+
+    #[test]
+    fn rules_that_are_no_kinds_are_described() {
+        let schema = r#"{"properties":{"a":{},"b":{"oneOf":[{"type":"null"},{"const":1}]}},"anyOf":[{"required":["a"]},{"required":["b"]}]}"#;
+        assert_eq!(
+            for_anthropic(&parse(schema), "f").unwrap().to_string(),
+            r#"{"properties":{"a":{},"b":{"anyOf":[{"type":"null"},{"const":1}]}},"type":"object","additionalProperties":false,"description":"{anyOf: [{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}"}"#
         );
     }
 

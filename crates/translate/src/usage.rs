@@ -45,6 +45,9 @@ pub struct TokenUsage {
 struct Reply<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    /// OpenAI's responses have the searches among the items, and not in the usage.
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
     /// Anthropic's `message_start`.
     #[serde(borrow)]
     message: Option<&'a RawValue>,
@@ -64,6 +67,15 @@ struct Reply<'a> {
 struct Holder<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+}
+
+/// An item of OpenAI's responses.
+#[derive(Deserialize)]
+struct Item {
+    #[serde(rename = "type")]
+    kind: Option<String>,
 }
 
 const KEY: &[u8] = b"\"usage\"";
@@ -140,7 +152,10 @@ impl TokenUsage {
             first(&["/cache_creation/ephemeral_5m_input_tokens"]).unwrap_or(0),
             first(&["/cache_creation/ephemeral_1h_input_tokens"]).unwrap_or(0),
         );
-        let written = details("cache_write_tokens").or_else(|| first(&["/cache_creation_input_tokens"]));
+        let written = details("cache_write_tokens")
+            .or_else(|| details("cache_creation_tokens"))
+            .or_else(|| details("cache_creation_input_tokens"))
+            .or_else(|| first(&["/cache_creation_input_tokens"]));
         let counted = TokenUsage {
             prompt: prompt.or(input).unwrap_or(0),
             cached: cached.unwrap_or(0),
@@ -242,21 +257,29 @@ impl TokenUsage {
 
 impl Reply<'_> {
     fn usage(&self) -> Option<TokenUsage> {
-        let inner = |value: &RawValue| -> Option<TokenUsage> {
-            TokenUsage::read(serde_json::from_str::<Holder<'_>>(value.get()).ok()?.usage?)
-        };
         let of_choices = || {
             let choices = self.choices.filter(|choices| TokenUsage::is_named(choices.get().as_bytes()))?;
             let choices: Vec<Holder<'_>> = serde_json::from_str(choices.get()).ok()?;
-            choices
-                .into_iter()
-                .filter_map(|choice| TokenUsage::read(choice.usage?))
-                .reduce(TokenUsage::merged)
+            choices.iter().filter_map(Holder::usage).reduce(TokenUsage::merged)
         };
-        let own = self.usage.and_then(TokenUsage::read);
+        let inner = |value: &RawValue| serde_json::from_str::<Holder<'_>>(value.get()).ok()?.usage();
+        let own = Holder { usage: self.usage, output: self.output }.usage();
         own.or_else(|| [self.message, self.response, self.x_groq].into_iter().flatten().find_map(inner))
             .or_else(of_choices)
     }
+}
+
+impl Holder<'_> {
+    fn usage(&self) -> Option<TokenUsage> {
+        let usage = TokenUsage::read(self.usage?)?;
+        Some(TokenUsage { searches: usage.searches.max(self.output.map_or(0, searches)), ..usage })
+    }
+}
+
+/// Searches among the items of OpenAI's responses.
+fn searches(output: &RawValue) -> u64 {
+    let items: Vec<Item> = serde_json::from_str(output.get()).unwrap_or_default();
+    items.iter().filter(|item| item.kind.as_deref() == Some("web_search_call")).count() as u64
 }
 
 /// A count: a number that is not negative. A fraction is rounded up, and a count that no model reaches is cut.
@@ -356,6 +379,21 @@ mod tests {
             r#"{"prompt_tokens":100,"completion_tokens":5,"cache_read_input_tokens":60,"cache_creation_input_tokens":30}"#,
             TokenUsage { cached: 60, cache_write: 30, ..of(100, 5) },
         );
+        // DashScope, LiteLLM
+        for name in ["cache_creation_input_tokens", "cache_creation_tokens"] {
+            counts(
+                &format!(
+                    r#"{{"prompt_tokens":100,"completion_tokens":5,"prompt_tokens_details":{{"cached_tokens":60,"{name}":30}}}}"#
+                ),
+                TokenUsage { cached: 60, cache_write: 30, ..of(100, 5) },
+            );
+        }
+        // OpenAI's responses
+        let response = r#"{"output":[{"type":"web_search_call","id":"w"},{"type":"message","content":[]},{"type":"web_search_call"}],"usage":{"input_tokens":3,"input_tokens_details":{},"output_tokens":5}}"#;
+        for json in [response.to_owned(), format!(r#"{{"type":"response.completed","response":{response}}}"#)]
+        {
+            check(&json, Some(TokenUsage { searches: 2, ..of(3, 5) }));
+        }
         // Perplexity
         counts(
             r#"{"prompt_tokens":3,"completion_tokens":5,"num_search_queries":2}"#,

@@ -7,8 +7,8 @@ use std::ops::Index;
 
 use crate::characters::whole_characters;
 
-/// Most arrays and objects within each other, as in serde_json.
-const DEPTH_MAX: usize = 128;
+/// Most arrays and objects within each other: what is made of them is a little deeper, and serde_json reads up to 128.
+const DEPTH_MAX: usize = 120;
 /// Keys of objects of up to this length are compared one by one.
 const SMALL_OBJECT: usize = 16;
 
@@ -512,7 +512,8 @@ mod tests {
         }
         assert!(Value::parse(b"\"\xff\"").is_err());
         let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(Value::parse(deep(128).as_bytes()).is_ok());
+        assert!(Value::parse(deep(120).as_bytes()).is_ok());
+        assert!(Value::parse(deep(122).as_bytes()).is_err());
         assert!(Value::parse(deep(200_000).as_bytes()).is_err());
     }
 }

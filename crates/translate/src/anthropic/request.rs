@@ -279,7 +279,9 @@ fn assistant(message: Message) -> Result<Vec<Value>, TranslateError> {
             object! {"type": "tool_use", "id": id.into_owned(), "name": call.name, "input": call.arguments},
         );
     }
-    if let Some(last) = content.last_mut() {
+    // Thinking takes none.
+    let is_markable = |block: &&mut Value| matches!(block["type"].as_str(), Some("text" | "tool_use"));
+    if let Some(last) = content.last_mut().filter(is_markable) {
         *last = with(last.take(), "cache_control", message.cache_control);
     }
     Ok(content)

@@ -28,19 +28,23 @@ const FORMATS: [&str; 7] = ["date-time", "enum", "float", "double", "int32", "in
 /// # Errors
 /// [`TranslateError::Request`] when the schema is too large, or a reference leads nowhere.
 pub(super) fn translate(schema: &Value, field: &str) -> Result<Value, TranslateError> {
-    Ok(translated(&inlined(schema, field)?, 0).into())
+    Ok(translated(&inlined(schema, field)?, false).into())
 }
 
-fn translated(schema: &Value, depth: usize) -> Map {
+/// A schema, or a member of `allOf`, which may be a part of one.
+fn translated(schema: &Value, is_part: bool) -> Map {
     let mut out = Map::new();
     // `true` and `{}` allow everything
     let Value::Object(schema) = schema else { return out };
     if let Some(Value::Array(members)) = schema.get("allOf") {
         for member in members {
-            merge(translated(member, depth + 1), &mut out);
+            merge(translated(member, true), &mut out);
         }
     }
     set_type(schema, &mut out);
+    if schema.get("items").is_some_and(Value::is_object) {
+        out.or_insert("type", "ARRAY");
+    }
     for key in SAME_KEYS {
         if let Some(value) = schema.get(key) {
             out.insert(key, value.clone());
@@ -48,11 +52,12 @@ fn translated(schema: &Value, depth: usize) -> Map {
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(Value::Array(members)) = schema.get(key) {
-            any_of(members, depth, &mut out);
+            any_of(members, &mut out);
         }
     }
     set_values(schema, &mut out);
-    set_children(schema, depth, &mut out);
+    set_children(schema, is_part, &mut out);
+    set_missing_type(&mut out, is_part);
     out
 }
 
@@ -80,13 +85,17 @@ fn set_type(schema: &Map, out: &mut Map) {
 }
 
 /// Alternatives. One of null makes the others nullable; a single one is not an alternative.
-fn any_of(members: &[Value], depth: usize, out: &mut Map) {
+fn any_of(members: &[Value], out: &mut Map) {
     let mut alternatives = Vec::with_capacity(members.len());
     for member in members {
         match member["type"] == "null" {
             true => out.insert("nullable", true),
-            false => alternatives.push(translated(member, depth + 1)),
+            false => alternatives.push(translated(member, false)),
         }
+    }
+    // An alternative that allows everything says nothing, such as a rule on what is required.
+    if alternatives.iter().any(Map::is_empty) {
+        return;
     }
     match alternatives.len() {
         0 => {}
@@ -110,27 +119,26 @@ fn set_values(schema: &Map, out: &mut Map) {
     }
 }
 
-fn set_children(schema: &Map, depth: usize, out: &mut Map) {
+fn set_children(schema: &Map, is_part: bool, out: &mut Map) {
     if let Some(Value::Object(properties)) = schema.get("properties") {
-        let properties = properties
-            .iter()
-            .map(|(name, property)| (name.to_owned(), translated(property, depth + 1).into()));
+        let properties =
+            properties.iter().map(|(name, property)| (name.to_owned(), translated(property, false).into()));
         let properties: Map = properties.collect();
         merge([("properties".to_owned(), properties.into())].into_iter().collect(), out);
     }
     if let Some(Value::Array(names)) = schema.get("required") {
         merge([("required".to_owned(), names.clone().into())].into_iter().collect(), out);
     }
-    keep_known_required(out, depth);
+    keep_known_required(out, is_part);
     set_order(out);
     if out.get("type").is_some_and(|kind| *kind == "ARRAY") {
         // Gemini requires the schema of a list's items.
         let items = match (schema.get("items"), schema.get("prefixItems")) {
-            (Some(items @ Value::Object(_)), _) => translated(items, depth + 1),
+            (Some(items @ Value::Object(_)), _) => translated(items, false),
             // a tuple
             (Some(Value::Array(members)), _) | (_, Some(Value::Array(members))) => {
                 let mut items = Map::new();
-                any_of(members, depth, &mut items);
+                any_of(members, &mut items);
                 items
             }
             _ => Map::new(),
@@ -138,6 +146,13 @@ fn set_children(schema: &Map, depth: usize, out: &mut Map) {
         let default = || [("type".to_owned(), "STRING".into())].into_iter().collect();
         let items = if items.is_empty() { default() } else { items };
         out.insert("items", items);
+    }
+}
+
+/// Gemini refuses schemas of properties or items without a type.
+fn set_missing_type(out: &mut Map, is_part: bool) {
+    if !is_part && out.contains_key("properties") {
+        out.or_insert("type", "OBJECT");
     }
 }
 
@@ -151,11 +166,11 @@ fn set_order(out: &mut Map) {
 }
 
 /// Gemini refuses required properties that are not described. A member of `allOf` may describe them elsewhere.
-fn keep_known_required(out: &mut Map, depth: usize) {
+fn keep_known_required(out: &mut Map, is_part: bool) {
     let none = Map::new();
     let known = match out.get("properties") {
         Some(Value::Object(properties)) => properties,
-        _ if depth > 0 => return,
+        _ if is_part => return,
         _ => &none,
     };
     let Some(Value::Array(required)) = out.get("required") else { return };

@@ -76,7 +76,12 @@ fn has_files(content: &Value) -> bool {
     content.as_array().is_some_and(|blocks| blocks.iter().any(is_file))
 }
 
-pub(super) fn read_messages(value: Option<Value>, out: &mut Vec<Value>) -> Result<(), TranslateError> {
+/// Reads the messages. Reasoning in fields that OpenAI's own API does not have is kept with `keeps_reasoning`.
+pub(super) fn read_messages(
+    value: Option<Value>,
+    keeps_reasoning: bool,
+    out: &mut Vec<Value>,
+) -> Result<(), TranslateError> {
     let Some(Value::Array(list)) = value else {
         return Err(refuse("messages", "must be a list of messages"));
     };
@@ -93,7 +98,7 @@ pub(super) fn read_messages(value: Option<Value>, out: &mut Vec<Value>) -> Resul
         };
         match message["role"].as_str() {
             Some("user") => user(blocks, &field, out)?,
-            Some("assistant") => assistant(blocks, &field, out)?,
+            Some("assistant") => assistant(blocks, &field, keeps_reasoning, out)?,
             Some("system") => push_text("system", &text(&message["content"], &field)?, out),
             _ => {
                 return Err(refuse(
@@ -178,7 +183,12 @@ fn push_part(block: &Value, field: &str, parts: &mut Vec<Value>) -> Result<(), T
 }
 
 /// An assistant's turn. Calls of tools that Anthropic has run itself and their results are left out.
-fn assistant(blocks: &[Value], field: &str, out: &mut Vec<Value>) -> Result<(), TranslateError> {
+fn assistant(
+    blocks: &[Value],
+    field: &str,
+    keeps_reasoning: bool,
+    out: &mut Vec<Value>,
+) -> Result<(), TranslateError> {
     let mut text = String::new();
     let mut calls = Vec::new();
     let mut reasoning = Reasoning::default();
@@ -212,7 +222,10 @@ fn assistant(blocks: &[Value], field: &str, out: &mut Vec<Value>) -> Result<(), 
         "content",
         if text.is_empty() && !calls.is_empty() { Value::Null } else { text.as_str().into() },
     );
-    reasoning.write(&text, &mut message);
+    match keeps_reasoning {
+        true => reasoning.write(&text, &mut message),
+        false => reasoning.write_details(&mut message),
+    }
     if !calls.is_empty() {
         message.insert("tool_calls", calls);
     }

@@ -37,7 +37,7 @@ pub(super) struct Choice<'a> {
     pub(super) index: u64,
     #[serde(borrow, alias = "message")]
     pub(super) delta: Option<Delta<'a>>,
-    pub(super) finish_reason: Option<String>,
+    finish_reason: Option<String>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     error: Option<Value>,
@@ -110,6 +110,13 @@ pub(super) enum Source {
     Detail(Value),
 }
 
+impl Choice<'_> {
+    /// Some servers have an empty one until the end.
+    pub(super) fn finish_reason(&self) -> Option<&str> {
+        self.finish_reason.as_deref().filter(|reason| !reason.is_empty())
+    }
+}
+
 impl Completion<'_> {
     /// Refuses a body that is an error.
     pub(super) fn check(&self) -> Result<(), TranslateError> {
@@ -123,7 +130,7 @@ impl Completion<'_> {
             let message = self.message.clone().unwrap_or_default();
             return Err(provider_error(&message));
         }
-        let reasons = self.choices.iter().flatten().filter_map(|choice| choice.finish_reason.as_deref());
+        let reasons = self.choices.iter().flatten().filter_map(Choice::finish_reason);
         match reasons.into_iter().find(|reason| matches!(*reason, "error" | "insufficient_system_resource")) {
             Some(reason) => Err(TranslateError::Provider {
                 kind: "api_error".to_owned(),

@@ -7,6 +7,8 @@ pub(super) enum Model {
     Gpt(u64, u64),
     /// An earlier one: `o1` to `o4`.
     O,
+    /// One of OpenAI's that does not reason.
+    Chat,
     Other,
 }
 
@@ -16,19 +18,29 @@ impl Model {
         if ["o1", "o3", "o4"].iter().any(|start| name.starts_with(start)) {
             return Model::O;
         }
+        if name.starts_with("chatgpt-") {
+            return Model::Chat;
+        }
         let Some(rest) = name.strip_prefix("gpt-") else { return Model::Other };
         let version = rest.split('-').next().unwrap_or(rest);
         let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
         match (major.parse(), minor.parse()) {
             // The models of ChatGPT do not reason.
             (Ok(major), Ok(minor)) if major >= 5 && !rest.contains("-chat") => Model::Gpt(major, minor),
+            // gpt-oss is served by others
+            _ if version.starts_with(|first: char| first.is_ascii_digit()) => Model::Chat,
             _ => Model::Other,
         }
     }
 
     /// Whether it reasons: it has its own name for the limit of tokens, takes an effort, which others refuse, and refuses sampling.
     pub(super) fn reasons(self) -> bool {
-        self != Model::Other
+        matches!(self, Model::Gpt(..) | Model::O)
+    }
+
+    /// Whether its provider gives reasoning in fields of messages and takes it back there. OpenAI does neither.
+    pub(super) fn takes_reasoning(self) -> bool {
+        self == Model::Other
     }
 
     /// The effort to send beside tools. GPT-5.4 and 5.5 take none in chat completions, and later ones only `none`, which is not their default.
@@ -36,7 +48,7 @@ impl Model {
         match self {
             Model::Gpt(major, minor) if (major, minor) >= (5, 6) => Some("none"),
             Model::Gpt(major, minor) if (major, minor) >= (5, 4) => None,
-            Model::Gpt(..) | Model::O | Model::Other => effort,
+            Model::Gpt(..) | Model::O | Model::Chat | Model::Other => effort,
         }
     }
 
@@ -57,9 +69,9 @@ mod tests {
             ("openai/gpt-5.4-mini", Model::Gpt(5, 4)),
             ("gpt-5.6-sol", Model::Gpt(5, 6)),
             ("gpt-6", Model::Gpt(6, 0)),
-            ("gpt-5-chat-latest", Model::Other),
-            ("gpt-4o", Model::Other),
-            ("gpt-4.1", Model::Other),
+            ("gpt-5-chat-latest", Model::Chat),
+            ("gpt-4o", Model::Chat),
+            ("gpt-4.1", Model::Chat),
             ("gpt-oss-120b", Model::Other),
             ("o3-mini", Model::O),
             ("m", Model::Other),

@@ -54,22 +54,26 @@ impl Reasoning {
     }
 
     /// Adds the fields to a message. `content` is its text.
-    pub(super) fn write(self, text: &str, message: &mut Map) {
-        if !self.content.is_empty() {
-            message.insert("reasoning_content", self.content);
-        }
-        if !self.reasoning.is_empty() {
-            message.insert("reasoning", self.reasoning);
-        }
-        if !self.details.is_empty() {
-            message.insert("reasoning_details", self.details);
+    pub(super) fn write(mut self, text: &str, message: &mut Map) {
+        for (name, text) in [("reasoning_content", &mut self.content), ("reasoning", &mut self.reasoning)] {
+            if !text.is_empty() {
+                message.insert(name, std::mem::take(text));
+            }
         }
         if !self.list.is_empty() {
-            let mut list = self.list;
+            let mut list = std::mem::take(&mut self.list);
             if !text.is_empty() {
                 list.push(object! {"type": "text", "text": text});
             }
             message.insert("content", list);
+        }
+        self.write_details(message);
+    }
+
+    /// Adds `reasoning_details`, which only OpenRouter gives, also for OpenAI's models.
+    pub(super) fn write_details(self, message: &mut Map) {
+        if !self.details.is_empty() {
+            message.insert("reasoning_details", self.details);
         }
     }
 }

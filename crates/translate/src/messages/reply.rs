@@ -55,7 +55,7 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
     let Some(choice) = completion.choices.unwrap_or_default().into_iter().next() else {
         return Err(TranslateError::Reply("it has no choices".to_owned()));
     };
-    let Some(reason) = choice.finish_reason else {
+    let Some(reason) = choice.finish_reason().map(str::to_owned) else {
         return Err(TranslateError::Reply("its choice has no `finish_reason`".to_owned()));
     };
     let Some(message) = choice.delta else {

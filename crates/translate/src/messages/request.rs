@@ -25,7 +25,7 @@ pub fn request(body: &[u8], model: &str, adds_usage: bool) -> Result<Vec<u8>, Tr
     if let Some(system) = fields.remove("system") {
         content::push_text("system", &content::text(&system, "system")?, &mut messages);
     }
-    content::read_messages(fields.remove("messages"), &mut messages)?;
+    content::read_messages(fields.remove("messages"), version.takes_reasoning(), &mut messages)?;
     out.insert("messages", messages);
     if let Some(tokens_max) = take_number(&mut fields, "max_tokens")? {
         out.insert(if version.reasons() { "max_completion_tokens" } else { "max_tokens" }, tokens_max);

@@ -88,11 +88,11 @@ impl MessagesStream {
         }
         self.start(out);
         for choice in chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index == 0) {
+            if let Some(reason) = choice.finish_reason() {
+                self.finish_reason = Some(reason.to_owned());
+            }
             for piece in choice.delta.into_iter().flat_map(|delta| delta.pieces()) {
                 self.piece(piece, out)?;
-            }
-            if choice.finish_reason.is_some() {
-                self.finish_reason = choice.finish_reason;
             }
         }
         Ok(())

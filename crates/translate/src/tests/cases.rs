@@ -241,6 +241,12 @@ fn reasoning_comes_and_goes_back_in_the_field_of_its_provider() {
         r#"{"role":"assistant","content":[{"type":"thinking","thinking":"must keep","signature":""},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"x"}]}"#,
         r#"{"role":"assistant","content":null,"reasoning_content":"must keep","tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"toolu_1","content":"x"}"#,
     );
+    // OpenAI's own API does not have these fields
+    let thought = r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":""},{"type":"text","text":"a"}]}]}"#;
+    for (model, expected) in [("gpt-4o", Value::Null), ("gpt-5.6", Value::Null), ("gpt-oss-120b", "x".into())]
+    {
+        assert_eq!(to_openai(model, thought)["messages"][0]["reasoning_content"], expected, "{model}");
+    }
     // Anthropic's own is of no use to others
     check_messages(
         r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"EqQB"},{"type":"redacted_thinking","data":"Eq"},{"type":"text","text":"a"}]}"#,
@@ -553,6 +559,15 @@ fn errors_in_bodies_are_errors() {
         let error = StreamTranslator::messages(context(false)).push(body, &mut Vec::new()).unwrap_err();
         assert_eq!(error.to_string(), "m");
     }
+}
+
+#[test]
+fn a_reply_ends_with_a_reason() {
+    let mut stream = StreamTranslator::messages(context(false));
+    stream
+        .push(r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":""}]}"#, &mut Vec::new())
+        .unwrap();
+    assert!(stream.finish(&mut Vec::new()).is_err());
 }
 
 #[test]

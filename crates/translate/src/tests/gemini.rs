@@ -147,6 +147,18 @@ fn schemas() {
 }
 
 #[test]
+fn schemas_without_types_get_them() {
+    check_schema(
+        r#"{"properties":{"a":{"items":{"type":"string"}}},"anyOf":[{"required":["a"]},{"required":["b"]}]}"#,
+        r#"{"type":"OBJECT","properties":{"a":{"type":"ARRAY","items":{"type":"STRING"}}}}"#,
+    );
+    check_schema(
+        r#"{"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}]}"#,
+        r#"{"type":"ARRAY","items":{"anyOf":[{"type":"STRING"},{"type":"INTEGER"}]}}"#,
+    );
+}
+
+#[test]
 fn references_that_lead_nowhere_are_refused() {
     let refuses = |schema: &str, expected: &str| {
         let body = format!(

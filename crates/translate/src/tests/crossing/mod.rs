@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "`UPDATE_DOCS` is read by a test")]
 
+mod messages_requests;
 mod replies;
 mod requests;
 
@@ -35,6 +36,7 @@ enum Direction {
     ChatToGemini,
     AnthropicToChat,
     GeminiToChat,
+    MessagesToOpenai,
     MessagesToChat,
     ChatToMessages,
 }
@@ -49,8 +51,14 @@ struct Row {
     what: &'static str,
     /// A part, messages, fields, or the content of a reply.
     example: &'static str,
-    /// One for each direction.
+    /// One for each direction, or one for all.
     cells: &'static [Cell],
+}
+
+impl Row {
+    fn cell(&self, direction: usize) -> &Cell {
+        &self.cells[direction.min(self.cells.len() - 1)]
+    }
 }
 
 enum Fate {
@@ -105,7 +113,8 @@ fn translate(direction: Direction, example: &str) -> Result<String, TranslateErr
     let body = match direction {
         Direction::ChatToAnthropic => anthropic::request(request.as_bytes(), "claude-sonnet-4-5")?,
         Direction::ChatToGemini => gemini::request(request.as_bytes(), "gemini-2.5-pro")?,
-        Direction::MessagesToChat => messages::request(request.as_bytes(), "gpt-5", true)?,
+        Direction::MessagesToOpenai => messages::request(request.as_bytes(), "gpt-5", true)?,
+        Direction::MessagesToChat => messages::request(request.as_bytes(), "m", true)?,
         Direction::AnthropicToChat => {
             anthropic::reply(
                 format!(r#"{{"content":[{example}],"stop_reason":"end_turn"}}"#).as_bytes(),
@@ -145,9 +154,8 @@ fn check(cell: &Cell, direction: Direction, example: &str) {
 fn every_row_is_what_the_translation_does() {
     for table in requests::TABLES.iter().chain(replies::TABLES) {
         for row in table.rows {
-            assert_eq!(row.cells.len(), table.directions.len(), "{}", row.what);
-            for (cell, (_, direction)) in row.cells.iter().zip(table.directions) {
-                check(cell, *direction, row.example);
+            for (number, (_, direction)) in table.directions.iter().enumerate() {
+                check(row.cell(number), *direction, row.example);
             }
         }
     }
@@ -160,7 +168,7 @@ fn page() -> String {
         let _ = writeln!(page, "\n## {}\n\n| what | {} |", table.title, columns.join(" | "));
         let _ = writeln!(page, "|{}", "---|".repeat(columns.len() + 1));
         for row in table.rows {
-            let cells: Vec<String> = row.cells.iter().map(text_of).collect();
+            let cells: Vec<String> = (0..columns.len()).map(|number| text_of(row.cell(number))).collect();
             let _ = writeln!(page, "| {} | {} |", row.what, cells.join(" | "));
         }
     }
