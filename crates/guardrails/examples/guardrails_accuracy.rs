@@ -68,9 +68,12 @@ fn main() -> ExitCode {
 }
 
 fn measure(folder: &Path) -> Result<bool, String> {
-    let personal = measure_personal_data(&read(&folder.join("pii/presidio_synth_v2.jsonl"))?)?;
+    let rows = read(&folder.join("pii/presidio_synth_v2.jsonl"))?;
+    let personal = measure_personal_data(&rows)?;
     println!();
-    Ok(measure_injection(folder)? && personal)
+    let disguised = measure_disguises(&rows)?;
+    println!();
+    Ok(measure_injection(folder)? && personal && disguised)
 }
 
 fn read(path: &Path) -> Result<Vec<Value>, String> {
@@ -116,11 +119,16 @@ impl Counts {
     }
 }
 
-fn measure_personal_data(rows: &[Value]) -> Result<bool, String> {
+/// All kinds of personal data and secrets.
+fn personal_rules() -> Result<RuleSet, String> {
     let mut rules: Vec<Rule> = KINDS.iter().map(|(name, detect, ..)| rule(name, detect.clone())).collect();
     rules.push(rule("credentials", Detect::UrlWithCredentials));
     rules.push(rule("key", Detect::ApiKey));
-    let rules = compile(&rules)?;
+    compile(&rules)
+}
+
+fn measure_personal_data(rows: &[Value]) -> Result<bool, String> {
+    let rules = personal_rules()?;
     let mut exact = vec![Counts::default(); rules.rules().len()];
     let mut overlap = exact.clone();
     for row in rows {
@@ -164,6 +172,58 @@ fn measure_personal_data(rows: &[Value]) -> Result<bool, String> {
     }
     let wrong: usize = exact[KINDS.len()..].iter().map(|counts| counts.found).sum();
     println!("\nFindings of other kinds (URLs with credentials, keys), of which the set has none: {wrong}");
+    Ok(is_met)
+}
+
+/// What stands for a character in a disguised text.
+type Disguise = fn(char) -> [Option<char>; 2];
+
+/// How a text is disguised.
+const DISGUISES: [(&str, Disguise); 4] = [
+    ("zero-width spaces between all characters", |character| [Some(character), Some('\u{200B}')]),
+    ("full-width characters", |character| match character {
+        '!'..='~' => [char::from_u32(u32::from(character) - 0x21 + 0xFF01), None],
+        other => [Some(other), None],
+    }),
+    ("no-break spaces and en dashes", |character| match character {
+        ' ' => [Some('\u{A0}'), None],
+        '-' => [Some('\u{2013}'), None],
+        other => [Some(other), None],
+    }),
+    ("variation selectors after digits", |character| match character {
+        '0'..='9' => [Some(character), Some('\u{FE0F}')],
+        other => [Some(other), None],
+    }),
+];
+
+/// Disguises each finding in turn, then each text without findings.
+fn measure_disguises(rows: &[Value]) -> Result<bool, String> {
+    let rules = personal_rules()?;
+    let texts = || rows.iter().filter_map(|row| row["text"].as_str());
+    println!("| disguise | findings | found, whole | texts without findings | with findings |");
+    println!("|---|---|---|---|---|");
+    let mut is_met = true;
+    for (name, disguise) in DISGUISES {
+        let disguised = |text: &str| text.chars().flat_map(disguise).flatten().collect::<String>();
+        let (mut of, mut found, mut clean, mut wrong) = (0, 0, 0, 0);
+        for text in texts() {
+            let findings = scan(&rules, text);
+            if findings.is_empty() {
+                clean += 1;
+                wrong += usize::from(!scan(&rules, &disguised(text)).is_empty());
+            }
+            for finding in findings {
+                let value = disguised(&text[finding.start..finding.end]);
+                let whole = format!("{}{value}{}", &text[..finding.start], &text[finding.end..]);
+                let end = finding.start + value.trim_end_matches(['\u{200B}', '\u{FE0F}']).len();
+                let covers = |other: &Finding| other.start <= finding.start && other.end >= end;
+                of += 1;
+                found += usize::from(scan(&rules, &whole).iter().any(covers));
+            }
+        }
+        println!("| {name} | {of} | {found} | {clean} | {wrong} |");
+        is_met &= found == of && wrong == 0;
+    }
     Ok(is_met)
 }
 

@@ -2,11 +2,18 @@
 //!
 //! A [`RuleSet`] is compiled once from [`Rule`]s. [`RuleSet::scan`] finds what they detect in a text, [`redact`] replaces it by
 //! [`Placeholders`], which can be [restored](Placeholders::restore) later, and a [`Window`] does both on a stream and never releases
-//! a part of what it would have to redact or block. No IO, no clock; time and memory are linear in the length of the text, except that
+//! a part of what it would have to redact or block. [`RuleSet::scan_parts`] also finds what crosses the parts of a message, and
+//! [`RuleSet::scan_number`] what a number of JSON stands for. No IO, no clock; time and memory are linear in the length of the text, except that
 //! a [`Detect::Pattern`] whose matches are long and fail late may read a text several times.
 //!
 //! A table tells for every byte whether something can begin there; a detector then verifies the candidate and reads a bounded number of
-//! bytes. Digits are those of ASCII. A number or address may follow a Chinese or Japanese character directly, but no letter or digit of
+//! bytes.
+//!
+//! What the table below names is looked for in the text as it is written and, if that differs, as it is shown: digits and letters of other
+//! widths and styles and decimal digits of other scripts are those of ASCII, blanks are spaces, dashes are hyphens, and characters that are
+//! not shown are left out. Tag characters are read as the ASCII that they encode as well. A finding covers all bytes of the original from
+//! its first to its last character. A line break may stand in a number (up to four in one), but not in a column of numbers; a phone number
+//! whose first line is one by itself ends there. A number or address may follow a Chinese or Japanese character directly, but no letter or digit of
 //! Latin, Greek or Cyrillic.
 //!
 //! | kind | is found | is not |
@@ -20,7 +27,7 @@
 //! | [`Phone`](Detect::Phone) | `+` and 8 to 15 digits in groups; North America's 3-3-4 with or without `1`; groups that begin with `00` or `0`; 7 to 12 other digits within 40 bytes after, or directly before, a word such as `phone` in English, German, French, Spanish, Italian, Portuguese; an extension `x12` | other digits without such a word, dates |
 //! | [`ApiKey`](Detect::ApiKey) | keys of OpenAI, Anthropic, OpenRouter, AWS (access keys), GitHub, GitLab, Google, Slack, Stripe, Hugging Face, Groq, xAI, Perplexity, Replicate, npm, PyPI, DigitalOcean, SendGrid, and of this gateway; JSON Web Tokens; private keys in PEM from the first to the last line | secrets without a prefix, such as AWS secret keys; certificates and public keys |
 //! | [`Injection`](Detect::Injection) | phrases that replace the application's instructions, ask for its prompt or for another role, in English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Polish, Turkish, Chinese, Japanese, Korean, Arabic and Hindi; special tokens of chat templates; images whose address carries data. Case, accents, compatibility forms, invisible characters, look-alike letters and digits for letters make no difference. Weights of weaker phrases within 512 bytes are added | requests that are ordinary but unwanted, paraphrases without any of these words, encoded text |
-//! | [`Pattern`](Detect::Pattern) | leftmost matches of a regular expression; `\b` is the boundary of ASCII words | back-references, look-around, and automata above 4 MiB are refused |
+//! | [`Pattern`](Detect::Pattern) | leftmost matches of a regular expression, in the text as it is written and as it is shown; `\b` is the boundary of ASCII words | back-references, look-around, and automata above 4 MiB are refused |
 //! | [`Words`](Detect::Words) | whole words and phrases in any case, by Unicode; between words up to three bytes of spaces and signs; a character of a script without spaces is a word | parts of words, other forms of a word |
 //! | [`Length`](Detect::Length) | the first character beyond the limit | |
 
@@ -29,7 +36,10 @@
 mod address;
 mod error;
 mod injection;
+mod json;
+mod normalise;
 mod number;
+mod parts;
 mod pattern;
 mod phone;
 mod redact;
@@ -37,10 +47,12 @@ mod rules;
 mod scan;
 mod secret;
 mod text;
+mod views;
 mod window;
 mod words;
 
 pub use error::RuleError;
+pub use parts::{CrossingFinding, PartFindings, PartSpan, redact_parts};
 pub use redact::{Placeholders, Restorer, redact};
 use rules::NAME_BYTES_MAX;
 pub use rules::RuleSet;

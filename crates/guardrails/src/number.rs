@@ -1,4 +1,7 @@
 //! Numbers with a form and a check: payment cards, social security numbers, IPv4 addresses, bank accounts.
+//!
+//! A line break may stand between two digits or beside a sign, because lines are wrapped. If line breaks are all that is between the groups,
+//! the number must not be a part of a column of numbers.
 
 use crate::text::Text;
 
@@ -6,6 +9,9 @@ use crate::text::Text;
 const CARD_DIGITS_MAX: usize = 19;
 /// Digits of the shortest: Maestro.
 const CARD_DIGITS_MIN: usize = 12;
+
+/// Line breaks in one number, at most: more are those of a list.
+pub(crate) const BREAKS_MAX: usize = 4;
 
 /// Whether a number may begin here: it continues no word, and no number in which a sign joins digits.
 pub(crate) fn may_begin(text: &Text, start: usize) -> bool {
@@ -24,33 +30,46 @@ pub(crate) fn may_end(text: &Text, end: usize) -> bool {
 pub(crate) fn card(text: &Text, start: usize) -> Option<usize> {
     let mut digits = [0u8; CARD_DIGITS_MAX];
     let (mut count, mut group, mut separator, mut at) = (0, 0, 0, start);
+    let (mut breaks, mut is_broken_after_four) = (0, false);
+    // Where a number ends that a line break follows: the next line may be another one.
+    let mut ended = None;
     loop {
         let byte = text.at(at);
         if byte.is_ascii_digit() {
             if count == CARD_DIGITS_MAX {
-                return None;
+                return ended;
             }
             digits[count] = byte - b'0';
             (count, group, at) = (count + 1, group + 1, at + 1);
             continue;
         }
-        let joins = matches!(byte, b' ' | b'-') && (separator == 0 || separator == byte);
+        let Some(gap) = text.gap(at, |byte| matches!(byte, b' ' | b'-')).filter(|gap| gap.fits(separator))
+        else {
+            break;
+        };
+        let is_whole = count >= CARD_DIGITS_MIN && is_card(&digits[..count]);
+        if gap.has_break {
+            if is_whole && !(separator == 0 && breaks > 0 && text.is_in_column(start, at)) {
+                ended = Some(at);
+            }
+            (breaks, is_broken_after_four) = (breaks + 1, is_broken_after_four || count == 4);
+        }
         // Four digits first, and never fewer than two: not a list of years or ordinals.
-        if !joins
-            || count < 4
-            || (separator == 0 && count != 4)
-            || group < 2
-            || !text.at(at + 1).is_ascii_digit()
-        {
+        let is_first = gap.separator != 0 && separator == 0;
+        if (is_first && count != 4 && !is_broken_after_four) || (gap.separator != 0 && group < 2) {
             break;
         }
-        if count == CARD_DIGITS_MAX || (count >= CARD_DIGITS_MIN && is_card(&digits[..count]) && byte == b' ')
-        {
+        if count == CARD_DIGITS_MAX || breaks > BREAKS_MAX || (is_whole && gap.separator == b' ') {
             break;
         }
-        (separator, group, at) = (byte, 0, at + 1);
+        if gap.separator != 0 {
+            (separator, group) = (gap.separator, 0);
+        }
+        at = gap.end;
     }
-    (count >= CARD_DIGITS_MIN && is_card(&digits[..count]) && may_end(text, at)).then_some(at)
+    let is_column = breaks > 0 && separator == 0 && text.is_in_column(start, at);
+    let is_whole = count >= CARD_DIGITS_MIN && is_card(&digits[..count]) && may_end(text, at) && !is_column;
+    if is_whole { Some(at) } else { ended }
 }
 
 /// Whether these digits have an issuer's prefix, a length that it gives, and a Luhn digit.
@@ -85,36 +104,31 @@ fn luhn(digits: &[u8]) -> bool {
 /// Where the social security number from `start` on ends: `123-45-6789`, with the same hyphen, space or dot twice, and none of the
 /// areas, groups and serial numbers that are never given (000, 666, from 900; 00; 0000).
 pub(crate) fn ssn(text: &Text, start: usize) -> Option<usize> {
-    let is_digits = |from: usize, count: usize| (from..from + count).all(|at| text.at(at).is_ascii_digit());
-    if !is_digits(start, 3) {
+    let is_separator = |byte: u8| matches!(byte, b'-' | b' ' | b'.');
+    let mut digits = [0u8; 9];
+    let (mut at, mut separator) = (start, 0);
+    for (index, digit) in digits.iter_mut().enumerate() {
+        if matches!(index, 3 | 5) {
+            let gap = text.gap(at, is_separator).filter(|gap| gap.fits(separator))?;
+            separator = if gap.separator == 0 { separator } else { gap.separator };
+            at = gap.end;
+        }
+        (*digit, at) = text.digit(at)?;
+    }
+    if !may_end(text, at) || (separator == 0 && text.is_in_column(start, at)) {
         return None;
     }
-    let separator = text.at(start + 3);
-    if !matches!(separator, b'-' | b' ' | b'.') || !is_digits(start + 4, 2) || text.at(start + 6) != separator
-    {
-        return None;
-    }
-    if !is_digits(start + 7, 4) || !may_end(text, start + 11) {
-        return None;
-    }
-    let (area, group, serial) = (
-        &text.bytes[start..start + 3],
-        &text.bytes[start + 4..start + 6],
-        &text.bytes[start + 7..start + 11],
-    );
+    let (area, group, serial) = (&digits[..3], &digits[3..5], &digits[5..]);
     let is_given = area != b"000" && area != b"666" && area[0] != b'9' && group != b"00" && serial != b"0000";
-    is_given.then_some(start + 11)
+    is_given.then_some(at)
 }
 
-/// Where the IPv4 address from `start` on ends: four numbers up to 255 without leading zeros.
+/// Where the IPv4 address from `start` on ends: four numbers up to 255 without leading zeros. A line may be wrapped beside a dot.
 pub(crate) fn ipv4(text: &Text, start: usize) -> Option<usize> {
     let mut at = start;
     for part in 0..4 {
         if part > 0 {
-            if text.at(at) != b'.' {
-                return None;
-            }
-            at += 1;
+            at = text.gap(at, |byte| byte == b'.').filter(|gap| gap.separator == b'.')?.end;
         }
         let end = text.run(at, 4, |byte| byte.is_ascii_digit());
         let octet = &text.bytes[at..end];
@@ -140,31 +154,31 @@ const IBAN_LENGTHS: [(&[u8; 2], usize); 88] = [
     (b"SM", 27), (b"SO", 23), (b"ST", 25), (b"SV", 28), (b"TL", 23), (b"TN", 24), (b"TR", 26), (b"UA", 29), (b"VA", 22), (b"VG", 24), (b"XK", 20),
 ];
 
-/// Where the bank account number from `start` on ends: a country's length, check digits by mod 97, in one piece or in groups of four.
+/// Where the bank account number from `start` on ends: a country's length, check digits by mod 97, in one piece or in groups of four. In
+/// a wrapped line a break may stand for a space, or between two other characters after the first digit.
 pub(crate) fn iban(text: &Text, start: usize) -> Option<usize> {
-    let country = [text.at(start).to_ascii_uppercase(), text.at(start + 1).to_ascii_uppercase()];
-    if !text.at(start + 2).is_ascii_digit() || !text.at(start + 3).is_ascii_digit() {
+    if !text.at(start + 2).is_ascii_digit() {
         return None;
     }
+    let country = [text.at(start).to_ascii_uppercase(), text.at(start + 1).to_ascii_uppercase()];
     let length = IBAN_LENGTHS[IBAN_LENGTHS.binary_search_by_key(&country, |row| *row.0).ok()?].1;
-    let separator = match text.at(start + 4) {
-        byte @ (b' ' | b'-') => Some(byte),
-        _ => None,
-    };
     let mut characters = [0u8; 33];
-    let mut at = start;
-    for (index, character) in characters[..length].iter_mut().enumerate() {
-        if index > 0
-            && index % 4 == 0
-            && let Some(separator) = separator
-        {
-            if text.at(at) != separator {
-                return None;
+    characters[..2].copy_from_slice(&country);
+    let (mut at, mut separator, mut has_break) = (start + 2, 0, false);
+    for (index, character) in characters.iter_mut().enumerate().take(length).skip(2) {
+        let is_group = index % 4 == 0 && (index == 4 || separator != 0 || has_break);
+        match text.any_gap(at, |byte| matches!(byte, b' ' | b'-')) {
+            Some(gap) if gap.fits(separator) && (is_group || gap.separator == 0) => {
+                separator = separator.max(gap.separator);
+                has_break |= gap.has_break;
+                at = gap.end;
             }
-            at += 1;
+            Some(_) => return None,
+            None if is_group && separator != 0 => return None,
+            None => {}
         }
         *character = text.at(at);
-        if !character.is_ascii_alphanumeric() {
+        if !character.is_ascii_alphanumeric() || (index < 4 && !character.is_ascii_digit()) {
             return None;
         }
         at += 1;

@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
-use crate::number::may_begin;
-use crate::text::Text;
+use crate::number::{BREAKS_MAX, may_begin};
+use crate::text::{Gap, Text};
 
 /// Digits of the longest number (ITU-T E.164).
 const DIGITS_MAX: usize = 15;
 /// Groups of digits in one number.
 const GROUPS_MAX: usize = 8;
+/// Bytes of a number before a line break, at most.
+const LINE_BYTES_MAX: usize = 64;
 /// Digits of the shortest number that a word beside it makes a phone number.
 const LOCAL_DIGITS_MIN: usize = 7;
 /// Digits of the longest such number.
@@ -27,26 +29,49 @@ const WORDS_AFTER: [&str; 9] = ["office", "fax", "mobile", "cell", "home", "desk
 
 /// A number as it is written: groups of digits with signs between them.
 struct Groups {
-    /// Positions of the groups.
-    groups: [(usize, usize); GROUPS_MAX],
+    groups: [Group; GROUPS_MAX],
     count: usize,
-    /// The sign between the first two groups; all others are the same, or a bracket is beside it.
+    /// The sign between the first two groups; all others are the same, or a bracket or a line break is beside it.
     separator: u8,
+    /// Line breaks in it.
+    breaks: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    end: usize,
+    /// Digits in it.
+    length: u8,
+    /// Line breaks between them.
+    breaks: u8,
+    /// The first two digits.
+    first: [u8; 2],
 }
 
 impl Groups {
     /// Digits of the first `count` groups.
     fn digits(&self, count: usize) -> usize {
-        self.groups[..count].iter().map(|(start, end)| end - start).sum()
+        self.lengths(count).sum()
     }
 
     fn lengths(&self, count: usize) -> impl Iterator<Item = usize> {
-        self.groups[..count].iter().map(|(start, end)| end - start)
+        self.groups[..count].iter().map(|group| usize::from(group.length))
     }
 
     fn end(&self, count: usize) -> usize {
-        self.groups[count - 1].1
+        self.groups[count - 1].end
     }
+}
+
+/// What a line break means that has no sign beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Breaks {
+    /// The number ends, with or without a sign.
+    End,
+    /// The group goes on.
+    Join,
+    /// Another group begins.
+    Separate,
 }
 
 /// The phone number whose first character, `+`, `(` or a digit, is at `start`.
@@ -54,49 +79,96 @@ pub(crate) fn phone(text: &Text, start: usize) -> Option<Range<usize>> {
     if !may_begin(text, start) || text.before(start) == b'+' {
         return None;
     }
-    let end = match text.bytes[start] {
-        b'+' => international(text, start + 1)?,
-        _ => {
-            let groups = read_groups(text, start)?;
-            trunk_or_north_american(text, start, &groups).or_else(|| local(text, start, &groups))?
+    let end = end(text, start, Breaks::End).or_else(|| {
+        let is_part = |byte: u8| {
+            byte.is_ascii_digit() || matches!(byte, b' ' | b'\t' | b'-' | b'.' | b'/' | b'(' | b')')
+        };
+        let line_end = text.run(start + 1, LINE_BYTES_MAX, is_part);
+        let next_line = text.line_break_end(line_end).filter(|next| is_part(text.at(*next)))?;
+        // A line that was wrapped, if neither it nor the next one has a number of its own.
+        if text.bytes[start] != b'+' && end(text, next_line, Breaks::End).is_some() {
+            return None;
         }
-    };
+        let wrapped = [Breaks::Join, Breaks::Separate].map(|breaks| end(text, start, breaks));
+        wrapped.into_iter().flatten().max()
+    })?;
     Some(start..extension_end(text, end))
 }
 
-/// Reads groups of digits: one may be in brackets, and between two there is one of ` -./`, or nothing beside a bracket.
-fn read_groups(text: &Text, start: usize) -> Option<Groups> {
-    let mut read = Groups { groups: [(0, 0); GROUPS_MAX], count: 0, separator: 0 };
+/// Where the number ends.
+fn end(text: &Text, start: usize, breaks: Breaks) -> Option<usize> {
+    if text.bytes[start] == b'+' {
+        return international(text, start + 1, breaks);
+    }
+    let groups = read_groups(text, start, breaks)?;
+    if breaks != Breaks::End
+        && (groups.breaks == 0
+            || (groups.separator == 0 && text.is_in_column(start, groups.end(groups.count))))
+    {
+        return None;
+    }
+    trunk_or_north_american(text, start, &groups).or_else(|| local(text, start, &groups))
+}
+
+/// Reads groups of digits: one may be in brackets, and between two there is one of ` -./`, or nothing beside a bracket, or a line break.
+fn read_groups(text: &Text, start: usize, breaks: Breaks) -> Option<Groups> {
+    let mut read = Groups { groups: [Group::default(); GROUPS_MAX], count: 0, separator: 0, breaks: 0 };
     let (mut at, mut digits) = (start, 0);
     loop {
         let opens = text.at(at) == b'(';
-        let group = at + usize::from(opens);
-        let end = text.run(group, DIGITS_MAX + 1, |byte| byte.is_ascii_digit());
-        digits += end - group;
-        if end == group || digits > DIGITS_MAX || (opens && text.at(end) != b')') {
+        let group = read_group(text, at + usize::from(opens), breaks);
+        digits += usize::from(group.length);
+        if group.length == 0 || digits > DIGITS_MAX || (opens && text.at(group.end) != b')') {
             break;
         }
-        read.groups[read.count] = (group, end);
+        read.breaks += usize::from(group.breaks);
+        read.groups[read.count] = group;
         read.count += 1;
-        if read.count == GROUPS_MAX {
+        if read.count == GROUPS_MAX || read.breaks > BREAKS_MAX {
             break;
         }
-        at = end + usize::from(opens);
-        let separator = text.at(at);
-        if matches!(separator, b' ' | b'-' | b'.' | b'/') {
-            let is_same = read.separator == 0 || read.separator == separator;
-            if !is_same {
-                break;
+        at = group.end + usize::from(opens);
+        match next_group(text, at, breaks) {
+            Some(gap) if gap.fits(read.separator) => {
+                if !opens && gap.separator != 0 {
+                    read.separator = gap.separator;
+                }
+                read.breaks += usize::from(gap.has_break);
+                at = gap.end;
             }
-            if !opens {
-                read.separator = separator;
-            }
-            at += 1;
-        } else if !opens && separator != b'(' {
-            break;
+            Some(_) => break,
+            None if !opens && text.at(at) != b'(' => break,
+            None => {}
         }
     }
     (read.count > 0).then_some(read)
+}
+
+/// Reads the digits of one group.
+fn read_group(text: &Text, start: usize, breaks: Breaks) -> Group {
+    let mut group = Group { end: start, ..Group::default() };
+    while usize::from(group.length) <= DIGITS_MAX && usize::from(group.breaks) <= BREAKS_MAX {
+        let next = match breaks {
+            Breaks::Join if group.length > 0 => text.digit(group.end),
+            Breaks::End | Breaks::Join | Breaks::Separate => Some((text.at(group.end), group.end + 1)),
+        };
+        let Some((digit, end)) = next.filter(|(byte, _)| byte.is_ascii_digit()) else { break };
+        group.breaks += u8::from(end > group.end + 1);
+        if let Some(slot) = group.first.get_mut(usize::from(group.length)) {
+            *slot = digit;
+        }
+        (group.length, group.end) = (group.length + 1, end);
+    }
+    group
+}
+
+/// The gap after a group, behind which a bracket or a digit may follow.
+fn next_group(text: &Text, start: usize, breaks: Breaks) -> Option<Gap> {
+    let is_separator = |byte: u8| matches!(byte, b' ' | b'-' | b'.' | b'/');
+    let byte = text.at(start);
+    let wrapped = (breaks != Breaks::End).then(|| text.gap(start, is_separator)).flatten();
+    wrapped
+        .or_else(|| is_separator(byte).then_some(Gap { separator: byte, has_break: false, end: start + 1 }))
 }
 
 /// Whether a phone number may end here: not in the middle of a number or a word, but for its extension.
@@ -107,11 +179,11 @@ fn is_whole(text: &Text, end: usize) -> bool {
 }
 
 /// `+`, a country code, and 8 to 15 digits in all, as many groups as fit.
-fn international(text: &Text, start: usize) -> Option<usize> {
+fn international(text: &Text, start: usize, breaks: Breaks) -> Option<usize> {
     if !matches!(text.at(start), b'1'..=b'9') {
         return None;
     }
-    let groups = read_groups(text, start)?;
+    let groups = read_groups(text, start, breaks)?;
     (1..=groups.count)
         .rev()
         .find(|&count| groups.digits(count) >= 8 && is_whole(text, groups.end(count)))
@@ -121,11 +193,8 @@ fn international(text: &Text, start: usize) -> Option<usize> {
 /// Forms that are phone numbers without a word beside them.
 fn trunk_or_north_american(text: &Text, start: usize, groups: &Groups) -> Option<usize> {
     let is_bracketed = text.bytes[start] == b'(';
-    let digit = |group: usize, index: usize| text.bytes[groups.groups[group].0 + index];
-    let lengths: [usize; GROUPS_MAX] = std::array::from_fn(|index| {
-        let (start, end) = groups.groups[index];
-        end - start
-    });
+    let digit = |group: usize, index: usize| groups.groups[group].first[index];
+    let lengths = groups.groups.map(|group| usize::from(group.length));
     let ends = |count: usize| (is_whole(text, groups.end(count))).then(|| groups.end(count));
     match lengths {
         // (212) 555-0123, 212-555-0123, 212.555.0123

@@ -1,6 +1,9 @@
 //! Replacing findings by placeholders, and placeholders by what they stand for.
 //!
 //! A placeholder is `[NAME_n]`: the name of the rule in capitals and a number from 1. Equal values of a rule have the same placeholder.
+//!
+//! It is restored byte for byte only. One with full-width brackets or invisible characters stays as it is: no value is shown too much, and what
+//! looks like a placeholder in a text of the caller has to be kept from values in fewer forms.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -8,6 +11,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
+use crate::normalise::shown;
 use crate::{Action, Finding, NAME_BYTES_MAX, RuleSet};
 
 /// Longest placeholder: brackets, name, underscore, and a number of up to ten digits.
@@ -43,7 +47,17 @@ impl Placeholders {
 
     /// Keeps what looks like a placeholder in `text` from being given to a value: it would be restored to a value that never stood there.
     /// [`redact`] does so for its text; call it before, for all of them, when a request has several texts.
+    ///
+    /// So is what looks like one as it is shown: `[EMAIL_1]` with an invisible character or in full-width letters, which a model may repeat
+    /// without them.
     pub fn reserve(&mut self, text: &str) {
+        self.reserve_exact(text);
+        if let Some(shown) = shown(text) {
+            self.reserve_exact(&shown);
+        }
+    }
+
+    fn reserve_exact(&mut self, text: &str) {
         let mut rest = text;
         while let Some(at) = rest.find('[') {
             rest = &rest[at..];

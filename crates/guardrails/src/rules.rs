@@ -1,11 +1,12 @@
 //! Compiling rules, and deciding between findings that overlap.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::injection::{DenyLists, Phrases};
+use crate::normalise::{has_tags, shown};
 use crate::pattern::Pattern;
-use crate::scan::{Kinds, Pass};
-use crate::text::Text;
+use crate::scan::Kinds;
+use crate::views::{Scan, Source};
 use crate::words::{self, Vocabulary, WORD_BYTES_MAX};
 use crate::{Action, Detect, Finding, Rule, RuleError};
 
@@ -61,10 +62,10 @@ impl RuleSet {
     /// strongest action is named, then the one with the longest finding. A finding that is redacted or blocked covers all such findings
     /// that it overlaps, so that no part of them is left.
     pub fn scan(&self, text: &str, out: &mut Vec<Finding>) {
-        let text = Text::new(text, true);
-        let pass = Pass::run(self, &text, 0, 0, &[], false);
-        if !pass.findings.is_empty() {
-            self.resolve(text.str, pass.findings, out);
+        let source = Source { text, is_final: true, from: 0, unchanged: 0, offset: 0, carried: &[] };
+        let scan = Scan::run(self, source, false);
+        if !scan.findings.is_empty() {
+            self.resolve(text, scan.findings, out);
         }
     }
 
@@ -76,6 +77,17 @@ impl RuleSet {
     /// Whether what a rule finds must not be passed on.
     pub(crate) fn is_strict(&self, rule: usize) -> bool {
         self.rules[rule].action >= Action::Redact
+    }
+
+    /// Whether there is a rule whose findings must not be passed on.
+    pub(crate) fn has_strict(&self) -> bool {
+        (0..self.rules.len()).any(|rule| self.is_strict(rule))
+    }
+
+    /// The first of the rules with the strongest action.
+    pub(crate) fn strictest(&self) -> usize {
+        let strongest = self.rules.iter().map(|rule| rule.action).max();
+        self.rules.iter().position(|rule| Some(rule.action) == strongest).unwrap_or(0)
     }
 
     /// Removes what is allowed and decides between findings that overlap.
@@ -117,9 +129,13 @@ impl RuleSet {
         merged.into_iter().map(|(whole, best)| Finding { rule: best.rule, ..whole }).collect()
     }
 
+    /// Whether a value is allowed as it is written or as it is shown. What tag characters encode is not shown, but may be read.
     fn is_allowed(&self, value: &str) -> bool {
-        self.allowed_words.contains(&value.to_lowercase())
-            || self.allowed_patterns.iter().any(|p| p.is_match(value))
+        let is_listed = |value: &str| {
+            self.allowed_words.contains(&value.to_lowercase())
+                || self.allowed_patterns.iter().any(|pattern| pattern.is_match(value))
+        };
+        is_listed(value) || (!has_tags(value) && shown(value).is_some_and(|value| is_listed(&value)))
     }
 
     fn add(&mut self, index: usize, rule: &Rule) -> Result<(), RuleError> {
@@ -205,15 +221,20 @@ fn longest(findings: Vec<Finding>) -> Vec<Finding> {
 
 /// The same for findings each of which overlaps one before it.
 fn longest_of_chain(chain: &[Finding], kept: &mut Vec<Finding>) {
-    let first = kept.len();
+    if let [only] = chain {
+        return kept.push(*only);
+    }
     let mut chain = chain.to_vec();
     chain.sort_by_key(|finding| (usize::MAX - (finding.end - finding.start), finding.start, finding.rule));
+    // By the start: a list in which each is inserted would take time quadratic in the length of the chain.
+    let mut longest: BTreeMap<usize, Finding> = BTreeMap::new();
     for finding in chain {
-        let at = first + kept[first..].partition_point(|other| other.end <= finding.start);
-        if kept.get(at).is_none_or(|other| other.start >= finding.end) {
-            kept.insert(at, finding);
+        let before = longest.range(..finding.end).next_back();
+        if before.is_none_or(|(_, other)| other.end <= finding.start) {
+            longest.insert(finding.start, finding);
         }
     }
+    kept.extend(longest.into_values());
 }
 
 fn check_names(rules: &[Rule]) -> Result<(), RuleError> {

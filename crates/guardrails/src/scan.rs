@@ -68,7 +68,7 @@ pub(crate) struct Pass<'t> {
     stopped: Option<usize>,
     /// Findings, which may overlap, in no order.
     pub(crate) findings: Vec<Finding>,
-    /// Phrases and markers, ordered by their start when the pass is done.
+    /// Phrases and markers, in no order.
     pub(crate) events: Vec<Event>,
     /// Findings that begin before are final, and none will begin before.
     pub(crate) open: usize,
@@ -88,16 +88,8 @@ pub(crate) enum Cause {
 }
 
 impl<'t> Pass<'t> {
-    /// Scans `text` from byte `from` on. `offset`: bytes of the stream before `text`. `carried`: phrases that began before `from`.
-    /// `is_strict_only` leaves out rules that only flag.
-    pub(crate) fn run(
-        rules: &'t RuleSet,
-        text: &'t Text<'t>,
-        from: usize,
-        offset: usize,
-        carried: &[Event],
-        is_strict_only: bool,
-    ) -> Pass<'t> {
+    /// Scans `text` from byte `from` on. `is_strict_only` leaves out rules that only flag.
+    pub(crate) fn run(rules: &'t RuleSet, text: &'t Text<'t>, from: usize, is_strict_only: bool) -> Pass<'t> {
         let mut pass = Pass {
             rules,
             text,
@@ -113,14 +105,13 @@ impl<'t> Pass<'t> {
         };
         if rules.has_detectors {
             pass.scan_bytes();
-            pass.match_words(carried);
+            pass.match_words();
             if !text.is_final() {
                 let tail = pass.tail_start();
                 pass.hold(tail, Cause::Short);
             }
         }
         pass.match_patterns();
-        pass.check_length(offset);
         pass.open = text.str.floor_char_boundary(pass.open);
         pass
     }
@@ -390,23 +381,13 @@ impl<'t> Pass<'t> {
     }
 
     /// Phrases of prompt injection and entries of deny lists.
-    fn match_words(&mut self, carried: &[Event]) {
+    fn match_words(&mut self) {
         let (rules, text) = (self.rules, self.text);
         let mut words = std::mem::take(&mut self.words);
         words.end = self.stopped.unwrap_or(text.len());
-        if let (Some(rule), Some(phrases)) = (self.active(rules.kinds.injection), &rules.phrases) {
+        if let (Some(_), Some(phrases)) = (self.active(rules.kinds.injection), &rules.phrases) {
             let open = phrases.find(text, &words, &rules.vocabulary, &mut self.events);
             self.hold(open, Cause::Short);
-            self.events.sort_unstable_by_key(|event| (event.start, event.end, event.id));
-            for (index, event) in self.events.iter().enumerate() {
-                if injection::is_finding(carried, &self.events, index) {
-                    self.findings.push(Finding {
-                        start: event.start as usize,
-                        end: event.end as usize,
-                        rule,
-                    });
-                }
-            }
         }
         if !rules.deny_lists.is_empty() {
             let findings = &mut self.findings;
@@ -435,16 +416,6 @@ impl<'t> Pass<'t> {
             {
                 self.hold(start, Cause::Pattern(index, state));
             }
-        }
-    }
-
-    /// The finding of a length rule is the first character beyond its limit.
-    fn check_length(&mut self, offset: usize) {
-        let Some((rule, bytes_max)) = self.rules.length else { return };
-        let start = self.text.str.floor_char_boundary(bytes_max.saturating_sub(offset));
-        if start >= self.from && start < self.text.len() && offset <= bytes_max {
-            let length = self.text.str[start..].chars().next().map_or(0, char::len_utf8);
-            self.findings.push(Finding { start, end: start + length, rule });
         }
     }
 

@@ -2,6 +2,25 @@
 
 use std::cell::Cell;
 
+/// Blanks before and after a line break inside of a number, at most.
+const BREAK_BLANKS_MAX: usize = 8;
+
+/// What is between two groups of digits: a sign, a line break, or both.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gap {
+    /// The sign; zero if there is only a line break.
+    pub(crate) separator: u8,
+    pub(crate) has_break: bool,
+    pub(crate) end: usize,
+}
+
+impl Gap {
+    /// Whether it may stand in a number in which the sign is `separator`, or not known yet if that is zero. A line break may stand for any.
+    pub(crate) fn fits(&self, separator: u8) -> bool {
+        self.separator == 0 || separator == 0 || self.separator == separator
+    }
+}
+
 /// The bytes that are scanned, and whether a decision depended on where they end.
 ///
 /// Detectors read bytes through [`Text::at`]. While a stream goes on, a decision that looked past the last byte could be another one
@@ -60,6 +79,67 @@ impl<'t> Text<'t> {
             end += 1;
         }
         end
+    }
+
+    /// The gap at a position, if there is one and a digit follows.
+    pub(crate) fn gap(&self, start: usize, is_separator: impl Fn(u8) -> bool) -> Option<Gap> {
+        self.any_gap(start, is_separator).filter(|gap| self.at(gap.end).is_ascii_digit())
+    }
+
+    /// The gap at a position, if there is one.
+    pub(crate) fn any_gap(&self, start: usize, is_separator: impl Fn(u8) -> bool) -> Option<Gap> {
+        let is_white = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        let byte = self.at(start);
+        if !is_separator(byte) && !is_white(byte) {
+            return None;
+        }
+        if is_separator(byte) && !is_white(self.at(start + 1)) {
+            return Some(Gap { separator: byte, has_break: false, end: start + 1 });
+        }
+        let (mut gap, mut has_break) = (start, false);
+        if let Some(end) = self.line_break_end(gap) {
+            (gap, has_break) = (end, true);
+        }
+        let byte = self.at(gap);
+        let separator = if is_separator(byte) { byte } else { 0 };
+        if separator != 0 {
+            gap += 1;
+            if !has_break && let Some(end) = self.line_break_end(gap) {
+                (gap, has_break) = (end, true);
+            }
+        }
+        (gap > start).then_some(Gap { separator, has_break, end: gap })
+    }
+
+    /// The digit at or after a position, and the position after it. One line break before it is skipped.
+    pub(crate) fn digit(&self, position: usize) -> Option<(u8, usize)> {
+        let mut at = position;
+        if !self.at(at).is_ascii_digit() {
+            at = self.line_break_end(at)?;
+        }
+        let byte = self.at(at);
+        byte.is_ascii_digit().then_some((byte, at + 1))
+    }
+
+    /// The position after the one line break that is here, with the blanks around it. An empty line is no such break.
+    pub(crate) fn line_break_end(&self, start: usize) -> Option<usize> {
+        let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
+        let at = self.run(start, BREAK_BLANKS_MAX, is_blank);
+        let after = match self.at(at) {
+            b'\r' if self.at(at + 1) == b'\n' => at + 2,
+            b'\r' | b'\n' => at + 1,
+            _ => return None,
+        };
+        Some(self.run(after, BREAK_BLANKS_MAX, is_blank))
+    }
+
+    /// Whether the line before a number, or the one after it, ends or begins with a digit, as in a column of numbers.
+    pub(crate) fn is_in_column(&self, start: usize, end: usize) -> bool {
+        let before = &self.bytes[start.saturating_sub(2 * BREAK_BLANKS_MAX + 2)..start];
+        let line_before = before.trim_ascii_end();
+        let has_break = before[line_before.len()..].iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        (has_break && line_before.last().is_some_and(u8::is_ascii_digit))
+            || self.line_break_end(end).is_some_and(|next| self.at(next).is_ascii_digit())
     }
 
     /// Whether a letter or digit begins here, as far as numbers and addresses are bounded by one: ASCII, and Latin, Greek and Cyrillic

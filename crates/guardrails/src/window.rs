@@ -3,17 +3,25 @@
 //! Text is released up to the first place at which something may have begun that more text completes; what is held is scanned again with
 //! the next piece. So the output is the redaction of the whole text, however it is cut. Something that is longer than the window is
 //! redacted or blocked before it is known whether it is a finding, and its rest is dropped.
+//!
+//! Characters that are not shown do not count, so that they cannot fill the window; there may be three times as many bytes of them.
 
 use std::sync::Arc;
 
 use crate::injection::{Event, SPAN_BYTES};
+use crate::normalise::{View, locate, normalise, shown, shown_before, without_repeated_invisible};
 use crate::pattern::State;
-use crate::scan::{CONTEXT_BYTES, Cause, Pass};
-use crate::text::Text;
+use crate::scan::{CONTEXT_BYTES, Cause};
+use crate::views::{Scan, Source};
 use crate::{Action, Finding, Placeholders, RuleSet};
 
 /// Smallest window in bytes: everything but secrets and patterns is shorter.
 pub const WINDOW_BYTES_MIN: usize = 512;
+
+/// Bytes before the held text in which what is shown there is looked for.
+const CONTEXT_WITH_INVISIBLE_BYTES_MAX: usize = 64 * CONTEXT_BYTES;
+/// How many times the size of a window its text may have while what is shown of it fits.
+const INVISIBLE_RATIO_MAX: usize = 4;
 
 /// A finding of a rule that blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +42,8 @@ pub struct Window {
     buffer: String,
     /// The first byte of the held text.
     held: usize,
+    /// Bytes of the buffer that normalisation does not change.
+    unchanged: usize,
     /// Bytes of the stream before the buffer.
     offset: usize,
     /// Phrases of prompt injection that began before the held text, relative to the buffer.
@@ -53,21 +63,35 @@ enum Dropping {
     Key {
         /// Hyphens seen of those around `END … PRIVATE KEY`.
         hyphens: u8,
+        view: View,
     },
-    /// As long as the pattern could match.
-    Pattern(usize, State),
+    /// As long as the pattern could match in this view.
+    Pattern(usize, State, View),
 }
 
 impl Window {
-    /// A window over a stream that begins, which holds at most `bytes_max` bytes, or [`WINDOW_BYTES_MIN`] if that is more.
+    /// A window over a stream that begins, which holds at most `bytes_max` bytes, or [`WINDOW_BYTES_MIN`] if that is more. With characters
+    /// that are not shown, or are written with more bytes than the ASCII that they look like, it holds up to four times as many.
     ///
     /// `placeholders` are those of the request, so that a value has the same one in both directions.
     pub fn new(rules: Arc<RuleSet>, placeholders: Placeholders, bytes_max: usize) -> Window {
         let counts = vec![0; rules.rules().len()];
         let bytes_max = bytes_max.max(WINDOW_BYTES_MIN);
         let (buffer, events) = (String::new(), Vec::new());
-        let (held, offset, dropping, blocked) = (0, 0, None, None);
-        Window { rules, placeholders, bytes_max, buffer, held, offset, events, dropping, counts, blocked }
+        let (held, unchanged, offset, dropping, blocked) = (0, 0, 0, None, None);
+        Window {
+            rules,
+            placeholders,
+            bytes_max,
+            buffer,
+            held,
+            unchanged,
+            offset,
+            events,
+            dropping,
+            counts,
+            blocked,
+        }
     }
 
     /// Takes the next piece and appends to `out` what can be released. After a finding that blocks, nothing is released any more.
@@ -102,34 +126,47 @@ impl Window {
             return self.blocked;
         }
         let rules = Arc::clone(&self.rules);
-        let text = Text::new(&self.buffer, is_final);
-        let run =
-            |is_strict_only| Pass::run(&rules, &text, self.held, self.offset, &self.events, is_strict_only);
-        let mut pass = run(false);
-        let mut end = before_crossing(&pass.findings, pass.open);
-        let is_overlong = |end: usize| text.len() - end > self.bytes_max;
-        if is_overlong(end) {
+        let text = self.buffer.as_str();
+        let (from, unchanged, offset, carried) = (self.held, self.unchanged, self.offset, &self.events[..]);
+        let source = Source { text, is_final, from, unchanged, offset, carried };
+        let mut scan = Scan::run(&rules, source, false);
+        self.unchanged = if scan.is_changed { unchanged } else { text.len() };
+        let mut end = before_crossing(&scan.findings, scan.open);
+        if self.is_overlong(end) {
             // Findings that are only flagged are released instead of being held beyond the window.
-            pass = run(true);
-            end = before_crossing(&pass.findings, pass.open);
+            scan = Scan::run(&rules, source, true);
+            end = before_crossing(&scan.findings, scan.open);
+            if !rules.has_strict() && self.is_overlong(end) {
+                end = text.len();
+            }
         }
-        let cause = is_overlong(end).then_some(if end == pass.open { pass.cause } else { Cause::Short });
+        let is_overlong = self.is_overlong(end);
+        let cause =
+            is_overlong.then_some(if end == scan.open { scan.cause } else { (Cause::Short, View::Original) });
         let mut findings = Vec::new();
-        if !pass.findings.is_empty() {
+        if !scan.findings.is_empty() {
             let rest: Vec<Finding> =
-                pass.findings.iter().copied().filter(|finding| finding.start >= end).collect();
-            pass.findings.retain(|finding| finding.end <= end);
-            rules.resolve(text.str, std::mem::take(&mut pass.findings), &mut findings);
-            pass.findings = rest;
+                scan.findings.iter().copied().filter(|finding| finding.start >= end).collect();
+            scan.findings.retain(|finding| finding.end <= end);
+            rules.resolve(text, std::mem::take(&mut scan.findings), &mut findings);
+            scan.findings = rest;
         }
-        let overlong = cause.map(|cause| (cause, overlong_rule(&rules, &pass.findings, cause)));
-        self.events.extend(pass.events.iter().filter(|event| event.start < end as isize));
+        let overlong = cause.map(|cause| (cause, overlong_rule(&rules, &scan.findings, cause.0)));
+        self.events.extend(scan.events.iter().filter(|event| event.start < end as isize));
         self.release(end, &findings, out);
         if let Some((cause, rule)) = overlong {
             self.redact_overlong(cause, rule, out);
         }
         self.forget_context();
         self.blocked
+    }
+
+    /// Whether the held text from `start` on is longer than the window.
+    fn is_overlong(&self, start: usize) -> bool {
+        let text = &self.buffer[start..];
+        text.len() > self.bytes_max
+            && (text.len() > self.bytes_max.saturating_mul(INVISIBLE_RATIO_MAX)
+                || shown(text).is_none_or(|shown| shown.len() > self.bytes_max))
     }
 
     /// Releases the held text before `end` with placeholders for findings, up to one that blocks.
@@ -157,7 +194,7 @@ impl Window {
     }
 
     /// Redacts or blocks all that is held because it is longer than the window.
-    fn redact_overlong(&mut self, cause: Cause, rule: usize, out: &mut String) {
+    fn redact_overlong(&mut self, (cause, view): (Cause, View), rule: usize, out: &mut String) {
         if self.blocked.is_some() {
             return;
         }
@@ -169,15 +206,17 @@ impl Window {
         self.held = self.buffer.len();
         self.dropping = Some(match cause {
             Cause::Short => Dropping::Word,
-            Cause::Key(_) => Dropping::Key { hyphens: 0 },
-            Cause::Pattern(index, state) => Dropping::Pattern(index, state),
+            // What is not shown does not end a key.
+            Cause::Key(_) if view == View::Original => Dropping::Key { hyphens: 0, view: View::Shown },
+            Cause::Key(_) => Dropping::Key { hyphens: 0, view },
+            Cause::Pattern(index, state) => Dropping::Pattern(index, state, view),
         });
     }
 
     fn block(&mut self, rule: usize, start: usize) {
         self.blocked = Some(Blocked { rule, offset: self.offset + start });
         self.buffer = String::new();
-        self.held = 0;
+        (self.held, self.unchanged) = (0, 0);
     }
 
     /// Drops the remainder of a candidate that was longer than the window; returns the text after it.
@@ -185,16 +224,16 @@ impl Window {
         let Some(mut dropping) = self.dropping.take() else { return text };
         let end = match &mut dropping {
             Dropping::Word => text.find(char::is_whitespace),
-            Dropping::Key { hyphens } => end_of_key(text, hyphens),
-            Dropping::Pattern(index, state) => {
+            Dropping::Key { hyphens, view } => end_in_view(text, *view, |text| end_of_key(text, hyphens)),
+            Dropping::Pattern(index, state, view) => {
                 let pattern = &self.rules.patterns[*index].1;
-                match pattern.advance(*state, text) {
+                end_in_view(text, *view, |text| match pattern.advance(*state, text) {
                     Ok(next) => {
                         *state = next;
                         None
                     }
                     Err(position) => Some(text.ceil_char_boundary(position)),
-                }
+                })
             }
         };
         let dropped = end.unwrap_or(text.len());
@@ -214,8 +253,18 @@ impl Window {
         if self.held < 4 * CONTEXT_BYTES {
             return;
         }
-        let forgotten = self.buffer.floor_char_boundary(self.held - CONTEXT_BYTES);
-        self.buffer.drain(..forgotten);
+        let start = shown_before(&self.buffer, self.held, CONTEXT_BYTES, CONTEXT_WITH_INVISIBLE_BYTES_MAX);
+        let forgotten = match without_repeated_invisible(&self.buffer[start..self.held]) {
+            Some(context) => {
+                self.buffer.replace_range(..self.held, &context);
+                self.held - context.len()
+            }
+            None => {
+                self.buffer.drain(..start);
+                start
+            }
+        };
+        self.unchanged = if self.unchanged < self.held { 0 } else { self.unchanged - forgotten };
         self.held -= forgotten;
         self.offset += forgotten;
         let forgotten = forgotten as isize;
@@ -248,7 +297,19 @@ fn overlong_rule(rules: &RuleSet, findings: &[Finding], cause: Cause) -> usize {
         Cause::Pattern(index, _) => rules.patterns[index].0,
         Cause::Short => {
             let strict = findings.iter().map(|finding| finding.rule).filter(|rule| rules.is_strict(*rule));
-            strict.max_by_key(|rule| rules.rules()[*rule].action).unwrap_or(0)
+            // Without a finding, many characters that are not shown are what is too long.
+            strict.max_by_key(|rule| rules.rules()[*rule].action).unwrap_or_else(|| rules.strictest())
+        }
+    }
+}
+
+/// The position that `find` gives in a view of a text, in the text itself.
+fn end_in_view(text: &str, view: View, find: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
+    match view {
+        View::Original => find(text),
+        View::Shown | View::Tagged => {
+            let end = find(&normalise(text, view, 0).text)?;
+            Some(locate(text, view, &[end])[0].start)
         }
     }
 }

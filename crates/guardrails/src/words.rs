@@ -10,6 +10,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
+use crate::normalise::is_invisible;
+
 /// Longest word that is looked up, in bytes as it is written.
 pub(crate) const WORD_BYTES_MAX: usize = 64;
 /// No word of a deny list.
@@ -176,13 +178,6 @@ pub(crate) fn is_alone(character: char) -> bool {
         '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
         | '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30FF}' | '\u{31F0}'..='\u{31FF}'
         | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
-}
-
-/// Whether a character is not shown: joiners, directions, variation selectors, tags, the soft hyphen.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
 /// Characters of a word in lower case and compatibility decomposition.

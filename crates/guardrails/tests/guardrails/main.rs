@@ -2,8 +2,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "every target of this folder is a test")]
 
+mod disguises;
 mod injection;
 mod kinds;
+mod linear;
+mod parts;
 mod placeholders;
 mod rules;
 mod windows;

@@ -24,6 +24,10 @@ fn equal_values_have_the_same_placeholder() {
 #[test]
 fn altered_placeholders_stay_as_they_are() {
     let (_, placeholders) = redacted(TEXT);
+    // A placeholder in other characters is not the one that was given: no value is shown for it.
+    for text in ["［EMAIL_1］", "[EMAIL\u{200b}_1]", "[ＥＭＡＩＬ_1]"] {
+        assert_eq!(placeholders.restore(text), text);
+    }
     for text in ["[EMAIL_3] [email_1] [EMAIL_1 EMAIL_1] [EMAIL 1] [[EMAIL_01]] [", "[IP_1", "[]"] {
         assert_eq!(placeholders.restore(text), text);
     }
@@ -35,6 +39,8 @@ fn a_placeholder_that_the_text_already_has_is_not_given_to_a_value() {
     let (out, placeholders) = redacted("[EMAIL_1] is not ada@example.com");
     assert_eq!(out, "[EMAIL_1] is not [EMAIL_2]");
     assert_eq!(placeholders.restore(&out), "[EMAIL_1] is not ada@example.com");
+    let (out, _) = redacted("[EM\u{200b}AIL_1] and ［EMAIL_2］ are not ada@example.com");
+    assert!(out.ends_with("[EMAIL_3]"), "a model may write them as they are shown: {out:?}");
 }
 
 #[test]
