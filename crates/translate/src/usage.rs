@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use memchr::memmem;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Deserializer, Value};
 
 /// The largest count that is believed: several times the longest context of any model.
 const TOKENS_MAX: u64 = 100_000_000;
@@ -100,7 +100,12 @@ impl TokenUsage {
 
     /// The counts of a body, or of the data of server-sent events.
     fn all(bytes: &[u8]) -> Vec<TokenUsage> {
-        if !TokenUsage::is_named(bytes) {
+        // Most events of a stream have none, or null.
+        let has_counts = |at: usize| {
+            let value = bytes[at + KEY.len()..].trim_ascii_start().strip_prefix(b":");
+            value.is_some_and(|value| value.trim_ascii_start().starts_with(b"{"))
+        };
+        if !KEY_FINDER.find_iter(bytes).any(has_counts) {
             return Vec::new();
         }
         let bytes = bytes.trim_ascii_start();
@@ -124,7 +129,7 @@ impl TokenUsage {
 
     /// The counts of JSON values that follow each other.
     fn of_values(json: &[u8]) -> Vec<TokenUsage> {
-        let replies = Deserializer::from_slice(json).into_iter::<Reply<'_>>();
+        let replies = serde_json::Deserializer::from_slice(json).into_iter::<Reply<'_>>();
         replies.map_while(Result::ok).filter_map(|reply| reply.usage()).collect()
     }
 
@@ -283,13 +288,24 @@ fn searches(output: &RawValue) -> u64 {
 }
 
 /// A count: a number that is not negative. A fraction is rounded up, and a count that no model reaches is cut.
-pub(crate) fn count(value: &Value, pointer: &str) -> Option<u64> {
+fn count(value: &Value, pointer: &str) -> Option<u64> {
     let number = value.pointer(pointer)?;
     let count = number.as_u64().or_else(|| {
         let float = number.as_f64().filter(|float| *float >= 0.0)?;
         Some(float.ceil() as u64) // saturates
     })?;
     Some(count.min(TOKENS_MAX))
+}
+
+/// A count that is read in its place; 0 for what is no count.
+#[derive(Default)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Ok(Count(count(&value, "").unwrap_or(0)))
+    }
 }
 
 #[cfg(test)]

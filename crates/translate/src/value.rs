@@ -404,22 +404,14 @@ impl Parser<'_> {
     }
 
     fn string(&mut self) -> Result<String, String> {
-        let bytes = self.text.as_bytes();
-        let start = self.at;
-        let mut end = start + 1;
-        loop {
-            match memchr::memchr2(b'"', b'\\', &bytes[end.min(bytes.len())..]) {
-                Some(more) if bytes[end + more] == b'"' => {
-                    end += more + 1;
-                    break;
-                }
-                Some(more) => end += more + 2,
-                None => return self.expected("a string that ends"),
+        let mut strings = serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<String>();
+        match strings.next() {
+            Some(Ok(string)) => {
+                self.at += strings.byte_offset();
+                Ok(string)
             }
+            _ => self.expected("a string of JSON"),
         }
-        self.at = end;
-        serde_json::from_str(&self.text[start..end])
-            .map_err(|error| format!("the string at {start}: {error}"))
     }
 
     fn number(&mut self) -> Result<Value, String> {

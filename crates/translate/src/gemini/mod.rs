@@ -8,12 +8,12 @@ mod stream;
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::TranslateError;
 use super::completion::{ExtraContent, Function, ToolCall};
-use crate::{TokenUsage, usage};
+use crate::TokenUsage;
+use crate::usage::Count;
 
 pub use reply::reply;
 pub use request::request;
@@ -26,8 +26,7 @@ struct Response<'a> {
     #[serde(borrow)]
     candidates: Option<Vec<Candidate<'a>>>,
     prompt_feedback: Option<PromptFeedback>,
-    #[serde(borrow)]
-    usage_metadata: Option<&'a RawValue>,
+    usage_metadata: Option<UsageMetadata>,
     error: Option<ErrorBody>,
 }
 
@@ -86,29 +85,49 @@ struct ErrorBody {
     message: Option<String>,
 }
 
-/// The counts of a `usageMetadata`. Gemini counts reasoning beside the candidates, and the results of its own tools beside the prompt.
-fn tokens(metadata: &RawValue) -> Option<TokenUsage> {
-    let metadata: Value = serde_json::from_str(metadata.get()).ok()?;
-    let count = |name: &str| usage::count(&metadata, &format!("/{name}")).unwrap_or(0);
-    // A list of counts by modality.
-    let of_modality = |name: &str, modality: &str| -> u64 {
-        let details = metadata[name].as_array().into_iter().flatten();
-        let of_kind = details.filter(|detail| detail["modality"] == modality);
-        of_kind.filter_map(|detail| usage::count(detail, "/tokenCount")).fold(0, u64::saturating_add)
-    };
-    let reasoning = count("thoughtsTokenCount");
-    let usage = TokenUsage {
-        prompt: count("promptTokenCount") + count("toolUsePromptTokenCount"),
-        cached: count("cachedContentTokenCount"),
-        prompt_audio: of_modality("promptTokensDetails", "AUDIO"),
-        prompt_image: of_modality("promptTokensDetails", "IMAGE"),
-        completion: count("candidatesTokenCount") + reasoning,
-        reasoning,
-        completion_audio: of_modality("candidatesTokensDetails", "AUDIO"),
-        completion_image: of_modality("candidatesTokensDetails", "IMAGE"),
-        ..TokenUsage::default()
-    };
-    Some(usage.bounded())
+/// The counts of a reply.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct UsageMetadata {
+    prompt_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    cached_content_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+    prompt_tokens_details: Option<Vec<Detail>>,
+    candidates_tokens_details: Option<Vec<Detail>>,
+}
+
+/// The tokens of one modality.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Detail {
+    modality: Option<String>,
+    token_count: Count,
+}
+
+impl UsageMetadata {
+    /// Gemini counts reasoning beside the candidates, and the results of its own tools beside the prompt.
+    fn tokens(&self) -> TokenUsage {
+        let of_modality = |details: &Option<Vec<Detail>>, modality: &str| -> u64 {
+            let details = details.iter().flatten();
+            let of_kind = details.filter(|detail| detail.modality.as_deref() == Some(modality));
+            of_kind.fold(0, |sum, detail| sum + detail.token_count.0)
+        };
+        let reasoning = self.thoughts_token_count.0;
+        let usage = TokenUsage {
+            prompt: self.prompt_token_count.0 + self.tool_use_prompt_token_count.0,
+            cached: self.cached_content_token_count.0,
+            prompt_audio: of_modality(&self.prompt_tokens_details, "AUDIO"),
+            prompt_image: of_modality(&self.prompt_tokens_details, "IMAGE"),
+            completion: self.candidates_token_count.0 + reasoning,
+            reasoning,
+            completion_audio: of_modality(&self.candidates_tokens_details, "AUDIO"),
+            completion_image: of_modality(&self.candidates_tokens_details, "IMAGE"),
+            ..TokenUsage::default()
+        };
+        usage.bounded()
+    }
 }
 
 impl Response<'_> {

@@ -14,7 +14,7 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
     let body = whole_characters(body);
     let response: Response<'_> = read_reply(&body)?;
     response.check()?;
-    let usage = response.usage_metadata.and_then(super::tokens).unwrap_or_default();
+    let usage = response.usage_metadata.unwrap_or_default().tokens();
     let candidates = response.candidates.unwrap_or_default();
     if candidates.is_empty() {
         let Some(refusal) = response.prompt_feedback.and_then(super::PromptFeedback::refusal) else {

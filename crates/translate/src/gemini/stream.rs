@@ -1,6 +1,6 @@
 //! Gemini's stream as OpenAI's.
 
-use super::{Candidate, Part, PromptFeedback, Response, finish_reason, made_id, tokens};
+use super::{Candidate, Part, PromptFeedback, Response, finish_reason, made_id};
 use crate::TokenUsage;
 use crate::characters::whole_characters;
 use crate::chunk::{ChunkWriter, Delta};
@@ -49,8 +49,8 @@ impl GeminiStream {
         let data = whole_characters(data.as_bytes());
         let response: Response<'_> = read_reply(&data)?;
         response.check()?;
-        if let Some(usage) = response.usage_metadata.and_then(tokens) {
-            self.usage = usage;
+        if let Some(usage) = &response.usage_metadata {
+            self.usage = usage.tokens();
         }
         for (number, candidate) in response.candidates.unwrap_or_default().iter().enumerate() {
             self.candidate(candidate.index.unwrap_or(number as u64), candidate, out)?;

@@ -1,9 +1,10 @@
 //! What providers with OpenAI's API put in a message or in a part of one, in the shapes of all of them.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -21,8 +22,10 @@ pub(super) struct Completion<'a> {
     x_groq: Option<Usage<'a>>,
     error: Option<Value>,
     /// `error` in a body of vLLM's that is an error itself.
-    object: Option<Value>,
-    message: Option<Value>,
+    #[serde(borrow)]
+    object: Option<Content<'a>>,
+    #[serde(borrow)]
+    message: Option<Content<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -65,12 +68,52 @@ pub(super) struct Delta<'a> {
 }
 
 /// A text that is borrowed when it has no escapes, the parts of Mistral's messages, or something else.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Content<'a> {
-    Text(#[serde(borrow)] Cow<'a, str>),
+    Text(Cow<'a, str>),
     Parts(Vec<Value>),
-    Other(IgnoredAny),
+    Other,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Content<'a>, D::Error> {
+        struct ContentVisitor;
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = Content<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of parts")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Content<'de>, E> {
+                Ok(Content::Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Content<'de>, E> {
+                Ok(Content::Text(Cow::Owned(text.to_owned())))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(part) = list.next_element()? {
+                    parts.push(part);
+                }
+                Ok(Content::Parts(parts))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content<'de>, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Content::Other)
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Content<'de>, E> {
+                Ok(Content::Other)
+            }
+            fn visit_i64<E>(self, _: i64) -> Result<Content<'de>, E> {
+                Ok(Content::Other)
+            }
+            fn visit_u64<E>(self, _: u64) -> Result<Content<'de>, E> {
+                Ok(Content::Other)
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<Content<'de>, E> {
+                Ok(Content::Other)
+            }
+        }
+        deserializer.deserialize_any(ContentVisitor)
+    }
 }
 
 /// A call of a function, or a part of one.
@@ -120,14 +163,18 @@ impl Choice<'_> {
 impl Completion<'_> {
     /// Refuses a body that is an error.
     pub(super) fn check(&self) -> Result<(), TranslateError> {
-        let is_error = self.object.as_ref().is_some_and(|object| object == "error");
         let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.error.as_ref());
         let errors = self.error.iter().chain(of_choices).filter(|error| !error.is_null());
         if let Some(error) = errors.into_iter().next() {
             return Err(provider_error(error));
         }
-        if is_error {
-            let message = self.message.clone().unwrap_or_default();
+        if let Some(Content::Text(object)) = &self.object
+            && object == "error"
+        {
+            let message = match &self.message {
+                Some(Content::Text(message)) => Value::from(message.as_ref()),
+                _ => Value::Null,
+            };
             return Err(provider_error(&message));
         }
         let reasons = self.choices.iter().flatten().filter_map(Choice::finish_reason);
