@@ -76,10 +76,10 @@ pub use search::{
     BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainLearned,
     ExplainRerank, Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod,
-    FusionWeights, GroupBy, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, Prefix, QueryReading,
-    RERANK_TOP_N_MAX, Ranks, RawJson, Rerank, RerankOptions, RetrieverCounts, RetrieverPosition, Scores,
-    SearchOrBatchReply, SearchReply, SearchRequest, SearchResult, Snippet, Sort, Syntax, TermScore, Timings,
-    Total, TotalRelation, WhyNot, WhyNotStage,
+    FusionWeights, GroupBy, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, PhraseScore, Prefix,
+    QueryReading, RERANK_TOP_N_MAX, Ranks, RawJson, Rerank, RerankOptions, RetrieverCounts,
+    RetrieverPosition, Scores, SearchOrBatchReply, SearchReply, SearchRequest, SearchResult, Snippet, Sort,
+    Syntax, TermScore, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
 };
 pub use similar::similar_names;
 pub use tei::{

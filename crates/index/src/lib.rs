@@ -23,7 +23,7 @@ mod search;
 
 pub use weir_filter as filter;
 /// Types of fields of [`IndexQuery`] and [`IndexResult`].
-pub use weir_lexical::{LexicalSettings, SpellingCorrection, TermContribution};
+pub use weir_lexical::{LexicalSettings, PhraseContribution, SpellingCorrection, TermContribution};
 
 pub use change::{Change, HistoryPoint, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, FILTER_CACHE_BYTES_MAX, RebuildReason};

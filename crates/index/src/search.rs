@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_filter::{Filter, Value};
-use weir_lexical::{LexicalSettings, SpellingCorrection, TermContribution};
+use weir_lexical::{LexicalSettings, PhraseContribution, SpellingCorrection, TermContribution};
 use weir_query::Query;
 use weir_ranking::RetrievalMode;
 use weir_ranking::relevance::HitFeatures;
@@ -353,6 +353,8 @@ pub struct Neighbour {
 pub struct ScoreBreakdown {
     /// The query's terms that occur in the hit's chunk or title.
     pub terms: Vec<TermContribution>,
+    /// Those that are adjacent there, and so add to the BM25 score beside each term.
+    pub phrases: Vec<PhraseContribution>,
     /// Contribution of the lexical retriever to the score; 0 if it did not return the hit.
     pub lexical: f32,
     /// Contribution of the dense retriever to the score.

@@ -6,6 +6,7 @@ use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_text::{Language, QueryCompound, QueryTerm, QueryTerms};
 
 use super::compile::{Compiler, SpellingCorrection, TermPostings, once};
+use super::explain::ScoredPart;
 use super::near_terms;
 
 /// Maximum number of distinct terms of a query, in the order of the text.
@@ -20,15 +21,26 @@ const COMPOUNDS_MAX: usize = 8;
 const BEGINNING_CHARS_MIN: usize = 2;
 /// Maximum number of terms that complete an unfinished word.
 const COMPLETIONS_MAX: usize = 16;
-/// Chunks per segment in which a completion is looked for, to bound the cost.
+/// Chunks per segment in which a completion is looked for, to bound the cost. With a mandatory filter all own chunks are: how many of them
+/// are in one segment depends on hidden ones.
 const COMPLETION_CHUNKS_CHECKED: usize = 16;
 
 /// The terms of a text, any of which a chunk may contain.
 #[derive(Default)]
 pub(super) struct Bag {
     pub(super) terms: Vec<TermPostings>,
-    /// Synonyms of several words, and compounds.
+    /// Compounds whose parts are all among `terms`.
+    pub(super) compounds: Vec<QueryCompound>,
+    /// Synonyms of several words.
     pub(super) phrases: Vec<QueryCompound>,
+}
+
+impl Bag {
+    /// The indexes of the parts of a compound in `terms`, in order; empty if one is missing.
+    pub(super) fn parts_of(&self, compound: &QueryCompound) -> Vec<usize> {
+        let part = |part: &String| self.terms.iter().position(|known| known.term.text == *part);
+        compound.terms.iter().map(part).collect::<Option<_>>().unwrap_or_default()
+    }
 }
 
 impl Compiler<'_> {
@@ -38,7 +50,7 @@ impl Compiler<'_> {
         let QueryTerms { mut terms, forms, compounds } = self.settings.query_terms(text, language);
         terms.truncate(QUERY_TERMS_MAX);
         let expansion = self.settings.expand(text, language);
-        let mut bag = Bag { terms: Vec::with_capacity(terms.len()), phrases: Vec::new() };
+        let mut bag = Bag { terms: Vec::with_capacity(terms.len()), ..Bag::default() };
         for term in terms {
             let found = self.postings_of(field, term)?;
             if found.chunks > 0 {
@@ -72,8 +84,8 @@ impl Compiler<'_> {
             }
         }
         for compound in compounds.into_iter().take(COMPOUNDS_MAX) {
-            if compound.weight > 0.0 && self.are_known(field, &compound.terms) {
-                bag.phrases.push(compound);
+            if compound.weight > 0.0 && !bag.parts_of(&compound).is_empty() {
+                bag.compounds.push(compound);
             }
         }
         self.terms.extend(bag.terms.iter().map(|term_postings| term_postings.term.clone()));
@@ -85,6 +97,9 @@ impl Compiler<'_> {
                 Err(terms) => bag.phrases.push(QueryCompound { terms, weight: 1.0 }),
             }
         }
+        let terms = bag.terms.iter().map(|postings| ScoredPart::of_term(field, &postings.term));
+        let adjacent = bag.compounds.iter().chain(&bag.phrases).map(|phrase| ScoredPart::of(field, phrase));
+        self.scored.extend(terms.chain(adjacent));
         Ok(bag)
     }
 
@@ -103,12 +118,6 @@ impl Compiler<'_> {
         }
         self.frequencies.insert(key, chunks);
         Ok(TermPostings { term, postings, chunks })
-    }
-
-    /// Whether chunks contain each of these terms, all of which were looked up.
-    fn are_known(&self, field: Field, terms: &[String]) -> bool {
-        let mut chunks = terms.iter().map(|term| self.frequencies.get(&Term::from_field_text(field, term)));
-        chunks.all(|chunks| chunks.is_some_and(|chunks| *chunks > 0))
     }
 
     /// The terms of a text whose last word may be unfinished: it stands for itself and for the most frequent terms that it begins.
@@ -146,6 +155,7 @@ impl Compiler<'_> {
         for term in terms {
             let found = self.postings_of(field, once(term))?;
             self.terms.push(found.term.clone());
+            self.scored.push(ScoredPart::of_term(field, &found.term));
             bag.terms.push(found);
         }
         Ok(bag)
@@ -168,14 +178,17 @@ impl Compiler<'_> {
             let others = shorter.iter().map(read).collect::<std::io::Result<Vec<_>>>()?;
             let mut others: Vec<_> = others.into_iter().flatten().collect();
             let chunk_ids = self.view.chunk_ids.get(segment).unwrap_or_default();
-            let mut checked = 0;
-            while checked < COMPLETION_CHUNKS_CHECKED && postings.doc() != TERMINATED {
+            let mut unchecked = match self.existing.is_restricted() {
+                true => usize::MAX,
+                false => COMPLETION_CHUNKS_CHECKED,
+            };
+            while unchecked > 0 && postings.doc() != TERMINATED {
                 let entry = postings.doc();
                 if !self.existing.has(segment, chunk_ids, entry) {
                     postings.advance();
                     continue;
                 }
-                checked += 1;
+                unchecked -= 1;
                 let has_entry = |other: &mut SegmentPostings| {
                     let at = if other.doc() < entry { other.seek(entry) } else { other.doc() };
                     at == entry

@@ -16,6 +16,7 @@ use weir_text::{Language, QueryCompound, QueryTerm, TokenKind, sequence, words};
 use super::bag::{Bag, QUERY_TERMS_MAX};
 use super::existing::Existing;
 use super::expansion::ExpansionLimit;
+use super::explain::ScoredPart;
 use super::statistics::{CollectionTotals, DocumentFrequencies};
 use super::{LexicalView, TITLE, near_terms, wildcard};
 use crate::{LexicalError, LexicalSettings, Result};
@@ -44,6 +45,8 @@ pub struct LexicalQuery {
     pub corrections: Vec<SpellingCorrection>,
     /// The terms, and sequences of terms, that are searched beside the query.
     pub synonyms: Vec<String>,
+    /// What adds to scores.
+    pub(super) scored: Vec<ScoredPart>,
     /// Whether each prefix and wildcard stands for all terms that it matches: else chunks match that are not found.
     pub is_complete: bool,
     /// How often a term in the title counts.
@@ -57,10 +60,7 @@ pub struct LexicalQuery {
 /// The scoring part of a query.
 pub(super) enum ScoringQuery {
     /// A bag of words, as most queries are, some of which count more if they are adjacent.
-    AnyOf {
-        terms: Vec<TermPostings>,
-        phrases: Vec<Box<dyn Matcher>>,
-    },
+    AnyOf(Bag),
     Matcher(Box<dyn Matcher>),
 }
 
@@ -77,11 +77,21 @@ pub(super) struct TermPostings {
 impl ScoringQuery {
     /// The equivalent Tantivy query.
     pub(super) fn matcher(&self, field: Field) -> Box<dyn Matcher> {
+        self.matcher_with(field, true)
+    }
+
+    /// A query that finds the same chunks with other scores: a chunk with a compound has its parts.
+    pub(super) fn unscored_matcher(&self, field: Field) -> Box<dyn Matcher> {
+        self.matcher_with(field, false)
+    }
+
+    fn matcher_with(&self, field: Field, has_compounds: bool) -> Box<dyn Matcher> {
         match self {
-            ScoringQuery::AnyOf { terms, phrases } => {
-                let terms = terms.iter().map(|postings| term_query(field, &postings.term));
-                let phrases = phrases.iter().map(|phrase| phrase.box_clone());
-                union(terms.chain(phrases).collect()).unwrap_or_else(|| Box::new(EmptyQuery))
+            ScoringQuery::AnyOf(bag) => {
+                let terms = bag.terms.iter().map(|postings| term_query(field, &postings.term));
+                let compounds = bag.compounds.iter().filter(|_| has_compounds);
+                let adjacent = compounds.chain(&bag.phrases).map(|phrase| boosted_phrase(field, phrase));
+                union(terms.chain(adjacent).collect()).unwrap_or_else(|| Box::new(EmptyQuery))
             }
             ScoringQuery::Matcher(matcher) => matcher.box_clone(),
         }
@@ -137,6 +147,7 @@ impl LexicalView {
             terms: Vec::new(),
             corrections: Vec::new(),
             synonyms: Vec::new(),
+            scored: Vec::new(),
             is_complete: true,
             frequencies: DocumentFrequencies::new(),
         };
@@ -149,11 +160,7 @@ impl LexicalView {
                 };
                 match settings.title_weight == 1.0 {
                     true if bag.terms.is_empty() && bag.phrases.is_empty() => None,
-                    true => {
-                        let phrases =
-                            bag.phrases.iter().map(|phrase| boosted_phrase(field, phrase)).collect();
-                        Some(ScoringQuery::AnyOf { terms: bag.terms, phrases })
-                    }
+                    true => Some(ScoringQuery::AnyOf(bag)),
                     false => compiler.any_of_bag(&bag, field).map(ScoringQuery::Matcher),
                 }
             }
@@ -166,7 +173,8 @@ impl LexicalView {
         compiler.corrections_max = CORRECTIONS_MAX;
         // terms and corrections of the condition would be counted twice
         let (terms, corrections) = (compiler.terms.clone(), std::mem::take(&mut compiler.corrections));
-        let synonyms = std::mem::take(&mut compiler.synonyms);
+        let (synonyms, scored) =
+            (std::mem::take(&mut compiler.synonyms), std::mem::take(&mut compiler.scored));
         let condition = compiler.condition(query)?;
         if let Some(ranking) = ranking.as_ref().filter(|_| existing.is_restricted()) {
             compiler.look_up_all(ranking, &terms)?;
@@ -177,6 +185,7 @@ impl LexicalView {
             terms,
             corrections,
             synonyms,
+            scored,
             is_complete: compiler.is_complete,
             title_weight: settings.title_weight,
             frequencies: compiler.frequencies,
@@ -217,6 +226,8 @@ pub(super) struct Compiler<'a> {
     pub(super) terms: Vec<QueryTerm>,
     pub(super) corrections: Vec<SpellingCorrection>,
     pub(super) synonyms: Vec<String>,
+    /// What adds to scores so far.
+    pub(super) scored: Vec<ScoredPart>,
     /// Whether each prefix and wildcard so far stands for all terms that it matches.
     is_complete: bool,
     pub(super) frequencies: DocumentFrequencies,
@@ -248,6 +259,7 @@ impl Compiler<'_> {
     fn any_of(&mut self, terms: Vec<QueryTerm>, field: Field) -> Option<Box<dyn Matcher>> {
         let queries =
             terms.iter().map(|term| self.weighted(field, |field| term_query(field, term))).collect();
+        self.scored.extend(terms.iter().map(|term| ScoredPart::of_term(field, term)));
         self.terms.extend(terms);
         union(queries)
     }
@@ -256,9 +268,9 @@ impl Compiler<'_> {
     fn any_of_bag(&self, bag: &Bag, field: Field) -> Option<Box<dyn Matcher>> {
         let terms =
             bag.terms.iter().map(|postings| self.weighted(field, |field| term_query(field, &postings.term)));
-        let phrases =
-            bag.phrases.iter().map(|phrase| self.weighted(field, |field| boosted_phrase(field, phrase)));
-        union(terms.chain(phrases).collect())
+        let adjacent = bag.compounds.iter().chain(&bag.phrases);
+        let adjacent = adjacent.map(|phrase| self.weighted(field, |field| boosted_phrase(field, phrase)));
+        union(terms.chain(adjacent).collect())
     }
 
     /// A query for the combined field, to which the weight of titles is applied, or for another field.
@@ -302,6 +314,7 @@ impl Compiler<'_> {
         let phrase = self.weighted(field, |field| phrase_query(field, &terms));
         let whole =
             self.any_of(whole_compound(text, self.view.language).map(once).into_iter().collect(), field);
+        self.scored.push(ScoredPart::of(field, &QueryCompound { terms: terms.clone(), weight: 1.0 }));
         self.terms.extend(terms.into_iter().map(once));
         union(whole.into_iter().chain([phrase]).collect())
     }
@@ -352,12 +365,14 @@ impl Compiler<'_> {
     /// Excluded parts neither score nor are corrected.
     fn excluded(&mut self, must_not: &[Query]) -> tantivy::Result<Option<Box<dyn Matcher>>> {
         let (terms, corrections) = (self.terms.len(), self.corrections.len());
+        let scored = self.scored.len();
         let mut excluded = Vec::new();
         for query in must_not {
             excluded.extend(self.ranking(query)?);
         }
         self.terms.truncate(terms);
         self.corrections.truncate(corrections);
+        self.scored.truncate(scored);
         if excluded.is_empty() {
             return Ok(None);
         }
@@ -425,7 +440,7 @@ fn is_without_terms(query: &Query, language: Language) -> bool {
 }
 
 /// A term has its weight in the query.
-fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
+pub(super) fn term_query(field: Field, term: &QueryTerm) -> Box<dyn Matcher> {
     let query = TermQuery::new(Term::from_field_text(field, &term.text), IndexRecordOption::WithFreqs);
     match term.weight {
         1.0 => Box::new(query),
@@ -447,7 +462,7 @@ fn whole_compound(text: &str, language: Language) -> Option<String> {
 }
 
 /// Adjacent terms that are a part of a bag.
-fn boosted_phrase(field: Field, phrase: &QueryCompound) -> Box<dyn Matcher> {
+pub(super) fn boosted_phrase(field: Field, phrase: &QueryCompound) -> Box<dyn Matcher> {
     Box::new(BoostQuery::new(phrase_query(field, &phrase.terms), phrase.weight))
 }
 

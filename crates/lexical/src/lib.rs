@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adjacency;
 mod bag;
 mod by_segment;
 mod chunk_ids;
@@ -43,7 +44,7 @@ use weir_text::Language;
 
 pub use compile::{LexicalQuery, QueryContext, SpellingCorrection};
 pub use error::{LexicalError, Result};
-pub use explain::TermContribution;
+pub use explain::{PhraseContribution, ScoreParts, TermContribution};
 pub use names::NamedDocument;
 pub use rare::RareChunk;
 pub use settings::LexicalSettings;

@@ -8,6 +8,7 @@ use tantivy::{DocSet as _, TERMINATED, Term};
 use weir_ranking::Visible;
 use weir_text::QueryTerm;
 
+use super::bag::Bag;
 use super::compile::{ScoringQuery, TermPostings};
 use super::{LexicalQuery, LexicalView};
 use crate::{LexicalError, Result};
@@ -80,7 +81,7 @@ impl LexicalView {
         query: &'a LexicalQuery,
         term: &'a QueryTerm,
     ) -> tantivy::Result<Cow<'a, TermPostings>> {
-        if let Some(ScoringQuery::AnyOf { terms, .. }) = &query.ranking
+        if let Some(ScoringQuery::AnyOf(Bag { terms, .. })) = &query.ranking
             && let Some(found) = terms.iter().find(|found| found.term.text == term.text)
         {
             return Ok(Cow::Borrowed(found));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use tantivy::query::{
-    Bm25StatisticsProvider as _, BooleanQuery, EnableScoring, Occur, Query as Matcher, Weight,
+    Bm25StatisticsProvider as _, Bm25Weight, BooleanQuery, EnableScoring, Occur, Query as Matcher, Weight,
 };
 use tantivy::schema::Field;
 use tantivy::{COLLECT_BLOCK_BUFFER_LEN, DocId, Searcher, Term};
@@ -12,11 +12,13 @@ use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds};
 use weir_ranking::{ScoredChunk, Selection, SharedThreshold, TopK, Visible, set_bits};
 use weir_text::{Language, QueryTerm};
 
+use super::adjacency::ScoredCompound;
+use super::bag::Bag;
 use super::by_segment::BySegment;
 use super::chunk_ids::{ChunkIds, ChunkIdsQuery};
-use super::compile::{Condition, ScoringQuery, TermPostings};
+use super::compile::{Condition, ScoringQuery, boosted_phrase};
 use super::directory::GuardedDirectory;
-use super::max_score::{MaxScore, ScoredTerm};
+use super::max_score::{MaxScore, ScoredBag, ScoredTerm};
 use super::spelling_index::SpellingIndex;
 use super::statistics::{Bm25Statistics, CollectionTotals};
 use super::{Fields, LexicalQuery};
@@ -44,7 +46,7 @@ pub struct LexicalView {
 /// The maximum score of a block of postings was determined with the lengths of all chunks. It bounds no score that is computed from those
 /// of a part of them, which a caller with a mandatory filter has; then no block is left out.
 enum Scoring<'a> {
-    AnyOf { terms: Vec<ScoredTerm<'a>>, phrases: Vec<Box<dyn Weight>>, skips_blocks: bool },
+    AnyOf(ScoredBag<'a>),
     Weight { weight: Box<dyn Weight>, is_pruned: bool },
 }
 
@@ -57,9 +59,7 @@ enum SegmentScorer<'a> {
 impl Scoring<'_> {
     fn segment_scorer(&self, field: Field) -> SegmentScorer<'_> {
         match self {
-            Scoring::AnyOf { terms, phrases, skips_blocks } => {
-                SegmentScorer::AnyOf(Box::new(MaxScore::new(terms, phrases, field, *skips_blocks)))
-            }
+            Scoring::AnyOf(bag) => SegmentScorer::AnyOf(Box::new(MaxScore::new(bag, field))),
             Scoring::Weight { weight, is_pruned } => {
                 SegmentScorer::Weight { weight: weight.as_ref(), is_pruned: *is_pruned }
             }
@@ -112,7 +112,7 @@ impl LexicalView {
                 ]);
                 self.weight(&led, query)
             }
-            (_, ScoringQuery::AnyOf { terms, phrases }) => self.any_of(terms, phrases, query),
+            (_, ScoringQuery::AnyOf(bag)) => self.any_of(bag, query),
             (_, ScoringQuery::Matcher(matcher)) => self.weight(matcher.as_ref(), query),
         };
         let collected = scorer.and_then(|scorer| self.collect(&scorer, visible, in_parallel, &mut best));
@@ -125,28 +125,37 @@ impl LexicalView {
         Ok(Scoring::Weight { weight, is_pruned: query.totals.is_none() })
     }
 
-    fn any_of<'a>(
-        &self,
-        term_postings: &'a [TermPostings],
-        phrases: &[Box<dyn Matcher>],
-        query: &LexicalQuery,
-    ) -> tantivy::Result<Scoring<'a>> {
+    fn any_of<'a>(&self, bag: &'a Bag, query: &LexicalQuery) -> tantivy::Result<Scoring<'a>> {
+        let (field, statistics) = (self.fields.text, self.statistics(query));
         let totals = query.totals.as_deref().unwrap_or(&self.totals);
-        let mut scored: Vec<ScoredTerm<'_>> = term_postings
-            .iter()
-            .map(|term_postings| {
-                let weight = totals.weight(self.fields.text, term_postings.chunks);
-                ScoredTerm {
-                    weight: weight.boost_by(term_postings.term.weight),
-                    postings: &term_postings.postings,
-                }
-            })
-            .collect();
-        scored.sort_by(|one, other| other.weight.max_score().total_cmp(&one.weight.max_score()));
-        let statistics = self.statistics(query);
-        let phrases = phrases.iter().map(|phrase| phrase.weight(self.scoring(&statistics)));
-        let phrases = phrases.collect::<tantivy::Result<_>>()?;
-        Ok(Scoring::AnyOf { terms: scored, phrases, skips_blocks: query.totals.is_none() })
+        let scored = bag.terms.iter().map(|term_postings| {
+            let weight = totals.weight(field, term_postings.chunks).boost_by(term_postings.term.weight);
+            ScoredTerm { weight, postings: &term_postings.postings }
+        });
+        let mut numbered: Vec<(usize, ScoredTerm<'_>)> = scored.enumerate().collect();
+        numbered.sort_by(|(_, one), (_, other)| other.weight.max_score().total_cmp(&one.weight.max_score()));
+        let mut compounds = Vec::with_capacity(bag.compounds.len());
+        for compound in &bag.compounds {
+            let parts = bag.parts_of(compound);
+            let Some(best_part) = numbered.iter().position(|(number, _)| parts.contains(number)) else {
+                continue;
+            };
+            let terms: Vec<Term> =
+                compound.terms.iter().map(|term| Term::from_field_text(field, term)).collect();
+            compounds.push(ScoredCompound {
+                weight: Bm25Weight::for_terms(&statistics, &terms)?.boost_by(compound.weight),
+                parts: parts.iter().map(|&part| bag.terms[part].postings.as_slice()).collect(),
+                best_part,
+            });
+        }
+        let phrases = bag.phrases.iter().map(|phrase| boosted_phrase(field, phrase));
+        let phrases = phrases.map(|phrase| phrase.weight(self.scoring(&statistics)));
+        Ok(Scoring::AnyOf(ScoredBag {
+            terms: numbered.into_iter().map(|(_, scored)| scored).collect(),
+            compounds,
+            phrases: phrases.collect::<tantivy::Result<_>>()?,
+            skips_blocks: query.totals.is_none(),
+        }))
     }
 
     /// Bounds of BM25 scores for the query.
@@ -266,7 +275,7 @@ impl LexicalView {
     pub fn all_matches(&self, query: &LexicalQuery, chunk_count: u32) -> Result<Selection> {
         match &query.ranking {
             Some(ranking) => {
-                let matcher = ranking.matcher(self.fields.text);
+                let matcher = ranking.unscored_matcher(self.fields.text);
                 self.matching(matcher.as_ref(), chunk_count).map_err(LexicalError::during("search"))
             }
             None => Ok(Selection::default()),

@@ -135,6 +135,14 @@ class TermScore:
 
 
 @dataclass(frozen=True)
+class PhraseScore:
+    """The contribution of adjacent terms to a chunk's BM25 score, beside those of each term."""
+
+    phrase: str
+    score: float
+
+
+@dataclass(frozen=True)
 class FusedPosition:
     """Rank and score before reranking."""
 
@@ -152,6 +160,7 @@ class Explanation:
     neighbours: float = 0.0
     name: float = 0.0
     fused: Optional[FusedPosition] = None
+    phrases: list[PhraseScore] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -429,6 +429,10 @@ pub struct Snippet {
 pub struct Explanation {
     /// The query's terms that occur in the chunk or the title.
     pub terms: Vec<TermScore>,
+    /// The query's phrases, compounds and synonyms of several words whose terms are adjacent in the chunk or the title. With `terms` they add
+    /// up to the BM25 score (`scores.lexical`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phrases: Vec<PhraseScore>,
     /// Contribution of the lexical retriever to `score`.
     pub lexical: f32,
     /// Contribution of the dense retriever to `score`.
@@ -463,6 +467,15 @@ pub struct TermScore {
     /// Occurrences of the term in this chunk, including the title.
     pub frequency: u32,
     /// The term's contribution to the score.
+    pub score: f32,
+}
+
+/// The contribution of adjacent terms to a chunk's BM25 score, beside those of each term.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhraseScore {
+    /// The terms, after analysis, separated by spaces.
+    pub phrase: String,
+    /// Their contribution to the score.
     pub score: f32,
 }
 

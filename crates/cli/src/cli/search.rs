@@ -185,7 +185,9 @@ fn render_explanation(explanation: &Explanation) -> String {
             share.chunks
         )
     });
-    let terms: Vec<String> = terms.collect();
+    let phrases =
+        explanation.phrases.iter().map(|share| format!("\"{}\" {:.2}", one_line(&share.phrase), share.score));
+    let terms: Vec<String> = terms.chain(phrases).collect();
     let terms = if terms.is_empty() { String::new() } else { format!("; {}", terms.join(", ")) };
     let fused = explanation.fused.map_or_else(String::new, |fused| {
         format!("   number {} with a score of {:.4} before reranking\n", fused.rank, fused.score)
@@ -263,7 +265,7 @@ fn checked_span(text: &str, (start, end): (u64, u64)) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::{FusedPosition, TermScore};
+    use weir_api::{FusedPosition, PhraseScore, TermScore};
 
     const REPLY: &str = r#"{"results": [{
         "id": "a/b.md", "score": 0.5, "text": "The turbines\nfeed \u001b[31mthe grid.", "title": "Wind", "metadata": {},
@@ -310,8 +312,16 @@ mod tests {
         let mut reply = reply();
         let share = TermScore { term: "grid".to_owned(), chunks: 14, frequency: 2, score: 1.5 };
         let fused = Some(FusedPosition { rank: 3, score: 0.25 });
-        let explanation =
-            Explanation { terms: vec![share], lexical: 0.5, dense: 0.0, neighbours: 0.0, name: 0.0, fused };
+        let phrase = PhraseScore { phrase: "grid weir".to_owned(), score: 0.25 };
+        let explanation = Explanation {
+            terms: vec![share],
+            phrases: vec![phrase],
+            lexical: 0.5,
+            dense: 0.0,
+            neighbours: 0.0,
+            name: 0.0,
+            fused,
+        };
         reply.results[0].rerank_score = Some(0.75);
         reply.results[0].relevance = Some(0.875);
         reply.results[0].explanation = Some(explanation);
@@ -332,7 +342,7 @@ mod tests {
         reply = SearchReply { results: reply.results, took_ms: 2.0, ..rest };
         assert_eq!(
             render(&reply, "grid", Language::English, Style::PLAIN),
-            "1. Wind  (score 0.5000, relevance 0.88, lexical 1, dense -, rerank 0.7500)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks)\n   \
+            "1. Wind  (score 0.5000, relevance 0.88, lexical 1, dense -, rerank 0.7500)\n   = lexical 0.5000 + dense 0.0000; grid 1.50 (2×, in 14 chunks), \"grid weir\" 0.25\n   \
              number 3 with a score of 0.2500 before reranking\n   a/b.md#2 [10..38]\n   The turbines feed [31mthe grid.\n\n\
              left out of this page as less relevant: 2\n\
              lang: en (3), de (1)\nyear: 2020 (4)\n\

@@ -2,11 +2,15 @@
 
 use std::path::Path;
 
+use weir_text::Language;
+
 use crate::Outcome;
 use crate::vectors::Rng;
 
 /// A document's text grows to this, in bytes, before it ends with its sentence.
 const BODY_BYTES: usize = 450;
+/// Compounds of prose (`well-known`), whose order counts less, are not drawn.
+const IDENTIFIER_WEIGHT_MIN: f32 = 0.5;
 /// Words of the made-up language.
 const WORDS: usize = 60_000;
 
@@ -72,13 +76,33 @@ impl Corpus {
         let mut random = Rng(17);
         let mut query = || {
             let title = &self.titles[random.below(self.titles.len())];
-            let is_content =
-                |word: &&str| !weir_text::is_stop_word(&word.to_lowercase(), weir_text::Language::English);
+            let is_content = |word: &&str| !weir_text::is_stop_word(&word.to_lowercase(), Language::English);
             let words: Vec<&str> = title.split_whitespace().filter(is_content).collect();
             let length = (1 + random.below(4)).min(words.len());
             let start = random.below(words.len() - length + 1);
             words[start..start + length].join(" ")
         };
         (0..count).map(|_| query()).collect()
+    }
+
+    /// Compounds of the sentences (`snake_case`, `10.1.168.192`), each with the word before it every other time; none if no sentence has one.
+    pub(crate) fn compounds(&self, count: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        for sentence in &self.sentences {
+            let words: Vec<&str> = sentence.split_whitespace().collect();
+            for (at, word) in words.iter().enumerate() {
+                let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+                let compounds = weir_text::query_terms(word, Language::English, None).compounds;
+                if compounds.iter().any(|compound| compound.weight >= IDENTIFIER_WEIGHT_MIN) {
+                    found.push(match words.get(at.wrapping_sub(1)) {
+                        Some(before) if at % 2 == 0 => format!("{before} {word}"),
+                        _ => word.to_owned(),
+                    });
+                }
+            }
+        }
+        let mut random = Rng(23);
+        let count = if found.is_empty() { 0 } else { count };
+        (0..count).map(|_| found[random.below(found.len())].clone()).collect()
     }
 }

@@ -94,6 +94,8 @@ fn build_and_measure(arguments: &Arguments) -> Outcome<()> {
         .map(|(text, vector)| Query { text, vector: vector.clone(), exact: vectors.nearest(vector, 10) })
         .collect();
     std::fs::write(folder.join("queries.json"), serde_json::to_vec(&queries)?)?;
+    let compounds = corpus.compounds(arguments.queries);
+    std::fs::write(folder.join("compounds.json"), serde_json::to_vec(&compounds)?)?;
     let status = Command::new(std::env::current_exe()?).arg("--measure").arg(&folder).status()?;
     if status.success() { Ok(()) } else { Err("the measuring process failed".into()) }
 }

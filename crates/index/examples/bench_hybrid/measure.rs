@@ -20,6 +20,7 @@ pub(crate) struct Query {
 
 pub(crate) fn run(folder: &Path) -> Outcome<()> {
     let queries: Vec<Query> = serde_json::from_slice(&std::fs::read(folder.join("queries.json"))?)?;
+    let texts: Vec<String> = serde_json::from_slice(&std::fs::read(folder.join("compounds.json"))?)?;
     let before = Memory::now()?;
     let (engine, seconds) = open(folder)?;
     let documents = engine.counts().documents;
@@ -33,6 +34,7 @@ pub(crate) fn run(folder: &Path) -> Outcome<()> {
         println!("{:<34}{:>9}{:>9}{:>9}  us", "", "p50", "p95", "p99");
         search_all(&engine, &queries)?;
         legs_alone(&engine, &queries)?;
+        compounds(&engine, &texts)?;
     }
     through_the_engine(&engine, &queries)?;
     println!("recall@10 of the dense retriever against exact f32: {:.5}", recall(&engine, &queries)?);
@@ -90,6 +92,25 @@ fn legs_alone(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
             times.push(start.elapsed());
         }
         print_percentiles(name, &mut times);
+    }
+    Ok(())
+}
+
+/// The lexical retriever alone, for queries with identifiers.
+fn compounds(engine: &Embedded, texts: &[String]) -> Outcome<()> {
+    for (name, depth) in [("lexical, identifiers, top 10", 10), ("lexical, identifiers, top 100", 100)] {
+        let mut times = Vec::new();
+        for text in texts {
+            let query = weir_query::Query::Words(text.clone());
+            let request =
+                IndexQuery { depth, ..IndexQuery::new(RetrievalMode::Lexical, Some(query), None, 0) };
+            let start = Instant::now();
+            search(engine, &request)?;
+            times.push(start.elapsed());
+        }
+        if !times.is_empty() {
+            print_percentiles(name, &mut times);
+        }
     }
     Ok(())
 }

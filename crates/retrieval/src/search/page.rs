@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use weir_api::{
     Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
-    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, QueryReading, Ranks,
-    RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation,
+    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, PhraseScore, QueryReading,
+    Ranks, RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total,
+    TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};
@@ -210,6 +211,7 @@ fn explanation(mut explanation: weir_index::ScoreBreakdown) -> Explanation {
         explanation.terms.sort_by(|a, b| b.score.total_cmp(&a.score));
         explanation.terms.truncate(EXPLAINED_TERMS_MAX);
     }
+    explanation.phrases.truncate(EXPLAINED_TERMS_MAX);
     let term = |share: weir_index::TermContribution| TermScore {
         term: share.term,
         chunks: share.chunks,
@@ -218,6 +220,11 @@ fn explanation(mut explanation: weir_index::ScoreBreakdown) -> Explanation {
     };
     Explanation {
         terms: explanation.terms.into_iter().map(term).collect(),
+        phrases: explanation
+            .phrases
+            .into_iter()
+            .map(|share| PhraseScore { phrase: share.phrase, score: share.score })
+            .collect(),
         lexical: explanation.lexical,
         dense: explanation.dense,
         neighbours: explanation.neighbours,

@@ -54,6 +54,12 @@ fn size_of_result(result: &SearchResult) -> usize {
     let lists = [
         result.highlights.as_ref().map_or(0, |spans| SPAN_BYTES * spans.len()),
         result.explanation.iter().flat_map(|one| &one.terms).map(|term| TERM_BYTES + term.term.len()).sum(),
+        result
+            .explanation
+            .iter()
+            .flat_map(|one| &one.phrases)
+            .map(|share| TERM_BYTES + share.phrase.len())
+            .sum(),
         result.context.iter().flatten().map(|chunk| CHUNK_BYTES + chunk.text.len()).sum(),
         result.collapsed.iter().flatten().map(String::len).sum(),
     ];

@@ -118,6 +118,7 @@ fn types() -> Vec<Type> {
         TeiError,
         TeiRank,
         TeiToken,
+        PhraseScore,
         TermScore,
         Timings,
         TokenizeRequest,

@@ -1,6 +1,7 @@
 //! From candidates to hits: texts, neighbouring chunks, score breakdowns.
 
 use weir_filter::{Value, flatten};
+use weir_lexical::ScoreParts;
 use weir_ranking::BestChunk;
 use weir_ranking::relevance::{Exactness, HitFeatures};
 
@@ -87,12 +88,13 @@ impl Search<'_> {
     }
 
     fn explanation(&self, kept: &Deduplicated) -> Result<ScoreBreakdown> {
-        let terms = match &self.query {
+        let parts = match &self.query {
             Some(query) => self.snapshot.lexical.explain(query, kept.candidate.chunk_id)?,
-            None => Vec::new(),
+            None => ScoreParts::default(),
         };
         let Candidate { lexical, dense, neighbours, name, .. } = kept.candidate;
-        Ok(ScoreBreakdown { terms, lexical, dense, neighbours, name })
+        let ScoreParts { terms, phrases } = parts;
+        Ok(ScoreBreakdown { terms, phrases, lexical, dense, neighbours, name })
     }
 }
 

@@ -60,6 +60,58 @@ fn an_identifier_is_found_first_by_the_order_of_its_parts() {
 }
 
 #[test]
+fn the_explained_parts_of_a_score_add_up_to_it() {
+    let gateway = Gateway::start();
+    let settings = json!({"lexical": {"synonyms": {"barrage": ["low dam", "weir"]}}});
+    let heavy = json!({"lexical": {"synonyms": {"barrage": ["low dam", "weir"]}, "title_weight": 3}});
+    for (collection, settings) in [("default", settings), ("heavy", heavy)] {
+        let put = settings.to_string();
+        gateway.send("PUT", &format!("/v1/collections/{collection}"), Some(put.as_bytes()));
+        let documents = json!({"collection": collection, "documents": [
+                {"id": "address", "title": "Host 10.1.168.192", "text": "The host 10.1.168.192 runs snake_case.c"},
+                {"id": "parts", "text": "10 hosts, 1 case of a snake, 168 and 192 others"},
+                {"id": "dam", "title": "A low dam", "text": "The low dam is a weir; low is the dam"},
+                {"id": "river", "text": "a river, a dam and an e-mail of the weir"},
+        ]});
+        let reply = gateway.send("POST", "/v1/ingest?wait=true", Some(documents.to_string().as_bytes()));
+        assert_eq!(reply.status, 202, "{}", reply.text);
+        gateway.wait_until_searchable();
+        for query in [
+            "10.1.168.192",
+            "host snake_case runs",
+            "barrage river",
+            "\"low dam\" river",
+            "\"low dam\"",
+            "title:dam weir",
+            "we* riv* -snake",
+            "+weir e-mail low",
+            "h*sts weir weir",
+        ] {
+            let body = json!({
+                "collection": collection, "query": query, "mode": "lexical", "smoothing": false, "explain": true});
+            let reply = ask(&gateway, &body);
+            let results = reply["results"].as_array().unwrap();
+            assert!(!results.is_empty(), "{query}");
+            for result in results {
+                let explanation = &result["explanation"];
+                let parts = ["terms", "phrases"].map(|name| explanation[name].as_array().cloned());
+                let sum: f64 =
+                    parts.iter().flatten().flatten().map(|part| part["score"].as_f64().unwrap()).sum();
+                let score = result["scores"]["lexical"].as_f64().unwrap();
+                assert!((sum - score).abs() < 1e-4, "{query} in {collection}: {sum} of {score}: {result}");
+            }
+        }
+        let found = ask(
+            &gateway,
+            &json!({
+            "collection": collection, "query": "10.1.168.192", "mode": "lexical", "smoothing": false, "explain": true}),
+        );
+        assert_eq!(found["results"][0]["explanation"]["phrases"][0]["phrase"], "10 1 168 192");
+        assert_eq!(found["results"][1]["explanation"]["phrases"], json!(null));
+    }
+}
+
+#[test]
 fn the_ways_of_writing_a_compound_meet() {
     let gateway = with(
         "english",
