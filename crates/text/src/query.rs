@@ -93,18 +93,24 @@ pub struct QueryCompound {
 /// The terms of a query.
 ///
 /// Stop words, those of the language unless others are given, are dropped, unless the query consists of stop words only ("to be or
-/// not to be"). Parts of compounds are never dropped. Empty if the query has no letter and no digit.
+/// not to be"). Parts of compounds are never dropped, nor are words in capitals ("AND", "WHO") where most words are not in capitals.
+/// Empty if the query has no letter and no digit.
 pub fn query_terms(text: &str, language: Language, stop_words: Option<&StopWords>) -> QueryTerms {
     let is_stop_word = |word: &str| match stop_words {
         Some(stop_words) => stop_words.contains(word),
         None => is_stop_word(word, language),
     };
+    let capitals_matter = capitals_matter(text);
+    let is_dropped =
+        |word: &str, written: &str| is_stop_word(word) && !(capitals_matter && is_in_capitals(written));
     let (mut terms, mut forms, mut stop_terms) = <(TermCounts, TermCounts, TermCounts)>::default();
     let mut compounds: Vec<QueryCompound> = Vec::new();
     let mut last_start = None; // of the last of `compounds`
     Analyser::new(language).analyse_words(text, &mut |token, word| {
         match (token.kind, token.compound) {
-            (TokenKind::Word, _) if is_stop_word(word) => stop_terms.add(token.text, 1.0),
+            (TokenKind::Word, _) if is_dropped(word, &text[token.start..token.end]) => {
+                stop_terms.add(token.text, 1.0);
+            }
             (TokenKind::Word | TokenKind::Part, _) => terms.add(token.text, 1.0),
             // of bigrams, which are searched themselves
             (TokenKind::Form, None) => {}
@@ -126,6 +132,21 @@ pub fn query_terms(text: &str, language: Language, stop_words: Option<&StopWords
     let terms = if terms.distinct.is_empty() { stop_terms } else { terms };
     forms.distinct.retain(|form| !terms.index_of.contains_key(&form.text));
     QueryTerms { terms: terms.distinct, forms: forms.distinct, compounds }
+}
+
+/// Whether capitals distinguish words of the text: not if more words are in capitals than are not, as in a headline.
+fn capitals_matter(text: &str) -> bool {
+    let words = text.split(|c: char| !c.is_alphabetic());
+    let (mut in_capitals, mut others) = (0, 0);
+    for word in words.filter(|word| word.chars().nth(1).is_some()) {
+        *(if is_in_capitals(word) { &mut in_capitals } else { &mut others }) += 1;
+    }
+    in_capitals <= others
+}
+
+/// Whether a word of two letters or more has only capitals.
+fn is_in_capitals(word: &str) -> bool {
+    word.chars().nth(1).is_some() && word.chars().all(char::is_uppercase)
 }
 
 /// A list of stop words, compared without case and accents.
@@ -253,6 +274,22 @@ mod tests {
     #[test]
     fn a_query_of_stop_words_alone_keeps_them() {
         check("to be or not to be", Language::English, "to*2 be*2 or not");
+    }
+
+    #[test]
+    fn a_stop_word_in_capitals_is_a_term_unless_the_text_is_in_capitals() {
+        let check = |text: &str, expected: &str| check(text, Language::English, expected);
+        check("difference between AND and OR", "differ between and or");
+        check("who is the director of the WHO", "director who");
+        check("NOT NULL constraint failed: users.email", "not null constraint fail user email");
+        check("jobs in IT and what A is", "job it");
+        check("NEWS OF THE DAY", "news day");
+        check("WHAT IS THE DIFFERENCE BETWEEN AND AND OR in sql", "differ between sql");
+        check("THE WHO", "the who");
+        assert_eq!(
+            shown(query_terms("DER Name oder ÜBER die", Language::German, None).terms),
+            "der nam uber"
+        );
     }
 
     #[test]
