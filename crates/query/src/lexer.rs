@@ -409,15 +409,19 @@ fn prefix(word: &str) -> Option<&str> {
     (prefix.starts_with(char::is_alphanumeric) && !prefix.contains('*')).then_some(prefix)
 }
 
-/// Whether the word has a `*` or `?` before its end, and letters and digits alone beside them, at least one of which is a letter, and
-/// two of which precede a `*`: `wi*d` and `w?r`, unlike `a*b`, `2*3`, `what?` and `a?b=c`.
+/// Whether the word has a `*` or `?` before its end, and letters and digits alone beside them, at least one of which is a letter. Two
+/// precede a `*`, or one letter that two follow: `wi*d`, `w*nd` and `w?r`, unlike `a*b`, `2*pi`, `what?` and `a?b=c`.
 fn is_wildcard(word: &str) -> bool {
     let is_joker = |c: char| matches!(c, '*' | '?');
     word.starts_with(char::is_alphanumeric)
         && word.contains(char::is_alphabetic)
         && word.chars().all(|c| c.is_alphanumeric() || is_joker(c))
         && word.trim_end_matches(is_joker).contains(is_joker)
-        && word.find('*').is_none_or(|star| word[..star].chars().nth(1).is_some())
+        && word.split_once('*').is_none_or(|(before, after)| {
+            let is_letter = before.starts_with(char::is_alphabetic);
+            let is_word = after.chars().take_while(|c| c.is_alphanumeric()).nth(1).is_some();
+            before.chars().nth(1).is_some() || (is_letter && is_word)
+        })
 }
 
 /// The name of `name:`: a letter or `_`, then letters, digits, `_`, `-` and `.`.

@@ -75,11 +75,14 @@ fn no_value(name: &str) -> SyntaxProblem {
 #[test]
 fn wildcards_stand_inside_words_of_letters() {
     check("wi*d w?r", "[|~wi*d |~w?r]");
+    check("w*nd q*own", "[|~w*nd |~q*own]");
     check("river -we*r", "[|river !~we*r]");
     check("+w?r dam", "[&~w?r |dam]");
     check("we*r*", "~we*r*");
     check("we**r so?", "[|~we**r |so?]");
-    for text in ["a*b", "2*3*4", "what? who?!", "x?y=z", "?ow", "1?2", "so??", "http://x/y?z=1"] {
+    for text in
+        ["a*b", "a*b*cd", "2*pi", "2*3*4", "what? who?!", "x?y=z", "?ow", "1?2", "so??", "http://x/y?z=1"]
+    {
         check(text, text);
     }
 }

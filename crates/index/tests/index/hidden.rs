@@ -236,7 +236,7 @@ fn what_is_searched_exists_for_the_caller() {
     let [_, among] = indexes();
     let search = |query: &IndexQuery| among.engine.search(&tenant("a"), query).unwrap();
     let found = |text: &str| names(&search(&parsed(RetrievalMode::Lexical, text)).hits);
-    for text in ["qq*", "qqo*", "qq?wn"] {
+    for text in ["qq*", "qqo*", "qq?wn", "q*own", "qq*wn"] {
         assert_eq!(found(text), "contract.0", "{text}");
     }
     let unfinished = IndexQuery { is_unfinished: true, ..parsed(RetrievalMode::Lexical, "qq") };
@@ -261,6 +261,26 @@ fn what_is_searched_exists_for_the_caller() {
     let nobody =
         shown(among.engine.search(&tenant("c"), &parsed(RetrievalMode::Hybrid, "river qq*"))).unwrap();
     assert_eq!((nobody.hits.len(), nobody.existing_chunks, nobody.shown_seq), (0, 0, 0));
+}
+
+/// Where own chunks lie among segments depends on hidden ones, and on merges.
+#[test]
+fn a_completion_is_found_in_whatever_segments_its_chunks_are() {
+    let index = Index::new(text_only());
+    let put = |number: usize, text: &str| {
+        let mut change = put_text(&format!("own{number}"), 1, text);
+        if let Change::Put(document) = &mut change {
+            document.metadata = r#"{"tenant":"a"}"#.to_owned();
+        }
+        change
+    };
+    index.apply((0..20).map(|number| put(number, "a gauge on its gaugeboard")).collect(), 1);
+    index.apply(vec![put(20, "the gaugeboard alone")], 2);
+    let request = IndexQuery { is_unfinished: true, limit: 50, ..lexical("gau") };
+    let found = || index.engine.search(&tenant("a"), &request).unwrap().hits.len();
+    assert_eq!(found(), 21);
+    index.engine.flush().unwrap();
+    assert_eq!(found(), 21, "after a merge");
 }
 
 /// Blocks of postings are not skipped by maximum scores that hold for other lengths.
