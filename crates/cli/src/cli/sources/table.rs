@@ -32,23 +32,20 @@ pub(super) struct Layout {
     pub(super) separator: u8,
     /// The bytes of a first line such as `sep=;`.
     pub(super) skipped: usize,
-    /// Whether lines end with a carriage return alone.
-    has_carriage_returns: bool,
 }
 
 impl Layout {
     /// The layout of a table that begins with `head`.
     pub(super) fn of(head: &[u8], separator: Separator) -> Layout {
-        let has_carriage_returns = head.contains(&b'\r') && !head.contains(&b'\n');
         if let Some((separator, skipped)) = declared_separator(head) {
-            return Layout { separator, skipped, has_carriage_returns };
+            return Layout { separator, skipped };
         }
         let has_tab = || counts(head, b'\t').first().is_some_and(|count| *count > 0);
         let separator = match separator {
             Separator::Tab if has_tab() => b'\t',
             Separator::Tab | Separator::Any => likely_separator(head),
         };
-        Layout { separator, skipped: 0, has_carriage_returns }
+        Layout { separator, skipped: 0 }
     }
 
     /// A reader of the header and of the rows.
@@ -59,8 +56,7 @@ impl Layout {
     ) -> csv::Reader<Limited> {
         input.consume(self.skipped);
         limit.reset();
-        let reader =
-            Limited { reader: input, left: limit.clone(), has_carriage_returns: self.has_carriage_returns };
+        let reader = Limited { reader: input, left: limit.clone(), ends_line: false };
         csv::ReaderBuilder::new().delimiter(self.separator).flexible(true).from_reader(reader)
     }
 }
@@ -222,22 +218,35 @@ impl RecordLimit {
     }
 }
 
-/// The bytes of a table.
+/// The bytes of a table, in which every line ends with a line feed alone: the parser counts lines by them, and counts that of
+/// CR LF with the line after it.
 pub(super) struct Limited {
     reader: Box<dyn BufRead + Send>,
     left: RecordLimit,
-    has_carriage_returns: bool,
+    /// Whether the byte before was a carriage return.
+    ends_line: bool,
 }
 
 impl Read for Limited {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.left.spend(read as u64)?;
-        if self.has_carriage_returns {
-            // the parser counts lines by their line feeds
-            buffer[..read].iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
+        loop {
+            let read = self.reader.read(buffer)?;
+            self.left.spend(read as u64)?;
+            let mut kept = 0;
+            for at in 0..read {
+                let byte = buffer[at];
+                let is_second = self.ends_line && byte == b'\n';
+                self.ends_line = byte == b'\r';
+                if !is_second {
+                    buffer[kept] = if self.ends_line { b'\n' } else { byte };
+                    kept += 1;
+                }
+            }
+            // nothing would be the end of the table
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
         }
-        Ok(read)
     }
 }
 

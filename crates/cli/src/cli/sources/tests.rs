@@ -241,6 +241,15 @@ two | {"column_5":"x","path":"a.csv","year":"2019"}"#,
         ],
     );
     check("a.tsv", "text\tn\nx, y\t1\n", &[r#"a.tsv#2 | - | x, y | {"n":1,"path":"a.tsv"}"#]);
+    check(
+        "a.csv",
+        "text,n\r\nx,1\r\n\"y\r\nz\",2\r\nw,3\r\n",
+        &[
+            r#"a.csv#2 | - | x | {"n":1,"path":"a.csv"}"#,
+            "a.csv#3 | - | y\nz | {\"n\":2,\"path\":\"a.csv\"}",
+            r#"a.csv#5 | - | w | {"n":3,"path":"a.csv"}"#,
+        ],
+    );
     check("a.csv", "text;n\nx, y;1\n", &[r#"a.csv#2 | - | x, y | {"n":1,"path":"a.csv"}"#]);
 }
 
