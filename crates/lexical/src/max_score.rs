@@ -489,10 +489,11 @@ mod tests {
         let postings = postings(&searcher, field);
         // of parts that are rare, frequent, repeated, and in an order that no entry has
         let compounds = [&[0, 1][..], &[4, 5], &[1, 2, 3], &[1, 1], &[0, 0, 2], &[5, 0]];
-        for chosen in 1..1 << compounds.len() {
+        // each alone, and all
+        for chosen in (0..compounds.len()).map(|one| 1 << one).chain([(1 << compounds.len()) - 1]) {
             let chosen: Vec<&[usize]> =
                 (0..compounds.len()).filter(|one| chosen >> one & 1 == 1).map(|one| compounds[one]).collect();
-            for weight in [0.1, 0.5, 3.0] {
+            for weight in [0.1, 3.0] {
                 let numbers: Vec<usize> = (0..TERMS.len()).collect();
                 let phrases: Vec<PhraseQuery> = chosen
                     .iter()
