@@ -61,7 +61,10 @@ pub use keys::{
 };
 pub use limits::Limits;
 pub use list::List;
-pub use llm::{AnthropicError, AnthropicErrorBody, LlmRequest};
+pub use llm::{
+    AnthropicError, AnthropicErrorBody, AnthropicMessage, ChatCompletionMessage, ChatCompletionRequest,
+    CompletionRequest, CountTokensRequest, MessageContent, MessagesRequest, ResponsesInput, ResponsesRequest,
+};
 pub use models::{Capability, EmbedderPrompts, EmbedderReply, ModelObject, ModelReply, ModelsReply};
 pub use ollama::{
     OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaError, OllamaModel, OllamaPromptReply,

@@ -10,12 +10,50 @@ const list = (path, read) => {
   listed[path] ??= call('GET', path).then(read, () => []);
   return listed[path];
 };
-const models = () => list('/v1/models', ({ data }) => data.flatMap((one) => [one.id, ...one.alias]));
-const choicesOf = (path, name) => {
+/** The names of models with a capability. */
+const models = (capability) =>
+  list('/v1/models', ({ data }) => data).then((all) =>
+    all.filter((one) => one.capabilities.includes(capability)).flatMap((one) => [one.id, ...one.alias]),
+  );
+
+/** What the model of an example must be able to do. */
+const capabilityOf = (group) => ({ 'Language models': 'chat', Rerank: 'rerank' })[group] ?? 'embeddings';
+
+/** The collections, that with the most documents first. */
+const collections = () =>
+  list('/v1/collections', ({ data }) => data.toSorted((a, b) => b.document_count - a.document_count));
+
+/** The collection that examples read: that of the sample if it has documents, or the largest. */
+const ownCollection = async () => {
+  const all = await collections();
+  const sample = all.find((one) => one.name === 'default' && one.document_count > 0);
+  return (sample ?? all[0])?.name;
+};
+
+/** Some documents of it. */
+const documents = async () => {
+  const name = await ownCollection();
+  if (name === undefined) return [];
+  return list(`/v1/collections/${encodeURIComponent(name)}/documents?limit=20`, ({ data }) => data);
+};
+
+/** Whether documents of this gateway have the fields of a filter; one that no document has is an error. */
+const hasFields = async (filter) => {
+  const fields = new Set((await documents()).flatMap((one) => Object.keys(one.metadata)));
+  return Object.keys(filter).every((field) => fields.has(field));
+};
+
+/** Names of this gateway for a parameter. What the example of a `PUT` or `DELETE` names is left to it. */
+const choicesOf = (path, method, name) => {
   if (name === 'collection' || name === 'name')
-    return list('/v1/collections', ({ data }) => data.map((one) => one.name));
+    return Promise.all([ownCollection(), collections()]).then(([own, all]) => [
+      ...new Set([own, ...all.map((one) => one.name)].filter((one) => one !== undefined)),
+    ]);
   if (path === '/v1/jobs/{id}') return list('/v1/jobs', ({ data }) => data.map((one) => one.job_id));
-  if (path.endsWith('models/{id}')) return models();
+  if (path.startsWith('/v1/keys/{id}')) return list('/v1/keys', ({ data }) => data.map((one) => String(one.id)));
+  if (path.endsWith('models/{id}')) return models('embeddings');
+  if (path.endsWith('/documents/{id}') && method === 'get')
+    return documents().then((all) => all.map((one) => one.id));
   return null;
 };
 
@@ -124,7 +162,7 @@ const attempt = async (request, output, button) => {
 let inputs = 0;
 
 /** One parameter: its label and its input, with what there is to choose from. */
-const parameterInput = (path, parameter) => {
+const parameterInput = (path, method, parameter) => {
   const id = `parameter-${++inputs}`;
   const input = element('input', {
     id,
@@ -133,17 +171,27 @@ const parameterInput = (path, parameter) => {
     required: parameter.in === 'path',
     spellcheck: false,
   });
-  const choices = choicesOf(path, parameter.name);
+  const choices = choicesOf(path, method, parameter.name);
   const options = element('datalist', { id: `${id}-choices` });
+  let filled = null;
   if (choices) {
     input.setAttribute('list', options.id);
-    choices.then((values) => {
+    filled = choices.then((values) => {
       options.replaceChildren(...values.map((value) => element('option', { value })));
-      // an example cannot know the ids of jobs and models
-      if (parameter.name === 'id' && values.length && !values.includes(input.value)) {
+      // an example cannot know the names of this gateway
+      const isReplaced = parameter.in === 'path' && !['put', 'delete'].includes(method);
+      const isOwn = parameter.name === 'name' ? input.value === values[0] : values.includes(input.value);
+      if (isReplaced && values.length && !isOwn) {
         input.value = values[0];
         input.dispatchEvent(new Event('input', { bubbles: true }));
       }
+    });
+  }
+  if (parameter.name === 'filter' && parameter.example) {
+    filled = hasFields(JSON.parse(parameter.example)).then((isKnown) => {
+      if (isKnown) return;
+      input.value = '';
+      input.dispatchEvent(new Event('input', { bubbles: true }));
     });
   }
   const label = element(
@@ -152,7 +200,7 @@ const parameterInput = (path, parameter) => {
     element('code', {}, parameter.name),
     parameter.in === 'path' ? ' in the path' : ' in the query',
   );
-  return { parameter, input, node: element('div', {}, label, input, options) };
+  return { parameter, input, filled, node: element('div', {}, label, input, options) };
 };
 
 /** A text area as high as its text. */
@@ -168,17 +216,25 @@ const area = (label, text, name) => {
   return { input, node: element('div', {}, element('label', { htmlFor: id }, label), input) };
 };
 
-/** Puts a model of this gateway into an example that names another. */
-const useOwnModel = (example, input) =>
-  models().then((names) => {
-    if (!names.length || names.includes(example.model)) return;
-    input.value = pretty({ ...example, model: names[0] });
-    input.dispatchEvent(new Event('input', { bubbles: true }));
-  });
+/** Puts a model and a collection of this gateway into an example that names others. */
+const useOwnNames = async (example, input, group) => {
+  const names = example.model ? await models(capabilityOf(group)) : [];
+  const collection = await ownCollection();
+  const own = { ...example };
+  if (names.length && !names.includes(example.model)) own.model = names[0];
+  if (group !== 'Ingest' && collection !== undefined) {
+    if (example.collection) own.collection = collection;
+    if (example.weir) own.weir = { ...example.weir, collection };
+    if (example.filter && !(await hasFields(example.filter))) delete own.filter;
+  }
+  if (JSON.stringify(own) === JSON.stringify(example)) return;
+  input.value = pretty(own);
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+};
 
 /** The form of a route. */
 const tryForm = (path, method, operation) => {
-  const parameters = operation.parameters.map((parameter) => parameterInput(path, parameter));
+  const parameters = operation.parameters.map((parameter) => parameterInput(path, method, parameter));
   const content = operation.requestBody?.content['application/json'];
   const body = content && area('Body', pretty(content.example ?? {}), 'body');
   const headers = area('Headers, one in a line', body ? 'content-type: application/json' : '', 'headers');
@@ -224,7 +280,12 @@ const tryForm = (path, method, operation) => {
     ),
     output,
   );
-  if (content?.example?.model) useOwnModel(content.example, body.input);
+  // what is sent has the names of this gateway
+  const named = content?.example && useOwnNames(content.example, body.input, operation.tags[0]);
+  button.disabled = true;
+  Promise.allSettled([named, ...parameters.map(({ filled }) => filled)]).then(() => {
+    button.disabled = false;
+  });
   const refresh = () => curl.replaceChildren(command(curlOf(read())));
   form.addEventListener('input', refresh);
   form.addEventListener('submit', (event) => {

@@ -1,15 +1,17 @@
 //! The rows of the table.
 
 use axum::handler::Handler;
+use schemars::JsonSchema;
 use weir_api::{
-    AnyRerankReply, AuditReply, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings,
-    DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
-    EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
-    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
-    KeyReply, KeyRequest, KeyUpdate, List, LlmRequest, ModelReply, ModelsReply, NewKeyReply,
-    OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply, OllamaPromptRequest, OllamaTags, PredictReply,
-    PredictRequest, QueryReply, ReadyReply, RerankRequest, SearchOrBatchReply, SearchRequest,
-    SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply, CohereEmbedRequest, CollectionReply,
+    CollectionSettings, CompletionRequest, CountTokensRequest, DecodeRequest, DeletedReply, DocumentReply,
+    DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply,
+    EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest,
+    HealthReply, InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest,
+    ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply,
+    OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest,
+    ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken,
+    TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -84,10 +86,10 @@ const fn cohere_embed(path: &'static str) -> Route {
 }
 
 /// A route to language models, which is passed to an upstream.
-const fn llm(path: &'static str, dialect: Dialect, handler: HandlerFn) -> Route {
+const fn llm<T: JsonSchema>(path: &'static str, dialect: Dialect, handler: HandlerFn) -> Route {
     Route::new("post", path, CHAT, handler)
         .in_dialect(dialect)
-        .takes::<LlmRequest>(BodyLimit::Default)
+        .takes::<T>(BodyLimit::Default)
         .returns(Content::Media("application/json"))
         .without_deadline()
         .fails_with(LLM_CODES)
@@ -128,27 +130,27 @@ pub const ROUTES: &[Route] = &[
         .fails_with(SEARCH_CODES),
     Route {
         summary: "OpenAI's chat completions, from any upstream; streams with `\"stream\": true`.",
-        ..llm("/v1/chat/completions", Dialect::OpenAi, chat::chat_completions)
+        ..llm::<ChatCompletionRequest>("/v1/chat/completions", Dialect::OpenAi, chat::chat_completions)
     },
     Route {
         summary: "The same as `/v1/chat/completions`.",
-        ..llm("/chat/completions", Dialect::OpenAi, chat::chat_completions)
+        ..llm::<ChatCompletionRequest>("/chat/completions", Dialect::OpenAi, chat::chat_completions)
     },
     Route {
         summary: "OpenAI's completions, from upstreams that have them.",
-        ..llm("/v1/completions", Dialect::OpenAi, chat::completions)
+        ..llm::<CompletionRequest>("/v1/completions", Dialect::OpenAi, chat::completions)
     },
     Route {
         summary: "OpenAI's responses, from upstreams that have them.",
-        ..llm("/v1/responses", Dialect::OpenAi, chat::responses)
+        ..llm::<ResponsesRequest>("/v1/responses", Dialect::OpenAi, chat::responses)
     },
     Route {
         summary: "Anthropic's messages, from Anthropic or an upstream with OpenAI's API.",
-        ..llm("/v1/messages", Dialect::Anthropic, chat::messages)
+        ..llm::<MessagesRequest>("/v1/messages", Dialect::Anthropic, chat::messages)
     },
     Route {
         summary: "Anthropic's count of a request's tokens, from Anthropic; free of charge.",
-        ..llm("/v1/messages/count_tokens", Dialect::Anthropic, chat::count_tokens)
+        ..llm::<CountTokensRequest>("/v1/messages/count_tokens", Dialect::Anthropic, chat::count_tokens)
     },
     Route::new("post", "/v1/feedback", SEARCH, handler!(feedback::post))
         .about("Grade how well a document answers a query; the grade is on disk when this answers.")
