@@ -37,9 +37,9 @@ const command = (text) => {
 
 /** What the API says went wrong: title, detail with its remedy, code and request id. */
 class Problem extends Error {
-  constructor({ title, detail, code, id }) {
+  constructor({ title, detail, code, id, status }) {
     super(detail);
-    Object.assign(this, { title, detail, code, id });
+    Object.assign(this, { title, detail, code, id, status });
   }
 
   /** From a refusal in any of the dialects. */
@@ -52,6 +52,7 @@ class Problem extends Error {
       detail: body?.detail ?? message ?? 'The reply says no more; see the log of the gateway for the request.',
       code: body?.code ?? body?.error?.code ?? String(reply.status),
       id,
+      status: reply.status,
     });
   }
 
@@ -76,7 +77,14 @@ class Problem extends Error {
 
 const KEY = 'weir-api-key';
 
-/** Sends a request with the API key of this tab, if there is one. A 401 shows the field for a key. */
+/** Shows the form for a key; `problem` says what is wrong with the one that was sent. `mountKey` sets it. */
+let askForKey = () => {};
+
+const WRONG_KEY =
+  'The gateway does not accept this key: it is mistyped, revoked or expired. Check the whole text, or ask for another.';
+const NARROW_KEY = 'This key is not allowed to do that. Enter another one, or ask for more rights.';
+
+/** Sends a request with the API key of this tab, if there is one. A 401 or 403 shows the form for a key. */
 const send = async (method, path, { headers, body, signal } = {}) => {
   const sent = new Headers(headers);
   const key = sessionStorage.getItem(KEY);
@@ -87,7 +95,8 @@ const send = async (method, path, { headers, body, signal } = {}) => {
   } catch (error) {
     throw error.name === 'AbortError' ? error : Problem.unreachable();
   }
-  if (reply.status === 401) byId('key').hidden = false;
+  if (reply.status === 401) askForKey(key ? WRONG_KEY : null);
+  if (reply.status === 403 && key) askForKey(NARROW_KEY);
   return reply;
 };
 
@@ -100,29 +109,57 @@ const call = async (method, path, json, signal) => {
   return reply.json();
 };
 
-/** The form for the API key, hidden until a request was refused for want of one. */
+/** The form for the API key, hidden until a request was refused for want of one. The key stays in the storage of this tab. */
 const mountKey = (changed) => {
-  const field = element('input', { type: 'password', autocomplete: 'off', required: true, name: 'key' });
-  const forget = element('button', { type: 'button', textContent: 'Forget', hidden: !sessionStorage.getItem(KEY) });
+  const problem = element('p', { className: 'problem', id: 'key-problem', role: 'alert' });
+  const field = element('input', {
+    type: 'password',
+    autocomplete: 'off',
+    required: true,
+    spellcheck: false,
+    id: 'key-field',
+    'aria-describedby': 'key-about key-problem',
+  });
   const form = element(
     'form',
     { className: 'key-form' },
-    element('label', {}, 'API key, kept in this tab only', field),
-    element('button', { className: 'main', textContent: 'Use' }),
-    forget,
+    element('div', {}, element('label', { htmlFor: 'key-field' }, 'API key'), field),
+    element('button', { className: 'main', textContent: 'Use this key' }),
   );
+  const forget = element('button', { type: 'button', className: 'link', textContent: 'Forget it' });
+  const kept = element('p', { className: 'soft small', id: 'key-kept' }, 'An API key is in use in this tab. ', forget);
+  const about =
+    'A key says who asks and what may be searched; its text begins with `weir_`. You get one from whoever runs this gateway, who makes it by:';
   const keep = (key) => {
     if (key) sessionStorage.setItem(KEY, key);
     else sessionStorage.removeItem(KEY);
     field.value = '';
-    forget.hidden = !key;
-    byId('key').hidden = Boolean(key);
+    problem.textContent = '';
+    byId('key').hidden = true;
+    kept.hidden = !key;
     changed();
+  };
+  askForKey = (text) => {
+    const isNew = byId('key').hidden;
+    if (text) problem.textContent = text;
+    if (text === WRONG_KEY) sessionStorage.removeItem(KEY);
+    kept.hidden = !sessionStorage.getItem(KEY);
+    byId('key').hidden = false;
+    if (isNew) field.focus();
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     keep(field.value.trim());
   });
   forget.addEventListener('click', () => keep(null));
-  byId('key').append(element('h3', {}, 'The gateway asks for an API key'), form);
+  byId('key').append(
+    element('h2', {}, 'This gateway asks for an API key'),
+    element('p', { id: 'key-about' }, prose(about)),
+    command('weir keys create "search page" --scopes search'),
+    form,
+    problem,
+    element('p', { className: 'soft small' }, 'It is kept until this tab is closed, and is never in an address.'),
+  );
+  kept.hidden = !sessionStorage.getItem(KEY);
+  byId('key').after(kept);
 };

@@ -1,6 +1,6 @@
 'use strict';
-// The page at `/`: a search box over the collections. The search stands in the address, behind `#`, so that it can be
-// shared and is sent to no server with the address.
+// The page at `/`: a search box over the collections. The search stands in the address (`?q=`), so that it can be shared,
+// reloaded and gone back to.
 
 /** A result below it is probably not relevant: the threshold that the documentation recommends. */
 const RELEVANT = 0.2;
@@ -18,17 +18,26 @@ let running = null;
 
 // --- the search in the address ---
 
-const readAddress = () => ({ ...DEFAULTS, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
+/** The search of the address; addresses of before had it behind `#`. */
+const readAddress = () => {
+  const given = location.search || location.hash.replace('#', '?');
+  const named = Object.entries(DEFAULTS).map(([name, value]) => [name, new URLSearchParams(given).get(name) ?? value]);
+  return Object.fromEntries(named);
+};
+
+const hasAddress = () => location.search !== '' || location.hash !== '';
 
 const addressOf = (search) => {
   const named = Object.entries(search).filter(([name, value]) => value && value !== DEFAULTS[name]);
-  return `#${new URLSearchParams(named)}`;
+  const query = String(new URLSearchParams(named));
+  return query ? `/?${query}` : '/';
 };
 
+/** Searches, as a step in the browser's history unless the address stays. */
 const writeAddress = (search) => {
-  const hash = addressOf(search);
-  if (hash === location.hash || (hash === '#' && !location.hash)) run();
-  else location.hash = hash;
+  const address = addressOf(search);
+  if (address !== location.pathname + location.search + location.hash) history.pushState(null, '', address);
+  run();
 };
 
 const fillForm = (search) => {
@@ -44,8 +53,8 @@ const fillForm = (search) => {
     }),
   );
   const isKnown = collections.some((collection) => collection.name === search.collection);
-  if (!isKnown && location.hash) select.append(element('option', { value: search.collection }, search.collection));
-  select.value = location.hash ? search.collection : fullest()?.name;
+  if (!isKnown && hasAddress()) select.append(element('option', { value: search.collection }, search.collection));
+  select.value = hasAddress() ? search.collection : fullest()?.name;
   allowModes();
 };
 
@@ -63,20 +72,48 @@ const allowModes = () => {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** The text from byte `start` to byte `end`, with the byte ranges marked. */
-const marked = (text, ranges, start = 0, end = Infinity) => {
+/** Ranges of bytes as ranges of the text's own units, in order and without overlaps. */
+const unitsOf = (text, ranges) => {
   const bytes = encoder.encode(text);
-  const parts = [];
-  let at = start;
-  const last = Math.min(end, bytes.length);
-  const slice = (from, to) => decoder.decode(bytes.subarray(from, to));
-  for (const [from, to] of ranges || []) {
-    if (from < at || to > last) continue;
-    parts.push(slice(at, from), element('mark', {}, slice(from, to)));
-    at = to;
+  let [at, units] = [0, 0];
+  const unitsAt = (byte) => {
+    units += decoder.decode(bytes.subarray(at, byte)).length;
+    at = Math.max(at, byte);
+    return units;
+  };
+  const fitting = ranges.filter(([from, to], index) => from < to && (index === 0 || from >= ranges[index - 1][1]));
+  return fitting.map(([from, to]) => [unitsAt(from), unitsAt(to)]);
+};
+
+const BLOCK = /^ {0,3}(```|~~~|#{1,6} |[-*+] |\d{1,9}[.)] |>|\|)/m;
+const FENCES = /^ {0,3}(?:```|~~~).*$/gm;
+
+/** A range of Markdown, extended so that it begins and ends with whole blocks. Prose can be cut anywhere. */
+const wholeBlocks = (text, from, to) => {
+  if (!BLOCK.test(text)) return [from, to];
+  const before = text.lastIndexOf('\n\n', from);
+  const after = text.indexOf('\n\n', to);
+  let [start, end] = [before === -1 ? 0 : before + 2, after === -1 ? text.length : after];
+  // a fence that is open where the range begins or ends
+  const fences = [...text.matchAll(FENCES)].map(({ index, 0: line }) => [index, index + line.length]);
+  for (let index = 0; index < fences.length; index += 2) {
+    const [open, close] = [fences[index][0], fences[index + 1]?.[1] ?? text.length];
+    if (open < start && start < close) start = open;
+    if (open < end && end < close) end = close;
   }
-  parts.push(slice(at, last));
-  return parts;
+  return [start, end];
+};
+
+/** The part of a result's text that answers best, with the words of the query marked. */
+const snippetOf = (result) => {
+  const { text, snippet, highlights } = result;
+  const [best = [0, text.length]] = snippet ? unitsOf(text, [[snippet.start, snippet.end]]) : [];
+  const [from, to] = isMarkdown(result) ? wholeBlocks(text, ...best) : best;
+  const marks = unitsOf(text, highlights || []).map(([start, end]) => [start - from, end - from]);
+  const shown = text.slice(from, to);
+  const className = ['snippet', from > 0 && 'begins-within', to < text.length && 'goes-on'].filter(Boolean).join(' ');
+  const nodes = isMarkdown(result) ? markdown(shown, marks) : [element('p', {}, ...plain(shown, marks))];
+  return element('div', { className }, nodes);
 };
 
 const percent = (share) => {
@@ -165,7 +202,8 @@ const inDocument = (result, collection) => {
     try {
       const path = `/v1/collections/${encodeURIComponent(collection)}/documents/${encodeURIComponent(id)}`;
       const stored = await call('GET', path);
-      const text = element('pre', { className: 'document', tabIndex: 0 }, marked(stored.text, [[start, end]]));
+      const marks = unitsOf(stored.text, [[start, end]]);
+      const text = element('pre', { className: 'document', tabIndex: 0 }, plain(stored.text, marks));
       place.replaceChildren(text);
       const cited = text.querySelector('mark');
       if (cited) text.scrollTop = cited.offsetTop - text.offsetTop - 40;
@@ -194,22 +232,14 @@ const copiesOf = (result, search) => {
 
 const render = (result, search) => {
   const { collection } = search;
-  const { citation, snippet, text } = result;
-  const shown = snippet || { start: 0, end: Infinity };
-  const isCut = snippet && (snippet.start > 0 || snippet.end < encoder.encode(text).length);
+  const { citation } = result;
   const bytes = `${citation.start.toLocaleString('en')} to ${citation.end.toLocaleString('en')}`;
   const isUnlikely = result.relevance !== null && result.relevance < RELEVANT;
   return element(
     'li',
     { className: isUnlikely ? 'is-unlikely' : '' },
     element('div', { className: 'head' }, element('h3', {}, result.title || result.id), relevanceBar(result.relevance)),
-    element(
-      'p',
-      { className: 'snippet' },
-      isCut && snippet.start > 0 ? '… ' : null,
-      marked(text, result.highlights, shown.start, shown.end),
-      isCut && snippet.end < encoder.encode(text).length ? ' …' : null,
-    ),
+    snippetOf(result),
     element(
       'p',
       { className: 'about citation' },
@@ -366,6 +396,7 @@ const run = async ({ isTyping = false } = {}) => {
   if (!isTyping) fillForm(search);
   document.title = search.q ? `${search.q} – Weir` : 'Weir';
   running?.abort();
+  forgetAnswer();
   const place = byId('reply');
   if (!search.q.trim()) {
     place.replaceChildren();
@@ -389,7 +420,7 @@ const run = async ({ isTyping = false } = {}) => {
     show(search, await call('POST', '/v1/search', body, signal));
   } catch (error) {
     if (error.name === 'AbortError') return;
-    place.replaceChildren(error instanceof Problem ? error.render() : String(error));
+    place.replaceChildren(...failure(error));
   }
   place.removeAttribute('aria-busy');
 };
@@ -406,6 +437,12 @@ const showEmpty = () => {
     command(curl),
     element('p', { className: 'soft small' }, 'This page shows the search box as soon as there is a document.'),
   );
+};
+
+/** What is shown instead of a result. Where a key is missing, the form that asks for it says enough. */
+const failure = (error) => {
+  if (!(error instanceof Problem)) return [String(error)];
+  return error.status === 401 ? [] : [error.render()];
 };
 
 /** Shows whether there are documents, and the search box if there are; looks again while there are none. */
@@ -426,11 +463,15 @@ const look = async () => {
     collections = (await call('GET', '/v1/collections')).data;
     const known = collections.reduce((sum, one) => sum + one.document_count, 0);
     const plural = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
-    state.textContent = `${plural(known, 'document')} in ${plural(collections.length, 'collection')}.`;
-    byId('key').hidden = true;
-    await run();
+    state.textContent = collections.length
+      ? `${plural(known, 'document')} in ${plural(collections.length, 'collection')}.`
+      : 'This API key sees no collection. Ask whoever made it for one that does.';
+    form.hidden = collections.length === 0;
+    await offerAnswers();
+    if (!form.hidden) await run();
   } catch (error) {
-    state.replaceChildren(error instanceof Problem ? error.render() : String(error));
+    form.hidden = true;
+    state.replaceChildren(...failure(error));
   }
 };
 
@@ -448,7 +489,15 @@ form.q.addEventListener('input', () => {
     run({ isTyping: true });
   }, TYPING_MS);
 });
+byId('ask').addEventListener('click', () => {
+  clearTimeout(typing);
+  const values = Object.fromEntries(new FormData(form));
+  const search = { ...readAddress(), ...values, q: values.q.trim() };
+  if (addressOf(search) !== addressOf(readAddress())) writeAddress({ ...search, offset: '0' });
+  ask(search);
+});
 form.collection.addEventListener('change', allowModes);
+addEventListener('popstate', () => run());
 addEventListener('hashchange', () => run());
 mountKey(look);
 look();

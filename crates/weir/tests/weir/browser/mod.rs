@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use crate::support::gateway::{Gateway, in_repository};
+use clap::Parser as _;
+use weir_mock::{MockServer, Settings};
 
 /// Runs a function of `pages.py`, which must succeed.
 fn run(test: &str, arguments: &[&str]) {
@@ -27,12 +29,46 @@ fn the_first_page_shows_how_to_ingest_and_then_searches() {
 fn the_first_page_asks_for_an_api_key_when_one_is_missing() {
     let gateway = Gateway::start();
     gateway.ingest(&[serde_json::json!({"id": "a", "text": "A weir is a low dam."})]);
-    run("key", &[&gateway.weir.url]);
+    let created = |scopes: &[&str], headers: &[(&str, &str)]| {
+        let body = serde_json::json!({"name": "page", "scopes": scopes}).to_string();
+        let reply = gateway.try_send("POST", "/v1/keys", headers, Some(body.as_bytes())).unwrap();
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        reply.json()["key"].as_str().unwrap().to_owned()
+    };
+    let json = ("content-type", "application/json");
+    let all = created(&["admin", "search"], &[json]);
+    let narrow = created(&["embed"], &[json, ("x-api-key", &all)]);
+    run("key", &[&gateway.weir.url, &all, &narrow]);
+}
+
+#[test]
+fn hits_in_markdown_are_rendered_and_run_nothing() {
+    run("markdown", &[&Gateway::start_with(&[("WEIR_CHUNKING_MAX_TOKENS", "512")]).weir.url]);
+}
+
+/// A gateway with the route `my-route` to a mock that was started with these arguments.
+fn with_a_route(arguments: &[&str]) -> (Gateway, MockServer, tempfile::TempDir) {
+    let mock = MockServer::start(Settings::parse_from([&["weir-mock"], arguments].concat())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("weir.toml");
+    let url = format!("http://{}/v1", mock.addr());
+    let upstream = format!("[[upstreams]]\nid = \"local\"\nprovider = \"openai\"\nurl = \"{url}\"\n");
+    let route = "[[routes]]\nmodel = \"my-route\"\ntargets = [{ upstream = \"local\" }]\n";
+    std::fs::write(&config, upstream + route).unwrap();
+    (Gateway::start_with(&[("WEIR_CONFIG", config.to_str().unwrap())]), mock, folder)
+}
+
+#[test]
+fn answers_are_rendered_with_what_they_cite() {
+    let (cites, _mock, _folder) = with_a_route(&["--echo", "cite"]);
+    let (echoes, _other, _config) = with_a_route(&["--echo", "last"]);
+    run("answer", &[&cites.weir.url, &echoes.weir.url]);
 }
 
 #[test]
 fn the_documentation_page_sends_its_examples() {
-    run("docs", &[&Gateway::start().weir.url]);
+    let (gateway, _mock, _folder) = with_a_route(&[]);
+    run("docs", &[&gateway.weir.url]);
 }
 
 #[test]
