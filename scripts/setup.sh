@@ -16,6 +16,7 @@ missing_packages() {
     has curl || echo curl
     has strace || echo strace           # the tests look at the system calls that a write makes
     has git || echo git
+    has sqlite3 || echo sqlite3         # the documented backup is made with it
     has python3 || echo python3
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
     { has python3 && python3 -c 'import ensurepip, venv'; } >/dev/null 2>&1 || echo python3-venv

@@ -10,7 +10,11 @@ Generated from the table in `crates/api/src/code.rs` (`UPDATE_DOCS=1 cargo test 
 Native routes return errors as `application/problem+json` (RFC 9457). The body also contains the `error` object of OpenAI's API.
 Programs should read `code`: its meaning never changes, whereas messages may.
 
-```json
+```sh
+command curl -s http://127.0.0.1:8000/v1/search -H 'content-type: application/json' -d '{\"query\": \"weirs\", \"top_k\": 0}'
+```
+
+```json output
 {
   \"type\": \"about:blank\",
   \"title\": \"A parameter has a wrong type or value\",

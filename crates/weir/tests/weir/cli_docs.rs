@@ -12,7 +12,7 @@ Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir --test
 
 One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and `selftest` call a running one over HTTP.
 
-```console
+```console not run: the pages of these commands run them
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
 weir ingest docs/ notes.jsonl                 # folders and files
 weir sync docs/ --dry-run                     # the same, and delete the documents whose files are gone

@@ -1,92 +1,22 @@
 //! The examples of the pages are executed in order, each page against its own gateway over a copy of a folder with the sample documents, with a
-//! mock of a language model.
-//!
-//! Blocks marked `sh`, `python` and `py` run and must succeed; a reply with an error status is a failure. `py` has the clients of other makers, `py older` those
-//! releases that one of them needs. Blocks marked `toml` must be a valid configuration. Commands that build, measure or serve are marked `console` and do not run here.
+//! mock of a language model; so is every example of `/openapi.json`. What is done with a block says `blocks.rs`.
 
 #![allow(clippy::print_stdout, reason = "names the example that runs")]
+
+mod blocks;
+mod openapi;
+mod runner;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
 use crate::support::gateway::{Gateway, in_repository};
-use clap::Parser as _;
-use weir_mock::{MockServer, Settings};
+use blocks::{Rule, blocks, pages};
+use runner::{Runner, language_model, working_folder};
 
-/// Before every `sh` block: a reply with an error status fails the block.
-const PRELUDE: &str = "set -euo pipefail\ncurl() { command curl --fail-with-body \"$@\"; }\n";
-
-/// Settings by which clients of other makers call nothing but the gateway.
-const OFFLINE: [(&str, &str); 1] = [("HAYSTACK_TELEMETRY_ENABLED", "false")];
-
-/// A fenced block of a page.
-struct Example {
-    language: String,
-    /// The line of its first fence, from 1.
-    line: usize,
-    text: String,
-}
-
-fn examples(page: &str) -> Vec<Example> {
-    let mut found: Vec<Example> = Vec::new();
-    let mut is_open = false;
-    for (index, line) in page.lines().enumerate() {
-        match line.trim_start().strip_prefix("```") {
-            Some(_) if is_open => is_open = false,
-            Some(language) => {
-                is_open = true;
-                found.push(Example { language: language.to_owned(), line: index + 1, text: String::new() });
-            }
-            None if is_open => {
-                let example = found.last_mut().unwrap();
-                example.text.push_str(line);
-                example.text.push('\n');
-            }
-            None => {}
-        }
-    }
-    found
-}
-
-/// A mock of language models that cites its sources, and the configuration in which it is the model `assistant` and the providers that pages name,
-/// beside the reranker `ms-marco`, a tiny random model.
-fn language_model(folder: &Path) -> (MockServer, String) {
-    let mock = MockServer::start(Settings::parse_from(["weir-mock", "--echo", "cite"])).unwrap();
-    let upstream = |id: &str, provider: &str| {
-        let path = if provider == "anthropic" { "" } else { "/v1" };
-        format!(
-            "[[upstreams]]\nid = \"{id}\"\nprovider = \"{provider}\"\nurl = \"http://{}{path}\"\n",
-            mock.addr()
-        )
-    };
-    let tables = [
-        upstream("local", "openai"),
-        upstream("openai", "openai"),
-        upstream("claude", "anthropic"),
-        "[[routes]]\nmodel = \"assistant\"\ntargets = [{ upstream = \"local\" }]\n".to_owned(),
-        format!(
-            "[[models]]\nid = \"ms-marco\"\nfolder = {:?}\n",
-            in_repository("fixtures/tiny/bert-classifier")
-        ),
-    ]
-    .concat();
-    let file = folder.join("gateway.toml");
-    std::fs::write(&file, tables).unwrap();
-    (mock, file.display().to_string())
-}
-
-/// A folder in which the examples run: `weir` and `python` are on its path, its home has a folder `notes`.
-fn working_folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    std::fs::create_dir_all(path("bin")).unwrap();
-    std::fs::create_dir_all(path("notes")).unwrap();
-    std::fs::write(path("notes/weirs.md"), "# Weirs\n\nA weir is a low dam across a river.\n").unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), path("bin/weir")).unwrap();
-    std::os::unix::fs::symlink(in_repository("samples"), path("samples")).unwrap();
-    folder
-}
+/// Blocks that do not run, over all pages. One more needs a reason that holds for it alone: a program or data that no test has, or hours.
+const NOT_RUN: usize = 33;
 
 /// The data directory of a gateway that has the sample documents and has stopped.
 static SAMPLE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -96,77 +26,43 @@ static SAMPLE: LazyLock<PathBuf> = LazyLock::new(|| {
     }
     let model = in_repository("models/all-MiniLM-L6-v2");
     let gateway = Gateway::start_in(&data, &[("WEIR_MODEL", model.to_str().unwrap())]);
-    run("sh", "weir ingest samples/xquad/documents", working_folder().path(), &gateway.weir.url);
+    let ingested = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["ingest", "samples/xquad/documents", "--url", &gateway.weir.url])
+        .current_dir(in_repository(""))
+        .output()
+        .unwrap();
+    assert!(ingested.status.success(), "{}", String::from_utf8_lossy(&ingested.stderr));
     gateway.wait_until_searchable();
     gateway.weir.terminate();
     data
 });
 
-fn check(page: &str) {
+/// A gateway that has just started over a copy of the sample, with a configuration.
+fn with_the_sample(folder: &Path, config: &str) -> Gateway {
     let model = in_repository("models/all-MiniLM-L6-v2");
-    let folder = working_folder();
-    let (_mock, config) = language_model(folder.path());
-    let data = folder.path().join("data");
+    let data = folder.join("data");
     let copied = Command::new("cp").arg("-a").args([&*SAMPLE, &data]).status().unwrap();
     assert!(copied.success());
-    let gateway =
-        Gateway::start_in(&data, &[("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_CONFIG", &config)]);
-    let url = &gateway.weir.url;
-    let text = std::fs::read_to_string(in_repository(page)).unwrap();
-    let mut count = 0;
-    for Example { language, line, text } in examples(&text) {
-        let place = format!("{page}:{line}");
-        match language.as_str() {
-            "sh" | "python" | "py" | "py older" => {
-                count += 1;
-                println!("{place}");
-                run(&language, &text, folder.path(), url);
-                // a reader takes longer to the next example than its documents to be searchable
-                gateway.wait_until_searchable();
-            }
-            "toml" => {
-                std::fs::write(folder.path().join("weir.toml"), text).unwrap();
-                run("sh", "weir config show --config weir.toml", folder.path(), url);
-            }
-            _ => {}
-        }
-    }
-    assert!(count > 0, "{page} has no example");
+    Gateway::start_in(&data, &[("WEIR_MODEL", model.to_str().unwrap()), ("WEIR_CONFIG", config)])
 }
 
-/// Runs one block; panics with what it printed when it fails.
-fn run(language: &str, text: &str, folder: &Path, url: &str) {
-    let text = text.replace("http://127.0.0.1:8000", url).replace("target/release/weir", "weir");
-    let mut command = match language {
-        "sh" => {
-            let mut command = Command::new("bash");
-            command.args(["-c", &format!("{PRELUDE}{text}")]);
-            command
+fn check(page: &str) {
+    let blocks = blocks(page);
+    let folder = working_folder();
+    let (mock, config) = language_model(folder.path());
+    let needs_gateway = blocks.iter().any(|block| block.rule.needs_gateway());
+    let gateway = needs_gateway.then(|| with_the_sample(folder.path(), &config));
+    let mut runner = Runner::new(folder.path(), gateway.as_ref(), format!("http://{}", mock.addr()));
+    for block in &blocks {
+        println!("{}", block.place);
+        runner.check(block, gateway.as_ref());
+        // a reader takes longer to the next example than its documents to be searchable
+        if let Some(gateway) = &gateway
+            && gateway.send("GET", "/metrics", None).status == 200
+        {
+            gateway.wait_until_searchable();
         }
-        "python" => {
-            let mut command = Command::new(in_repository(".venv/bin/python"));
-            command.args(["-c", &text]);
-            command
-        }
-        _ => {
-            let mut command = Command::new(in_repository(".cache/clients/venv/bin/python"));
-            command.args(["-c", &text]).envs(OFFLINE);
-            if language == "py older" {
-                command.env("PYTHONPATH", in_repository(".cache/clients/older"));
-            }
-            command
-        }
-    };
-    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.join("bin").display());
-    let output = command
-        .current_dir(folder)
-        .env("PATH", path)
-        .env("HOME", folder)
-        .env("WEIR_URL", url)
-        .output()
-        .unwrap();
-    let printed = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&printed));
+    }
 }
 
 /// A test for each page, and the list of all pages.
@@ -205,6 +101,19 @@ pages! {
     examples_of_the_page_to_operate_run: "docs/operate.md",
     examples_of_the_page_about_quality_run: "docs/quality.md",
     examples_of_the_api_page_run: "docs/api.md",
+    examples_of_the_page_about_load_run: "docs/bench.md",
+    examples_of_the_page_of_settings_run: "docs/configuration.md",
+    examples_of_the_page_to_deploy_run: "docs/deploy.md",
+    examples_of_the_page_of_errors_run: "docs/errors.md",
+    examples_of_the_page_about_guardrails_run: "docs/guardrails.md",
+    examples_of_the_page_about_keys_run: "docs/keys.md",
+    examples_of_the_page_about_the_mock_run: "docs/mock.md",
+    examples_of_the_page_about_telemetry_run: "docs/telemetry.md",
+    examples_of_the_page_about_claude_code_run: "docs/clients/claude-code.md",
+    examples_of_the_page_about_codex_run: "docs/clients/codex.md",
+    examples_of_the_page_about_open_webui_run: "docs/clients/open-webui.md",
+    examples_of_the_page_about_opencode_run: "docs/clients/opencode.md",
+    examples_of_the_readme_of_the_python_client_run: "clients/python/README.md",
 }
 
 /// The rows of the tables in a page whose first cell is a document in backquotes, with their numbers, table by table.
@@ -227,10 +136,11 @@ fn tables(page: &str) -> Vec<Vec<(String, Vec<Option<f64>>)>> {
 #[test]
 fn the_numbers_of_the_page_about_ranking_are_those_of_the_gateway() {
     let page = std::fs::read_to_string(in_repository("docs/ranking.md")).unwrap();
+    let first = &blocks("docs/ranking.md")[0];
     let model = in_repository("models/all-MiniLM-L6-v2");
     let gateway = Gateway::start_with(&[("WEIR_MODEL", model.to_str().unwrap())]);
     let folder = working_folder();
-    run("sh", &examples(&page)[0].text, folder.path(), &gateway.weir.url);
+    Runner::new(folder.path(), Some(&gateway), String::new()).check(first, Some(&gateway));
     let results = |more: &str| {
         let body = format!(
             r#"{{"collection": "ranking-example", "query": "river barrier", "explain": true{more}}}"#
@@ -264,51 +174,22 @@ fn the_numbers_of_the_page_about_ranking_are_those_of_the_gateway() {
     assert_eq!(tables.len(), 4, "three tables with numbers, and that of what can be changed");
 }
 
-/// Pages whose examples need a program that is not installed here: their configurations of both sides are read.
 #[test]
-fn configurations_of_the_pages_about_other_programs_are_valid() {
-    let folder = working_folder();
-    for name in ["claude-code", "codex", "opencode", "open-webui"] {
-        let page = format!("docs/clients/{name}.md");
-        let text = std::fs::read_to_string(in_repository(&page)).unwrap();
-        let mut count = 0;
-        for Example { language, line, text } in examples(&text) {
-            match language.as_str() {
-                "toml" => {
-                    count += 1;
-                    std::fs::write(folder.path().join("weir.toml"), text).unwrap();
-                    run("sh", "weir config show --config weir.toml", folder.path(), "http://127.0.0.1:9");
-                }
-                "json" => {
-                    let value: Result<serde_json::Value, _> = serde_json::from_str(&text);
-                    assert!(value.is_ok(), "{page}:{line}: {value:?}");
-                }
-                _ => {}
-            }
-        }
-        assert!(count > 0, "{page} has no configuration of the gateway");
+fn every_page_with_examples_is_listed() {
+    for page in pages() {
+        let is_read = |block: &blocks::Block| !matches!(block.rule, Rule::NotRun(_));
+        let count = blocks(&page).iter().filter(|block| is_read(block)).count();
+        assert_eq!(PAGES.contains(&page.as_str()), count > 0, "{page}: {count} examples");
     }
 }
 
 #[test]
-fn every_page_with_examples_is_listed() {
-    let is_run = |example: &Example| matches!(example.language.as_str(), "sh" | "python" | "py" | "py older");
-    let docs = in_repository("docs");
-    for entry in walkdir::WalkDir::new(&docs) {
-        let entry = entry.unwrap();
-        let path = entry.path();
-        let page = format!("docs/{}", path.strip_prefix(&docs).unwrap().display());
-        if path.extension().is_some_and(|extension| extension == "md") && !PAGES.contains(&page.as_str()) {
-            let text = std::fs::read_to_string(path).unwrap();
-            let lines: Vec<usize> = examples(&text)
-                .iter()
-                .filter(|example| is_run(example))
-                .map(|example| example.line)
-                .collect();
-            assert!(
-                lines.is_empty(),
-                "{page}: the examples of lines {lines:?} are not run; list the page, or mark them `console`"
-            );
+fn no_further_block_is_left_out() {
+    let mut left_out = Vec::new();
+    for block in pages().iter().flat_map(|page| blocks(page)) {
+        if let Rule::NotRun(reason) = &block.rule {
+            left_out.push(format!("{}: {reason}", block.place));
         }
     }
+    assert_eq!(left_out.len(), NOT_RUN, "{left_out:#?}");
 }
