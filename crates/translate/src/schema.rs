@@ -87,7 +87,10 @@ impl<'a> Inliner<'a> {
 
     fn reference(&mut self, reference: &'a Value, depth: usize) -> Result<Map, TranslateError> {
         let name = reference.as_str().unwrap_or_default();
-        let target = name.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let root = self.root;
+        let pointer = name.strip_prefix('#');
+        let target =
+            pointer.and_then(|pointer| root.pointer(pointer).or_else(|| root.pointer(&unquoted(pointer))));
         let Some(target) = target else {
             let reason = format!("has the reference {reference}, which leads nowhere; define it");
             return Err(refuse(self.field, reason));
@@ -100,6 +103,27 @@ impl<'a> Inliner<'a> {
         self.open.pop();
         Ok(schema?.as_object().cloned().unwrap_or_default())
     }
+}
+
+/// A pointer in a URL without its percent signs.
+fn unquoted(pointer: &str) -> String {
+    let mut bytes = Vec::with_capacity(pointer.len());
+    let mut rest = pointer.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits =
+            after.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What stands for a schema within itself.
@@ -314,6 +338,7 @@ mod tests {
             r##"{"$ref":"#/$defs/J","$defs":{"J":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/J"}}]}}}"##,
             r#"{"anyOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"string"}]}}]}"#,
         );
+        check(r##"{"$ref":"#/$defs/a%20b~1c%","$defs":{"a b/c%":{"type":"null"}}}"##, r#"{"type":"null"}"#);
         // values are no schemas
         check(
             r##"{"default":{"$ref":"#/x"},"enum":[{"$ref":"y"}]}"##,

@@ -15,7 +15,8 @@ use crate::{ReplyContext, TranslateError, read_reply};
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
-    content: Vec<&'a RawValue>,
+    content: Option<Vec<&'a RawValue>>,
+    error: Option<Value>,
     stop_reason: Option<String>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
@@ -40,15 +41,24 @@ struct Block<'a> {
 /// Translates a reply of `POST /v1/messages` to a `chat.completion` object.
 ///
 /// # Errors
-/// [`TranslateError::Reply`] when the body is not a message.
+/// [`TranslateError::Reply`] when the body is not a message, [`TranslateError::Provider`] when it is an error.
 pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage), TranslateError> {
     let body = whole_characters(body);
     let message: Message<'_> = read_reply(&body)?;
+    if let Some(error) = message.error.filter(|error| !error.is_null()) {
+        return Err(TranslateError::Provider {
+            kind: error["type"].as_str().unwrap_or("api_error").to_owned(),
+            message: error["message"].as_str().unwrap_or("the provider ended the reply").to_owned(),
+        });
+    }
+    let Some(content) = message.content else {
+        return Err(TranslateError::Reply("it has no `content`".to_owned()));
+    };
     let Some(stop_reason) = message.stop_reason else {
         return Err(TranslateError::Reply("it has no `stop_reason`".to_owned()));
     };
-    let mut blocks = Vec::with_capacity(message.content.len());
-    for raw in &message.content {
+    let mut blocks = Vec::with_capacity(content.len());
+    for raw in &content {
         blocks.push((read_reply::<Block<'_>>(raw.get().as_bytes())?, *raw));
     }
     let mut assistant = AssistantMessage::empty();

@@ -271,6 +271,12 @@ fn trim_end(content: &mut [Value]) {
 }
 
 fn assistant(message: Message) -> Result<Vec<Value>, TranslateError> {
+    if let Some(file) = message.parts.iter().find(|part| !matches!(part.content, Content::Text(_))) {
+        return Err(refuse(
+            file.field.as_str(),
+            "is in an answer, which has text alone; send it as the user's",
+        ));
+    }
     let mut content = message.thinking_blocks;
     content.extend(blocks(message.parts, None)?);
     for call in message.calls {

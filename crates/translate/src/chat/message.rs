@@ -51,11 +51,21 @@ fn read_message(value: Value, field: String) -> Result<Message, TranslateError> 
         content = map.remove("refusal");
     }
     let is_error = take_bool(&mut map, "is_error").unwrap_or_default().unwrap_or(false);
-    let signature = map.get_mut("extra_content").and_then(|extra| extra.at_mut("google/thought_signature"));
+    let extra = map.remove("extra_content").unwrap_or_default();
+    let signature = extra["google"]["thought_signature"].as_str().map(str::to_owned);
+    let thinking_blocks = read_thinking(&mut map, content.as_mut());
+    let parts = read_content(content, &field)?;
+    let file = parts.iter().find(|part| !matches!(part.content, Content::Text(_)));
+    if let Some(file) = file.filter(|_| role == Role::System) {
+        return Err(refuse(
+            file.field.as_str(),
+            "is in a system message, which has text alone; send it as the user's",
+        ));
+    }
     Ok(Message {
-        signature: signature.and_then(|signature| signature.as_str().map(str::to_owned)),
-        thinking_blocks: read_thinking(&mut map, content.as_mut()),
-        parts: read_content(content, &field)?,
+        signature,
+        thinking_blocks,
+        parts,
         calls: read_calls(map.remove("tool_calls"), &field)?,
         cache_control: map.remove("cache_control"),
         field,
@@ -74,7 +84,9 @@ fn read_thinking(map: &mut Map, content: Option<&mut Value>) -> Vec<Value> {
     };
     if let Some(Value::Array(parts)) = content {
         let is_thinking = |part: &mut Value| {
-            matches!(part["type"].as_str(), Some("thinking" | "redacted_thinking" | "reasoning"))
+            let kind = part["type"].as_str();
+            // and Mistral's references, which point to results of tools
+            matches!(kind, Some("thinking" | "redacted_thinking" | "reasoning" | "reference"))
         };
         let inner: Vec<Value> = parts.extract_if(.., is_thinking).collect();
         if blocks.is_empty() {

@@ -11,8 +11,12 @@ use crate::{TranslateError, refuse};
 const CANDIDATES_MAX: u64 = 8;
 /// Stop sequences that Gemini takes.
 const STOP_MAX: usize = 5;
-/// The least budget of thinking that Gemini 2.5 Pro takes: it does not answer without thinking.
-const PRO_BUDGET_MIN: u64 = 128;
+/// The budgets of thinking that models take, by a part of their names. Pro does not answer without thinking.
+const BUDGETS: [(&str, u64, u64); 3] = [
+    ("gemini-2.5-pro", 128, 32_768),
+    ("gemini-2.5-flash-lite", 512, 24_576),
+    ("gemini-2.5-flash", 1, 24_576),
+];
 /// What stands for the signature of a call that came without one, by Gemini's page on thought signatures: Gemini 3 refuses a
 /// conversation with calls that have none, such as those of another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -119,11 +123,15 @@ fn thinking_config(chat: &ChatRequest, model: &str) -> Option<Value> {
     Some(match budget {
         // They have no budget either, and refuse one.
         _ if has_no_thinking => return None,
-        0 if model.contains("gemini-2.5-pro") => object! {"thinkingBudget": PRO_BUDGET_MIN},
+        0 if model.contains("gemini-2.5-pro") => object! {"thinkingBudget": BUDGETS[0].1},
         0 if model.contains("gemini-3") && model.contains("flash") => object! {"thinkingLevel": "minimal"},
         0 if is_gemini_3(model) && model.contains("gemini") => object! {"thinkingLevel": "low"},
         0 => object! {"thinkingBudget": 0},
-        budget => object! {"thinkingBudget": budget, "includeThoughts": true},
+        budget => {
+            let bounds = BUDGETS.iter().find(|(name, ..)| model.contains(name));
+            let budget = bounds.map_or(budget, |(_, least, most)| budget.clamp(*least, *most));
+            object! {"thinkingBudget": budget, "includeThoughts": true}
+        }
     })
 }
 

@@ -562,6 +562,14 @@ fn errors_in_bodies_are_errors() {
 }
 
 #[test]
+fn errors_of_other_providers_in_bodies_are_errors() {
+    let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#;
+    let expected = TranslateError::Provider { kind: "overloaded_error".to_owned(), message: "m".to_owned() };
+    assert_eq!(anthropic::reply(body.as_bytes(), &context(false)).unwrap_err(), expected);
+    assert!(matches!(anthropic::reply(b"{}", &context(false)), Err(TranslateError::Reply(_))));
+}
+
+#[test]
 fn a_reply_ends_with_a_reason() {
     let mut stream = StreamTranslator::messages(context(false));
     stream

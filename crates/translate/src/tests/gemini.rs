@@ -83,6 +83,16 @@ fn effort_is_a_budget_or_a_level_by_model() {
         ("gemini-2.5-flash", r#""reasoning_effort":"none""#, r#"{"thinkingBudget":0}"#),
         ("gemini-2.5-pro", r#""reasoning_effort":"none""#, r#"{"thinkingBudget":128}"#),
         ("gemini-2.5-pro", r#""thinking":{"type":"disabled"}"#, r#"{"thinkingBudget":128}"#),
+        (
+            "gemini-2.5-flash",
+            r#""thinking":{"type":"enabled","budget_tokens":50000}"#,
+            r#"{"thinkingBudget":24576,"includeThoughts":true}"#,
+        ),
+        (
+            "gemini-2.5-flash-lite",
+            r#""thinking":{"type":"enabled","budget_tokens":50}"#,
+            r#"{"thinkingBudget":512,"includeThoughts":true}"#,
+        ),
         ("gemini-3-pro-preview", r#""reasoning_effort":"none""#, r#"{"thinkingLevel":"low"}"#),
         ("gemini-3-flash-preview", r#""reasoning_effort":"none""#, r#"{"thinkingLevel":"minimal"}"#),
         (

@@ -128,6 +128,24 @@ const CHAT: &[Row] = &[
         ],
     },
     Row {
+        what: "files in system messages",
+        example: r#"{"role":"system","content":[{"type":"image_url","image_url":{"url":"https://a/MARKER"}}]}"#,
+        cells: &[refused("messages[1].content[0]", "send them as the user's")],
+    },
+    Row {
+        what: "files in answers",
+        example: r#"{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,MARKER"}}]}"#,
+        cells: &[
+            refused("messages[1].content[0]", "send them as the user's"),
+            carried(r#"{"role":"model","parts":[{"inlineData":{"mimeType":"image/png","data":"MARKER"}}]}"#),
+        ],
+    },
+    Row {
+        what: "references of Mistral's answers",
+        example: r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"reference","reference_ids":["MARKER"]}]}"#,
+        cells: &[ignored("of use to Mistral alone")],
+    },
+    Row {
         what: "`name` of a message",
         example: r#"{"role":"user","name":"MARKER","content":"a"}"#,
         cells: &[ignored("no counterpart"), ignored("no counterpart")],
@@ -376,7 +394,7 @@ const CHAT: &[Row] = &[
             ),
             rewritten(
                 r#""thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}"#,
-                "as a budget; `none` is the least that a model takes",
+                "as a budget within the bounds of the model; `none` is the least that it takes",
             ),
         ],
     },
