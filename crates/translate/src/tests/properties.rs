@@ -249,6 +249,96 @@ fn part() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Values that are put in the place of others.
+fn replacements() -> [Value; 8] {
+    [
+        Value::Null,
+        true.into(),
+        u64::MAX.into(),
+        (-1.5).into(),
+        "\n\"\u{e9}".into(),
+        json!([null, "type"]),
+        json!({"type": "text"}),
+        json!({}),
+    ]
+}
+
+/// Replaces the value of this number, or counts it down by the values passed.
+fn replace(value: &mut Value, number: &mut usize, with: &Value) {
+    if *number == 0 {
+        *value = with.clone();
+        *number = usize::MAX;
+        return;
+    }
+    *number -= 1;
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|item| replace(item, number, with)),
+        Value::Object(map) => map.values_mut().for_each(|item| replace(item, number, with)),
+        _ => {}
+    }
+}
+
+const SAMPLES: [&str; 5] = [
+    r##"{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}},{"type":"file","file":{"file_data":"https://a"}}]},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"}],"reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}],"extra_content":{"google":{"thought_signature":"s"}},"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}}]},{"role":"tool","tool_call_id":"a","is_error":true,"content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"anyOf":[{"required":["a"]}],"properties":{"a":{"$ref":"#"}}}}}],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":["object","null"],"$defs":{"P":{"oneOf":[{"type":"string"},{"$ref":"#/$defs/P"}]}},"properties":{"a":{"$ref":"#/$defs/P"},"b":{"prefixItems":[{}],"type":"array"}},"required":["a"]}}},"stop":["a"],"reasoning_effort":"low","thinking":{"type":"enabled","budget_tokens":2000},"temperature":1.5,"seed":3}"##,
+    r#"{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"document","title":"t","source":{"type":"content","content":[{"type":"text","text":"a"}]}},{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"a"}]}]},{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"reasoning_details {\"type\":\"reasoning.text\"}"},{"type":"redacted_thinking","data":"thought_signature a s"},{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"A"}}]}]}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"properties":{"a":{}}}}},"max_tokens":5}"#,
+    r#"{"type":"content_block_start","message":{"usage":{"input_tokens":1}},"index":0,"content_block":{"type":"text","text":"a","citations":[{"url":"https://a"}]},"delta":{"text":"a","thinking":"b","signature":"s","citation":{"url":"https://a"},"partial_json":"c","stop_reason":"end_turn"},"usage":{"input_tokens":1,"cache_creation":{"ephemeral_1h_input_tokens":18446744073709551615},"output_tokens":2},"content":[{"type":"text","text":"a","citations":[{"url":"https://a"}]},{"type":"thinking","thinking":"t","signature":"s"},{"type":"tool_use","id":"a","name":"b","input":{}}],"stop_reason":"end_turn"}"#,
+    r#"{"candidates":[{"index":0,"content":{"parts":[{"text":"a","thought":true},{"text":"b","thoughtSignature":"s"},{"functionCall":{"name":"f","args":{}},"thoughtSignature":"s"}]},"finishReason":"STOP"}],"promptFeedback":{"blockReason":"OTHER"},"usageMetadata":{"promptTokenCount":1,"promptTokensDetails":[{"modality":"AUDIO","tokenCount":18446744073709551615}],"thoughtsTokenCount":9}}"#,
+    r#"{"choices":[{"index":0,"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]}],"reasoning":"b","reasoning_details":[{"type":"reasoning.text","text":"t","index":0}],"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}},{"function":{"name":"g","arguments":{}}}]},"finish_reason":"stop","usage":{"prompt_tokens":1}}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":99,"prompt_tokens_details":{"cached_tokens":9}}}"#,
+];
+
+/// Reads a body in every way. What comes of it is JSON.
+fn read_everywhere(body: &[u8]) {
+    let is_json = |body: &[u8]| serde_json::from_slice::<Value>(body).is_ok();
+    for request in [
+        anthropic::request(body, "claude-sonnet-4-5"),
+        anthropic::request(body, "claude-opus-4-8"),
+        gemini::request(body, "gemini-3-pro"),
+        messages::request(body, "gpt-5", true),
+        messages::request(body, "m", false),
+    ] {
+        assert!(request.is_err() || request.is_ok_and(|body| is_json(&body)));
+    }
+    let context = context(true);
+    for reply in
+        [anthropic::reply(body, &context), gemini::reply(body, &context), messages::reply(body, &context)]
+    {
+        assert!(reply.is_err() || reply.is_ok_and(|(body, _)| is_json(&body)));
+    }
+    let _ = TokenUsage::find(body).map(|usage| (usage.fresh(), usage.cache_write_5m(), usage.total()));
+    let Ok(data) = std::str::from_utf8(body) else { return };
+    for mut stream in [
+        StreamTranslator::anthropic(context.clone()),
+        StreamTranslator::gemini(context.clone()),
+        StreamTranslator::messages(context.clone()),
+    ] {
+        let mut out = Vec::new();
+        let is_read = (0..2).all(|_| stream.push(data, &mut out).is_ok());
+        let _ = is_read.then(|| stream.finish(&mut out));
+        for data in String::from_utf8(out).unwrap().lines().filter_map(|line| line.strip_prefix("data: ")) {
+            assert!(data == "[DONE]" || is_json(data.as_bytes()));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn changed_bodies_are_refused_or_translated(
+        sample in prop::sample::select(&SAMPLES[..]),
+        changes in vec((0_usize..150, prop::sample::select(replacements().to_vec())), 0..4),
+        cut in prop::option::weighted(0.1, any::<prop::sample::Index>()),
+    ) {
+        let mut value = parse(sample);
+        for (mut number, with) in changes {
+            replace(&mut value, &mut number, &with);
+        }
+        let text = value.to_string();
+        let end = cut.map_or(text.len(), |cut| cut.index(text.len()));
+        read_everywhere(&text.as_bytes()[..end]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
