@@ -78,22 +78,23 @@ fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     let is_bare = |message: &Message| !message.calls.is_empty() && message.thinking_blocks.is_empty();
     let can_think = !is_forced && !chat.messages.iter().any(is_bare);
     let Some(budget) = budget.filter(|_| can_think) else { return };
-    let is_budget_asked = asked["type"] == "enabled" && !model.refuses_budgets();
-    if !is_budget_asked && !model.thinks_by_budget() {
+    let is_budget = asked["type"] == "enabled";
+    if !(is_budget && !model.refuses_budgets() || model.thinks_by_budget()) {
         let thinking = if asked["type"] == "adaptive" {
             asked
         } else {
             object! {"type": "adaptive"}
         };
         out.insert("thinking", thinking);
+        let effort = effort.or_else(|| is_budget.then(|| Effort::of_tokens(budget)));
         if let (Some(effort), Some(config)) = (effort, output_config(out)) {
-            config.or_insert("effort", effort_name(effort));
+            config.or_insert("effort", effort.name());
         }
         return;
     }
     // The limit includes the reasoning, as OpenAI's does: half of it is left for the text.
     let budget = match chat.tokens_max {
-        Some(tokens_max) if asked["type"] == "enabled" && budget < tokens_max => budget,
+        Some(tokens_max) if is_budget && budget < tokens_max => budget,
         Some(tokens_max) => budget.min(tokens_max / 2),
         None => budget,
     };
@@ -102,20 +103,12 @@ fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     }
     out.insert("max_tokens", chat.tokens_max.unwrap_or(budget.saturating_add(TOKENS_MAX)));
     let mut thinking = match asked {
-        Value::Object(fields) if fields.get("type").is_some_and(|kind| *kind == "enabled") => fields,
+        Value::Object(fields) if is_budget => fields,
         _ => Map::new(),
     };
     thinking.insert("type", "enabled");
     thinking.insert("budget_tokens", budget);
     out.insert("thinking", thinking);
-}
-
-fn effort_name(effort: Effort) -> &'static str {
-    match effort {
-        Effort::None | Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
-    }
 }
 
 /// The object `output_config`, made when it is missing.

@@ -118,6 +118,23 @@ pub(crate) enum Effort {
 }
 
 impl Effort {
+    /// The effort that a budget of thinking stands for.
+    pub(crate) fn of_tokens(budget: u64) -> Effort {
+        match budget {
+            ..=4096 => Effort::Low,
+            4097..=16_384 => Effort::Medium,
+            _ => Effort::High,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Effort::None | Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High => "high",
+        }
+    }
+
     /// Tokens of reasoning, by the table of Gemini's API for OpenAI's clients.
     pub(crate) fn tokens(self) -> u64 {
         match self {

@@ -1,5 +1,6 @@
 //! Messages of Anthropic's API as OpenAI's.
 
+use super::model::ReasoningFields;
 use super::reasoning::Reasoning;
 use crate::value::{Map, Value, object};
 use crate::{TranslateError, refuse};
@@ -76,10 +77,10 @@ fn has_files(content: &Value) -> bool {
     content.as_array().is_some_and(|blocks| blocks.iter().any(is_file))
 }
 
-/// Reads the messages. Reasoning in fields that OpenAI's own API does not have is kept with `keeps_reasoning`.
+/// Reads the messages. Reasoning goes back in `fields` alone.
 pub(super) fn read_messages(
     value: Option<Value>,
-    keeps_reasoning: bool,
+    fields: ReasoningFields,
     out: &mut Vec<Value>,
 ) -> Result<(), TranslateError> {
     let Some(Value::Array(list)) = value else {
@@ -98,7 +99,7 @@ pub(super) fn read_messages(
         };
         match message["role"].as_str() {
             Some("user") => user(blocks, &field, out)?,
-            Some("assistant") => assistant(blocks, &field, keeps_reasoning, out)?,
+            Some("assistant") => assistant(blocks, &field, fields, out)?,
             Some("system") => push_text("system", &text(&message["content"], &field)?, out),
             _ => {
                 return Err(refuse(
@@ -186,7 +187,7 @@ fn push_part(block: &Value, field: &str, parts: &mut Vec<Value>) -> Result<(), T
 fn assistant(
     blocks: &[Value],
     field: &str,
-    keeps_reasoning: bool,
+    fields: ReasoningFields,
     out: &mut Vec<Value>,
 ) -> Result<(), TranslateError> {
     let mut text = String::new();
@@ -222,10 +223,7 @@ fn assistant(
         "content",
         if text.is_empty() && !calls.is_empty() { Value::Null } else { text.as_str().into() },
     );
-    match keeps_reasoning {
-        true => reasoning.write(&text, &mut message),
-        false => reasoning.write_details(&mut message),
-    }
+    reasoning.write(&text, fields, &mut message);
     if !calls.is_empty() {
         message.insert("tool_calls", calls);
     }

@@ -9,7 +9,23 @@ pub(super) enum Model {
     O,
     /// One of OpenAI's that does not reason.
     Chat,
+    /// One of Mistral's, whose API refuses fields that it does not know.
+    Mistral,
     Other,
+}
+
+/// Parts of the names of Mistral's models.
+const MISTRAL: [&str; 6] = ["mistral", "magistral", "ministral", "devstral", "codestral", "pixtral"];
+
+/// The fields of a message that take reasoning back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReasoningFields {
+    /// Those that it came in.
+    All,
+    /// Parts of the content.
+    ContentList,
+    /// `reasoning_details`: OpenRouter has them for models of every provider.
+    Details,
 }
 
 impl Model {
@@ -21,7 +37,10 @@ impl Model {
         if name.starts_with("chatgpt-") {
             return Model::Chat;
         }
-        let Some(rest) = name.strip_prefix("gpt-") else { return Model::Other };
+        let Some(rest) = name.strip_prefix("gpt-") else {
+            let is_mistral = MISTRAL.iter().any(|part| name.contains(part));
+            return if is_mistral { Model::Mistral } else { Model::Other };
+        };
         let version = rest.split('-').next().unwrap_or(rest);
         let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
         match (major.parse(), minor.parse()) {
@@ -38,9 +57,13 @@ impl Model {
         matches!(self, Model::Gpt(..) | Model::O)
     }
 
-    /// Whether its provider gives reasoning in fields of messages and takes it back there. OpenAI does neither.
-    pub(super) fn takes_reasoning(self) -> bool {
-        self == Model::Other
+    /// Where it takes reasoning back. OpenAI's own API takes none.
+    pub(super) fn reasoning_fields(self) -> ReasoningFields {
+        match self {
+            Model::Gpt(..) | Model::O | Model::Chat => ReasoningFields::Details,
+            Model::Mistral => ReasoningFields::ContentList,
+            Model::Other => ReasoningFields::All,
+        }
     }
 
     /// The effort to send beside tools. GPT-5.4 and 5.5 take none in chat completions, and later ones only `none`, which is not their default.
@@ -48,7 +71,7 @@ impl Model {
         match self {
             Model::Gpt(major, minor) if (major, minor) >= (5, 6) => Some("none"),
             Model::Gpt(major, minor) if (major, minor) >= (5, 4) => None,
-            Model::Gpt(..) | Model::O | Model::Chat | Model::Other => effort,
+            Model::Gpt(..) | Model::O | Model::Chat | Model::Mistral | Model::Other => effort,
         }
     }
 
@@ -74,6 +97,7 @@ mod tests {
             ("gpt-4.1", Model::Chat),
             ("gpt-oss-120b", Model::Other),
             ("o3-mini", Model::O),
+            ("mistral-medium-latest", Model::Mistral),
             ("m", Model::Other),
         ] {
             assert_eq!(Model::named(name), expected, "{name}");

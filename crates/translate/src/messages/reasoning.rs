@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::model::ReasoningFields;
 use crate::value::{Map, Value, object};
 
 /// Signatures of blocks that were made here. Callers send them back as they are.
@@ -53,27 +54,24 @@ impl Reasoning {
         Some(object! {"google": object! {"thought_signature": signature.as_str()}})
     }
 
-    /// Adds the fields to a message. `content` is its text.
-    pub(super) fn write(mut self, text: &str, message: &mut Map) {
-        for (name, text) in [("reasoning_content", &mut self.content), ("reasoning", &mut self.reasoning)] {
-            if !text.is_empty() {
-                message.insert(name, std::mem::take(text));
+    /// Adds the fields to a message, those that its model takes. `text` is the text of the message.
+    pub(super) fn write(self, text: &str, fields: ReasoningFields, message: &mut Map) {
+        if fields == ReasoningFields::All {
+            for (name, reasoning) in [("reasoning_content", self.content), ("reasoning", self.reasoning)] {
+                if !reasoning.is_empty() {
+                    message.insert(name, reasoning);
+                }
             }
         }
-        if !self.list.is_empty() {
-            let mut list = std::mem::take(&mut self.list);
+        if fields != ReasoningFields::ContentList && !self.details.is_empty() {
+            message.insert("reasoning_details", self.details);
+        }
+        if fields != ReasoningFields::Details && !self.list.is_empty() {
+            let mut list = self.list;
             if !text.is_empty() {
                 list.push(object! {"type": "text", "text": text});
             }
             message.insert("content", list);
-        }
-        self.write_details(message);
-    }
-
-    /// Adds `reasoning_details`, which only OpenRouter gives, also for OpenAI's models.
-    pub(super) fn write_details(self, message: &mut Map) {
-        if !self.details.is_empty() {
-            message.insert("reasoning_details", self.details);
         }
     }
 }

@@ -2,14 +2,12 @@
 
 use super::content;
 use super::model::Model;
-use crate::chat::{read_body, take_bool, take_number};
+use crate::chat::{Effort, read_body, take_bool, take_number};
 use crate::value::{Map, Value, object};
 use crate::{TranslateError, refuse, schema};
 
 /// The longest `user` that OpenAI accepts.
 const USER_CHARS_MAX: usize = 64;
-/// Up to these budgets of thinking the effort is low, or medium.
-const EFFORT_TOKENS: (u64, u64) = (4096, 16_384);
 
 /// Translates the body of `POST /v1/messages` to a chat completion request to `model`. With `adds_usage` a stream is asked for its usage.
 ///
@@ -25,7 +23,7 @@ pub fn request(body: &[u8], model: &str, adds_usage: bool) -> Result<Vec<u8>, Tr
     if let Some(system) = fields.remove("system") {
         content::push_text("system", &content::text(&system, "system")?, &mut messages);
     }
-    content::read_messages(fields.remove("messages"), version.takes_reasoning(), &mut messages)?;
+    content::read_messages(fields.remove("messages"), version.reasoning_fields(), &mut messages)?;
     out.insert("messages", messages);
     if let Some(tokens_max) = take_number(&mut fields, "max_tokens")? {
         out.insert(if version.reasons() { "max_completion_tokens" } else { "max_tokens" }, tokens_max);
@@ -86,10 +84,7 @@ fn add_effort(fields: &Map, model: Model, out: &mut Map) {
     let effort = match (config["effort"].as_str(), budget) {
         (Some(effort @ ("low" | "medium")), _) => Some(effort),
         (Some(_), _) => Some("high"),
-        (None, Some(budget)) if budget <= EFFORT_TOKENS.0 => Some("low"),
-        (None, Some(budget)) if budget <= EFFORT_TOKENS.1 => Some("medium"),
-        (None, Some(_)) => Some("high"),
-        (None, None) => None,
+        (None, budget) => budget.map(|budget| Effort::of_tokens(budget).name()),
     };
     let effort = match out.contains_key("tools") {
         true => model.effort_with_tools(effort),

@@ -80,7 +80,6 @@ pub(super) fn assembled(events: &str) -> Value {
     message
 }
 
-// 25
 #[test]
 fn a_call_that_the_limit_cuts_off_is_no_error() {
     check_reply(
@@ -91,7 +90,6 @@ fn a_call_that_the_limit_cuts_off_is_no_error() {
     );
 }
 
-// 30
 #[test]
 fn parallel_calls_are_kept_apart() {
     let expected = r#"[{"type":"tool_use","id":"a","name":"f","input":"{\"a\":\"1\"}"},{"type":"tool_use","id":"b","name":"f","input":"{\"a\":\"2\"}"}]"#;
@@ -156,7 +154,6 @@ fn parallel_calls_are_kept_apart() {
     }
 }
 
-// 32
 #[test]
 fn effort_beside_tools_is_what_the_model_takes() {
     let request = |tools: &str| {
@@ -192,7 +189,6 @@ fn models_of_openai_that_reason_get_no_sampling() {
     );
 }
 
-// 33, 34, 35
 #[test]
 fn reasoning_comes_and_goes_back_in_the_field_of_its_provider() {
     let call = r#""tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]"#;
@@ -243,8 +239,12 @@ fn reasoning_comes_and_goes_back_in_the_field_of_its_provider() {
     );
     // OpenAI's own API does not have these fields
     let thought = r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":""},{"type":"text","text":"a"}]}]}"#;
-    for (model, expected) in [("gpt-4o", Value::Null), ("gpt-5.6", Value::Null), ("gpt-oss-120b", "x".into())]
-    {
+    for (model, expected) in [
+        ("gpt-4o", Value::Null),
+        ("gpt-5.6", Value::Null),
+        ("mistral-large-latest", Value::Null),
+        ("gpt-oss-120b", "x".into()),
+    ] {
         assert_eq!(to_openai(model, thought)["messages"][0]["reasoning_content"], expected, "{model}");
     }
     // Anthropic's own is of no use to others
@@ -295,7 +295,6 @@ fn signatures_of_calls_go_back_through_anthropics_clients() {
     );
 }
 
-// 36
 #[test]
 fn streams_are_asked_for_their_usage_where_the_server_knows_it() {
     let request = br#"{"max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
@@ -306,7 +305,6 @@ fn streams_are_asked_for_their_usage_where_the_server_knows_it() {
     );
 }
 
-// 38
 #[test]
 fn results_of_tools_keep_their_texts() {
     let result = |fields: &str| {
@@ -358,7 +356,6 @@ fn documents_are_texts_or_files() {
     }
 }
 
-// 40
 #[test]
 fn keys_of_schemas_and_inputs_keep_their_order() {
     let schema = r#"{"type":"object","properties":{"reasoning":{"type":"string"},"answer":{"type":"number","multipleOf":1.50}},"required":["reasoning","answer"],"additionalProperties":false}"#;
@@ -410,7 +407,6 @@ fn schemas_with_optional_properties_are_not_strict() {
     assert_eq!(to_openai("m", request)["response_format"], parse(expected));
 }
 
-// 41
 #[test]
 fn thinking_is_left_out_beside_calls_without_its_blocks() {
     let request = |blocks: &str, fields: &str| {
@@ -476,9 +472,11 @@ fn thinking_is_what_the_model_takes() {
         let request = format!(r#"{{{fields},"messages":[{{"role":"user","content":"u"}}]}}"#);
         assert_eq!(to_anthropic(model, &request)["thinking"], parse(thinking), "{model} {fields}");
     }
+    let request =
+        r#"{"thinking":{"type":"enabled","budget_tokens":2000},"messages":[{"role":"user","content":"u"}]}"#;
+    assert_eq!(to_anthropic("claude-opus-4-8", request)["output_config"]["effort"], "low");
 }
 
-// 42
 #[test]
 fn sampling_is_what_the_model_takes() {
     for (model, fields, expected) in [
@@ -499,7 +497,6 @@ fn sampling_is_what_the_model_takes() {
     }
 }
 
-// 43
 #[test]
 fn white_space_is_left_out_or_trimmed() {
     let sent = to_anthropic(
@@ -520,7 +517,6 @@ fn white_space_is_left_out_or_trimmed() {
     );
 }
 
-// 47
 #[test]
 fn recursive_schemas_are_cut_at_the_first_repetition() {
     let schema = r##"{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","properties":{"and":{"$ref":"#/$defs/N"},"or":{"$ref":"#/$defs/N"},"not":{"$ref":"#/$defs/N"}}}}}"##;
@@ -544,7 +540,6 @@ fn recursive_schemas_are_cut_at_the_first_repetition() {
     );
 }
 
-// 50, 51
 #[test]
 fn errors_in_bodies_are_errors() {
     for body in [
