@@ -15,6 +15,7 @@ mod chunk;
 mod completion;
 mod error;
 pub mod gemini;
+pub mod json;
 pub mod messages;
 mod schema;
 #[cfg(test)]
