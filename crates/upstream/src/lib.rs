@@ -29,4 +29,4 @@ pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
 pub use error::{Awaited, Result, UpstreamError};
 pub use reply::ReplyBody;
-pub use sse::{EventTooLarge, SseEvent, SseEvents, SseParser};
+pub use sse::{EventTooLarge, SseDecoder, SseEvent};

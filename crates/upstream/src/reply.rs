@@ -13,7 +13,7 @@ use weir_policy::upstream::Outcome;
 use crate::attempt::Attempt;
 use crate::endpoint::Endpoint;
 use crate::pool::PooledBody;
-use crate::{Result, SseEvents, UpstreamError};
+use crate::{Result, UpstreamError};
 
 /// The body of a successful reply: a stream of chunks that ends after the first error. Dropping it cancels the rest of the reply.
 pub struct ReplyBody {
@@ -78,11 +78,6 @@ impl ReplyBody {
             Some(_) => false,
             None => true,
         }
-    }
-
-    /// The body as server-sent events, each of at most `event_bytes_max` bytes.
-    pub fn events(self, event_bytes_max: usize) -> SseEvents {
-        SseEvents::new(self, event_bytes_max)
     }
 
     /// Ends the body by the error that it is too large.
