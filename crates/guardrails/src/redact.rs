@@ -45,6 +45,13 @@ impl Placeholders {
         self.values.iter().map(|(placeholder, value)| (&**placeholder, &**value))
     }
 
+    /// The same placeholders for other spellings of their values, such as the escaped ones that stand in JSON.
+    pub fn spelled(&self, spell: impl Fn(&str) -> String) -> Placeholders {
+        let values =
+            self.values.iter().map(|(placeholder, value)| (placeholder.clone(), spell(value).into()));
+        Placeholders { values: values.collect(), ..Placeholders::default() }
+    }
+
     /// Keeps what looks like a placeholder in `text` from being given to a value: it would be restored to a value that never stood there.
     /// [`redact`] does so for its text; call it before, for all of them, when a request has several texts.
     ///

@@ -121,6 +121,11 @@ impl Window {
         &self.placeholders
     }
 
+    /// The placeholders, for the next text of the same reply.
+    pub fn into_placeholders(self) -> Placeholders {
+        self.placeholders
+    }
+
     fn advance(&mut self, is_final: bool, out: &mut String) -> Option<Blocked> {
         if self.blocked.is_some() || self.held == self.buffer.len() {
             return self.blocked;

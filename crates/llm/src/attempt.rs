@@ -6,8 +6,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use serde::de::IgnoredAny;
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::events::EventFacts;
+use weir_translate::json::Tape;
 use weir_translate::{Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages};
 use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
@@ -139,13 +140,20 @@ pub(crate) async fn attempt(
     Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
 }
 
-/// A reply in the caller's API. Without usage it may have been cut off.
+/// A reply in the caller's API.
 fn same(body: Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
-    let usage = TokenUsage::find(&body);
-    if usage.is_none()
-        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&body)
+    let tape =
+        Tape::parse(&body).map_err(|error| TranslateError::Reply(format!("it is not JSON: {error}")))?;
+    let reply = tape.root(&body);
+    let EventFacts { usage, error, .. } = EventFacts::of(reply);
+    if let Some(message) = error {
+        return Err(TranslateError::Provider { kind: "error".to_owned(), message });
+    }
+    if reply
+        .get("choices")
+        .is_some_and(|choices| choices.is_null() || choices.is_array() && choices.items().next().is_none())
     {
-        return Err(TranslateError::Reply(format!("it is not JSON: {error}")));
+        return Err(TranslateError::Reply("it has no choices".to_owned()));
     }
     Ok((body, usage))
 }
@@ -160,9 +168,13 @@ async fn whole(target: &Target, body: DecodedBody) -> Result<Bytes, Failed> {
     body.map_err(|reason| Failed::final_error(target.upstream.client.invalid_reply(&reason)))
 }
 
-/// The error of a reply that can't be translated. It was charged, so that no other target is tried.
+/// The error of a reply that is none. It was charged if it can't be read, so that no other target is tried then.
 fn unreadable(target: &Target, error: &TranslateError) -> Failed {
-    Failed::final_error(target.upstream.client.invalid_reply(&error.to_string()))
+    let failed = target.upstream.client.invalid_reply(&error.to_string());
+    match error {
+        TranslateError::Provider { .. } => Failed::upstream(failed),
+        TranslateError::Request { .. } | TranslateError::Reply(_) => Failed::final_error(failed),
+    }
 }
 
 /// What becomes of a reply that is no success: errors of the request go to the caller, others to the next target.

@@ -1,18 +1,23 @@
 //! Guardrails on a stream of events: each text of the reply passes through a window of its own, which releases nothing that may be the beginning
-//! of a finding; events are sent with the text that was released, or later.
+//! of a finding; events are sent with the text that was released, or later. Strings that are complete in their event are checked there. The
+//! arguments of a tool are held until they end, because only whole JSON can be changed and stay JSON. Comments and unknown fields of events, which no
+//! client reads, are not passed on.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
+use bytes::Bytes;
 use weir_config::{Direction, StreamMode};
-use weir_guardrails::{Placeholders, Restorer, RuleSet, Window};
+use weir_guardrails::{Action, Placeholders, Restorer, Window, redact};
+use weir_translate::json::{Edits, Tape, Value, unescaped};
+use weir_upstream::SseEvent;
 
 use crate::Api;
-use crate::frames::{data_of, end_of_first_event};
+use crate::frames::end_of_first_event;
 use crate::guard::{Guard, Report};
-use crate::pieces::{Kind, Lane, Pieces, pieces};
-use crate::texts::{decoded, replaced, texts, write_escaped};
+use crate::pieces::{Kind, Lane, Pieces, pieces_of};
+use crate::strings::Walk;
+use crate::vocabulary::is_name;
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
 const NO_BOUND: usize = usize::MAX;
@@ -23,19 +28,33 @@ pub(crate) struct StreamFilter {
     guard: Arc<Guard>,
     /// Those of the request.
     placeholders: Arc<Placeholders>,
+    /// Names of models that are no text.
+    models: Vec<String>,
+    /// The placeholders of the reply so far, so that a value has the same one wherever it is repeated.
+    own: Placeholders,
     lanes: Vec<LaneState>,
     report: Report,
 }
 
 struct LaneState {
     lane: Lane,
+    text: TextState,
+    /// An event of the lane, and the place of the text in its data: what is released after the lane's last event is sent in its form.
+    template: (Vec<u8>, Range<usize>),
+}
+
+/// What is known of one text.
+struct TextState {
     mode: StreamMode,
     window: Option<Window>,
+    /// Those of the request, if they are restored.
+    placeholders: Option<Arc<Placeholders>>,
+    /// Made at the first letter of the text.
     restorer: Option<Restorer>,
-    /// The text of a buffered stream.
+    /// The text that is released when it is whole.
     held: String,
-    /// An event of the lane, and the place of the text in it: what is released after the lane's last event is sent in its form.
-    template: (Vec<u8>, Range<usize>),
+    /// Whether it is held until then.
+    is_held: bool,
 }
 
 /// A rule that blocks found something: nothing more is sent.
@@ -43,8 +62,14 @@ struct LaneState {
 pub(crate) struct BlockedBy(pub(crate) String);
 
 impl StreamFilter {
-    pub(crate) fn new(api: Api, guard: Arc<Guard>, placeholders: Arc<Placeholders>) -> StreamFilter {
-        StreamFilter { api, guard, placeholders, lanes: Vec::new(), report: Report::default() }
+    pub(crate) fn new(
+        api: Api,
+        guard: Arc<Guard>,
+        placeholders: Arc<Placeholders>,
+        models: Vec<String>,
+    ) -> StreamFilter {
+        let own = guard.placeholders_of_output(&placeholders);
+        StreamFilter { api, guard, placeholders, models, own, lanes: Vec::new(), report: Report::default() }
     }
 
     /// Takes whole events and appends what can be sent to `out`.
@@ -56,15 +81,12 @@ impl StreamFilter {
         while !rest.is_empty() {
             let (event, after) = rest.split_at(end_of_first_event(rest));
             rest = after;
-            match is_whole(event) {
-                true => self.push_event(event, out)?,
-                false => self.push_cut_event(event, out)?,
-            }
+            self.push_event(&SseEvent::new(Bytes::copy_from_slice(event)), out)?;
         }
         Ok(())
     }
 
-    /// Releases what is held at the end of the stream, and tells what was found.
+    /// Releases what is held at the end of the stream.
     ///
     /// # Errors
     /// [`BlockedBy`].
@@ -77,52 +99,95 @@ impl StreamFilter {
         &self.report
     }
 
-    /// An event without the empty line behind it, which the end of the stream cut. It is completed, because more may be released after it; a part
-    /// of its data is not sent, because nothing in it can be checked.
-    fn push_cut_event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
-        let data = data_of(event).map_or(&b""[..], |data| &event[data]);
-        if data != b"[DONE]" && serde_json::from_slice::<IgnoredAny>(data).is_err() {
-            return Ok(());
-        }
-        self.push_event(&[event.trim_ascii_end(), b"\n\n"].concat(), out)
-    }
-
-    fn push_event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
-        let Some(data_at) = data_of(event) else {
-            out.extend_from_slice(event);
+    fn push_event(&mut self, event: &SseEvent, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+        let Some(data) = event.data() else {
+            // an empty line, or a comment, of which the sign of life is kept
+            let is_blank = event.raw().trim_ascii().is_empty();
+            out.extend_from_slice(if is_blank { event.raw() } else { b":\n\n" });
             return Ok(());
         };
-        // data that is no UTF-8 is no JSON: nothing in it can be checked or read by a client
-        let Ok(data) = std::str::from_utf8(&event[data_at.clone()]) else { return Ok(()) };
-        let Pieces { texts: found, ended, ends_all, has_more, repeats } = pieces(self.api, data);
-        let (mut edits, mut has_text) = (Vec::new(), false);
-        for (lane, range) in &found {
-            let text = decoded(&data.as_bytes()[range.clone()]).unwrap_or_default();
-            let inside = data_at.start + range.start + 1..data_at.start + range.end - 1;
-            let released = self.pass(*lane, &text, event, &inside)?;
+        if data.trim_ascii() == b"[DONE]" {
+            self.end_lanes(|_| true, out)?;
+            write_event(event, data, &Edits::default(), out);
+            return Ok(());
+        }
+        // nothing in data that is no JSON can be checked, or read by a client; the stream is broken by it
+        let Ok(tape) = Tape::parse(data) else { return Ok(()) };
+        let root = tape.root(data);
+        let Pieces { texts: found, ended, begun, ends_all, has_more } = pieces_of(self.api, root);
+        for (index, path) in begun {
+            self.end_lanes(|lane| lane.0 == index && lane.2.starts_with(&path), out)?;
+        }
+        let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
+        let ends = |lane: &Lane| ends_all || ended.contains(&lane.0);
+        if found.is_empty() {
+            // texts that end are sent before what repeats them
+            self.end_lanes(ends, out)?;
+        }
+        let mut edits = self.complete_strings(root, &places)?;
+        let (mut pieces, mut has_text) = (Vec::new(), false);
+        for (lane, range) in found {
+            let text = unescaped(&data[range.clone()]).unwrap_or_default();
+            let released = self.pass(lane, &text, event, &range)?;
             has_text |= !released.is_empty();
+            pieces.push((range, released, text));
+        }
+        if has_text && self.lanes.iter().any(|state| ends(&state.lane)) {
+            // the pieces of this event stand before what is released now
+            let mut before = edits.clone();
+            for (range, released, _) in &mut pieces {
+                before.replace_by_string(range.clone(), &std::mem::take(released));
+            }
+            write_event(event, data, &before, out);
+        }
+        self.end_lanes(ends, out)?;
+        let has_text = pieces.iter().any(|(_, released, _)| !released.is_empty());
+        for (range, released, text) in pieces {
             if released != text {
-                edits.push((inside, released));
+                edits.replace_by_string(range, &released);
             }
         }
-        let ends = ends_all || self.lanes.iter().any(|state| ended.contains(&state.lane.0));
-        if ends {
-            if has_text {
-                // the pieces of this event stand before what is released now
-                write_edited(event, &edits, out);
-                let inside =
-                    |range: &Range<usize>| data_at.start + range.start + 1..data_at.start + range.end - 1;
-                edits = found.iter().map(|(_, range)| (inside(range), String::new())).collect();
-            }
-            self.end_lanes(|lane| ends_all || ended.contains(&lane.0), out)?;
-        }
-        if repeats {
-            return self.push_repeated(event, data_at, out);
-        }
-        if has_more || has_text && !ends {
-            write_edited(event, &edits, out);
+        if has_more || has_text {
+            write_event(event, data, &edits, out);
         }
         Ok(())
+    }
+
+    /// The changes to strings that are complete in an event.
+    fn complete_strings(&mut self, root: Value<'_>, places: &[Range<usize>]) -> Result<Edits, BlockedBy> {
+        let guard = self.guard.clone();
+        let placeholders = self.placeholders.clone();
+        let models = std::mem::take(&mut self.models);
+        let walk = Walk {
+            skipped: places,
+            removes_tokens: guard.changes_streams(),
+            models: &models,
+            restores: guard.restores.then_some(&*placeholders),
+        };
+        let edits = walk.edits(root, &mut |text| self.complete(text, &guard));
+        self.models = models;
+        edits
+    }
+
+    /// What a whole text becomes.
+    fn complete(&mut self, text: &str, guard: &Guard) -> Result<Option<String>, BlockedBy> {
+        let Some(rules) = &guard.output else { return Ok(None) };
+        let mut findings = Vec::new();
+        rules.scan(text, &mut findings);
+        let mut is_redacted = false;
+        for finding in &findings {
+            let rule = &rules.rules()[finding.rule];
+            // the events of responses repeat texts that were counted
+            if self.api != Api::Responses {
+                self.report.add(Direction::Output, rule, 1);
+            }
+            if rule.action == Action::Block && guard.mode != StreamMode::Audit {
+                return Err(BlockedBy(rule.name.clone()));
+            }
+            is_redacted |= rule.action == Action::Redact;
+        }
+        let is_changed = is_redacted && guard.mode != StreamMode::Audit;
+        Ok(is_changed.then(|| redact(text, &findings, rules, &mut self.own)))
     }
 
     /// What of a piece can be sent now.
@@ -130,43 +195,32 @@ impl StreamFilter {
         &mut self,
         lane: Lane,
         text: &str,
-        event: &[u8],
-        inside: &Range<usize>,
+        event: &SseEvent,
+        place: &Range<usize>,
     ) -> Result<String, BlockedBy> {
         let index = match self.lanes.iter().position(|state| state.lane == lane) {
             Some(index) => index,
             None => {
-                self.lanes.push(LaneState::new(lane, &self.guard, &self.placeholders));
+                let text = TextState::new(lane.1, &self.guard, &self.placeholders, self.own.clone());
+                self.lanes.push(LaneState { lane, text, template: (Vec::new(), 0..0) });
                 self.lanes.len() - 1
             }
         };
         let state = &mut self.lanes[index];
         if !text.is_empty() || state.template.0.is_empty() {
-            state.template = (event.to_vec(), inside.clone());
+            let mut template = Vec::new();
+            write_event(event, event.data().unwrap_or_default(), &Edits::default(), &mut template);
+            let data_at =
+                SseEvent::new(Bytes::copy_from_slice(&template)).data_at().map_or(0, |data| data.start);
+            state.template = (template, data_at + place.start..data_at + place.end);
         }
-        state.push(text).map_err(|rule| self.blocked(index, rule))
-    }
-
-    /// An event that repeats whole texts.
-    fn push_repeated(
-        &mut self,
-        event: &[u8],
-        data_at: Range<usize>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), BlockedBy> {
-        let data = &event[data_at.clone()];
-        let mut edits = Vec::new();
-        for span in texts(data) {
-            let text = span.text(data);
-            let mut state = LaneState::new((0, Kind::Answer, 0), &self.guard, &self.placeholders);
-            let mut released = state.push(&text).map_err(|rule| self.blocked_by(&state, rule))?;
-            state.finish(&mut released).map_err(|rule| self.blocked_by(&state, rule))?;
-            if *released != *text {
-                edits.push((data_at.start + span.range.start..data_at.start + span.range.end, released));
+        match state.text.push(text) {
+            Ok(released) => Ok(released),
+            Err(rule) => {
+                let state = self.lanes.remove(index);
+                Err(self.blocked_by(&state.text, rule))
             }
         }
-        out.extend_from_slice(&replaced(event, &edits));
-        Ok(())
     }
 
     /// Sends what is held of lanes that end.
@@ -177,25 +231,41 @@ impl StreamFilter {
                 index += 1;
                 continue;
             }
-            let mut state = self.lanes.remove(index);
+            let LaneState { lane, mut text, template: (template, place) } = self.lanes.remove(index);
             let mut released = String::new();
-            let ended = state.finish(&mut released);
+            let ended = match lane.1 {
+                Kind::Arguments if text.is_held => {
+                    self.arguments(&std::mem::take(&mut text.held), &mut released)
+                }
+                Kind::Answer | Kind::Reasoning | Kind::Refusal | Kind::Arguments | Kind::Other => {
+                    text.finish(&mut released).map_err(|rule| self.name(rule))
+                }
+            };
             if !released.is_empty() {
-                let (template, range) = &state.template;
-                write_edited(template, &[(range.clone(), released)], out);
+                let mut edits = Edits::default();
+                edits.replace_by_string(place, &released);
+                out.extend_from_slice(&edits.apply(&template));
             }
-            self.count(&state);
-            ended.map_err(|rule| self.name(rule))?;
+            self.count(&text);
+            if let Some(window) = text.window {
+                self.own = window.into_placeholders();
+            }
+            ended?;
         }
         Ok(())
     }
 
-    fn blocked(&mut self, lane: usize, rule: usize) -> BlockedBy {
-        let state = self.lanes.remove(lane);
-        self.blocked_by(&state, rule)
+    /// Appends the arguments of a tool after a check as JSON.
+    fn arguments(&mut self, held: &str, out: &mut String) -> Result<(), BlockedBy> {
+        let guard = self.guard.clone();
+        let placeholders = self.placeholders.clone();
+        let walk = Walk { restores: guard.restores.then_some(&*placeholders), ..Walk::default() };
+        let changed = walk.text(held, &mut |text| self.complete(text, &guard))?;
+        out.push_str(changed.as_deref().unwrap_or(held));
+        Ok(())
     }
 
-    fn blocked_by(&mut self, state: &LaneState, rule: usize) -> BlockedBy {
+    fn blocked_by(&mut self, state: &TextState, rule: usize) -> BlockedBy {
         self.count(state);
         self.name(rule)
     }
@@ -205,7 +275,7 @@ impl StreamFilter {
         BlockedBy(rules.unwrap_or_default())
     }
 
-    fn count(&mut self, state: &LaneState) {
+    fn count(&mut self, state: &TextState) {
         let Some((window, rules)) = state.window.as_ref().zip(self.guard.output.as_ref()) else { return };
         for (rule, &count) in rules.rules().iter().zip(window.counts()) {
             if count > 0 {
@@ -215,25 +285,27 @@ impl StreamFilter {
     }
 }
 
-impl LaneState {
-    fn new(lane: Lane, guard: &Guard, placeholders: &Arc<Placeholders>) -> LaneState {
+impl TextState {
+    /// `own`: the placeholders of the reply so far.
+    fn new(kind: Kind, guard: &Guard, placeholders: &Arc<Placeholders>, own: Placeholders) -> TextState {
         let bound = if guard.mode == StreamMode::Buffer { NO_BOUND } else { guard.window_bytes };
-        let window = |rules: &Arc<RuleSet>| {
-            Window::new(rules.clone(), guard.placeholders_of_output(placeholders), bound)
-        };
         let restores = guard.restores && !placeholders.is_empty();
-        LaneState {
-            lane,
+        TextState {
             mode: guard.mode,
-            window: guard.output.as_ref().map(window),
-            restorer: restores.then(|| Restorer::new(placeholders.clone())),
+            window: guard.output.as_ref().map(|rules| Window::new(rules.clone(), own, bound)),
+            restorer: None,
+            placeholders: restores.then(|| placeholders.clone()),
             held: String::new(),
-            template: (Vec::new(), 0..0),
+            is_held: kind == Kind::Arguments && (guard.changes_streams() || restores),
         }
     }
 
     /// What can be sent after a piece, or the rule that blocks it.
     fn push(&mut self, text: &str) -> Result<String, usize> {
+        if self.is_held {
+            self.held.push_str(text);
+            return Ok(String::new());
+        }
         let mut checked = String::with_capacity(text.len());
         match (&mut self.window, self.mode) {
             (None, _) => checked.push_str(text),
@@ -253,9 +325,25 @@ impl LaneState {
     }
 
     fn restored(&mut self, checked: String) -> String {
-        let Some(restorer) = &mut self.restorer else { return checked };
+        let Some(placeholders) = &self.placeholders else { return checked };
+        if self.restorer.is_none() {
+            let begin = checked.trim_start();
+            if begin.is_empty() {
+                return checked;
+            }
+            // an answer that is JSON stays JSON; a bracket before a letter begins a placeholder
+            let is_json = begin.starts_with('{')
+                || begin.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(['"', '{', '[']));
+            let restorer = match is_json {
+                true => Restorer::new(placeholders.spelled(escaped)),
+                false => Restorer::new(placeholders.clone()),
+            };
+            self.restorer = Some(restorer);
+        }
         let mut restored = String::with_capacity(checked.len());
-        restorer.push(&checked, &mut restored);
+        if let Some(restorer) = &mut self.restorer {
+            restorer.push(&checked, &mut restored);
+        }
         restored
     }
 
@@ -279,18 +367,35 @@ impl LaneState {
     }
 }
 
-fn is_whole(event: &[u8]) -> bool {
-    event == b"\n" || event == b"\r\n" || event.ends_with(b"\n\n") || event.ends_with(b"\n\r\n")
+/// A text as between the quotes of a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
-fn write_edited(event: &[u8], edits: &[(Range<usize>, String)], out: &mut Vec<u8>) {
-    let mut at = 0;
-    for (range, text) in edits {
-        out.extend_from_slice(&event[at..range.start]);
-        write_escaped(out, text);
-        at = range.end;
+/// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
+fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, out: &mut Vec<u8>) {
+    let has_name = |name: &[u8]| std::str::from_utf8(name).is_ok_and(is_name);
+    match event.data_at() {
+        Some(data_at) if event.has_only_data() && has_name(event.name()) && is_whole(event.raw()) => {
+            out.extend_from_slice(&event.raw()[..data_at.start]);
+            out.extend_from_slice(&edits.apply(data));
+            out.extend_from_slice(&event.raw()[data_at.end..]);
+        }
+        _ => {
+            if !event.name().is_empty() && has_name(event.name()) {
+                out.extend_from_slice(&[b"event: ", event.name(), b"\n"].concat());
+            }
+            out.extend_from_slice(b"data: ");
+            // a line feed stands between values of JSON only
+            out.extend(edits.apply(data).into_iter().map(|byte| if byte == b'\n' { b' ' } else { byte }));
+            out.extend_from_slice(b"\n\n");
+        }
     }
-    out.extend_from_slice(&event[at..]);
+}
+
+fn is_whole(event: &[u8]) -> bool {
+    [&b"\n\n"[..], b"\r\n\r\n", b"\n\r\n", b"\r\r"].into_iter().any(|end| event.ends_with(end))
 }
 
 #[cfg(test)]
@@ -320,7 +425,7 @@ mod tests {
 
     /// The text of a stream's answer, and of all its events.
     fn run(guard: &Arc<Guard>, events: &[String]) -> (Result<(), BlockedBy>, String, String) {
-        let mut filter = StreamFilter::new(Api::ChatCompletions, guard.clone(), Arc::default());
+        let mut filter = StreamFilter::new(Api::ChatCompletions, guard.clone(), Arc::default(), Vec::new());
         let mut out = Vec::new();
         let mut ended = Ok(());
         for event in events {
@@ -357,11 +462,12 @@ mod tests {
     #[test]
     fn events_without_findings_are_passed_on_byte_by_byte() {
         let events = [
-            "event: x\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\\u00e9 \"}}]}\r\n\r\n".to_owned(),
-            ": ping\n\n".to_owned(),
+            "event: message\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\\u00e9 \"}}]}\r\n\r\n"
+                .to_owned(),
+            ":\n\n".to_owned(),
             END.to_owned(),
         ];
-        let mut filter = StreamFilter::new(Api::ChatCompletions, guard(""), Arc::default());
+        let mut filter = StreamFilter::new(Api::ChatCompletions, guard(""), Arc::default(), Vec::new());
         let mut out = Vec::new();
         events.iter().for_each(|event| filter.push(event.as_bytes(), &mut out).unwrap());
         assert_eq!(String::from_utf8(out).unwrap(), events.concat());
@@ -403,7 +509,7 @@ mod tests {
     fn values_that_are_no_texts_leave_events_as_they_are() {
         let null = r#"data: {"type":"content_block_delta","index":0,"delta":{"text":null}}"#;
         let text = r#"data: {"type":"content_block_delta","index":0,"delta":{"text":"ann@example.com"}}"#;
-        let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default());
+        let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default(), Vec::new());
         let mut out = Vec::new();
         filter.push(format!("{null}\n\n{text}\n\n").as_bytes(), &mut out).unwrap();
         filter.finish(&mut out).unwrap();
@@ -424,7 +530,8 @@ mod tests {
         let events = [chat("It is ann@example.com "), END.to_owned()];
         let check = |more: &str, first: &str, all: &str| {
             let guard = guard(more);
-            let mut filter = StreamFilter::new(Api::ChatCompletions, guard.clone(), Arc::default());
+            let mut filter =
+                StreamFilter::new(Api::ChatCompletions, guard.clone(), Arc::default(), Vec::new());
             let mut out = Vec::new();
             filter.push(events[0].as_bytes(), &mut out).unwrap();
             assert_eq!(String::from_utf8(out.clone()).unwrap(), first, "{more}");
@@ -443,7 +550,7 @@ mod tests {
             format!("event: content_block_delta\ndata: {event}\n\n")
         };
         let stop = "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
-        let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default());
+        let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default(), Vec::new());
         let mut out = Vec::new();
         for event in [delta("mail ann@"), delta("example.com"), stop.to_owned()] {
             filter.push(event.as_bytes(), &mut out).unwrap();

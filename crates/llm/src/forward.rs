@@ -169,6 +169,14 @@ impl Llm {
         // told when it is dropped, also with an error
         let mut output = Output {
             api: call.api,
+            models: match guard.is_some() {
+                true => targets
+                    .iter()
+                    .map(|target| target.model.to_string())
+                    .chain([request.model.clone()])
+                    .collect(),
+                false => Vec::new(),
+            },
             guard,
             placeholders: Arc::default(),
             sources: None,
@@ -242,7 +250,7 @@ impl Llm {
             let question = augment::question(&request.object()?).ok();
             guard.judge_topics(self.embedding.as_ref(), question.as_deref(), report).await?;
         }
-        let body = guard.check_input(request.body(), &mut placeholders, report)?;
+        let body = guard.check_input(request.body(), &output.models, &mut placeholders, report)?;
         guard.moderate(Direction::Input, &body, report).await?;
         output.placeholders = Arc::new(placeholders);
         if body == *request.body() { Ok(request) } else { Request::read(body) }

@@ -1,58 +1,16 @@
-//! Server-sent events as bytes: whole events are passed on as they came, and what has to be known of them is found without parsing them.
+//! Server-sent events that are passed on as they came, and what has to be known of them.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use bytes::{Bytes, BytesMut};
-use memchr::{memmem, memrchr_iter};
+use bytes::Bytes;
+use memchr::memmem;
 use weir_translate::TokenUsage;
-
-use crate::Api;
+use weir_translate::events::EventFacts;
+use weir_translate::json::{Edits, JsonError, Tape};
+use weir_upstream::SseEvent;
 
 /// Upper bound of the bytes of one event.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
-
-/// An event has more than [`EVENT_BYTES_MAX`] bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EventTooLarge;
-
-/// Cuts chunks after the last whole event. A chunk that ends with an event is passed on without a copy.
-#[derive(Debug, Default)]
-pub(crate) struct Frames {
-    /// The start of an event whose end has not come.
-    partial: BytesMut,
-}
-
-impl Frames {
-    /// The whole events that are there after `chunk`; empty if there is none.
-    pub(crate) fn push(&mut self, mut chunk: Bytes) -> Result<Bytes, EventTooLarge> {
-        if self.partial.is_empty() {
-            let whole = chunk.split_to(end_of_events(&chunk));
-            self.partial.extend_from_slice(&chunk);
-            return Ok(whole);
-        }
-        if self.partial.len() + chunk.len() > EVENT_BYTES_MAX {
-            return Err(EventTooLarge);
-        }
-        self.partial.extend_from_slice(&chunk);
-        let end = end_of_events(&self.partial);
-        Ok(self.partial.split_to(end).freeze())
-    }
-
-    /// What came after the last whole event.
-    pub(crate) fn rest(&mut self) -> Bytes {
-        self.partial.split().freeze()
-    }
-}
-
-/// The offset after the last empty line.
-fn end_of_events(bytes: &[u8]) -> usize {
-    let is_end = |at: &usize| {
-        let before = &bytes[..*at];
-        before.ends_with(b"\n") || before.ends_with(b"\n\r")
-    };
-    memrchr_iter(b'\n', bytes).find(is_end).map_or(0, |at| at + 1)
-}
 
 /// The offset after the first empty line, which may be the first line: it counts as an event without data, wherever chunks are cut.
 pub(crate) fn end_of_first_event(bytes: &[u8]) -> usize {
@@ -76,8 +34,8 @@ pub(crate) fn data_of(event: &[u8]) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// What whole events tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What the events of a stream said so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The tokens that the provider counted.
     pub(crate) usage: Option<TokenUsage>,
@@ -85,65 +43,53 @@ pub(crate) struct Seen {
     pub(crate) events: u64,
     /// Whether the last event of a complete stream came.
     pub(crate) is_complete: bool,
-    /// Whether the provider sent an error event.
-    pub(crate) is_error: bool,
+    /// The message of the provider's first error.
+    pub(crate) error: Option<String>,
 }
 
 impl Seen {
-    /// Looks at whole events of an API.
-    pub(crate) fn look(&mut self, events: &[u8], api: Api) {
-        let mut start = 0;
-        while start < events.len() {
-            let rest = &events[start..];
-            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            let line = &rest[..end];
-            start += end;
-            if line.starts_with(b"data:") {
-                self.events += 1;
-                self.is_complete |= api.is_last(line);
-            }
-            self.is_error |= api.is_error(line);
+    /// Looks at an event. What is passed on of it: without a usage that the caller did not ask for, if that is to be removed.
+    ///
+    /// # Errors
+    /// The event has data that is no JSON.
+    pub(crate) fn look(&mut self, event: SseEvent, strips_usage: bool) -> Result<Bytes, JsonError> {
+        let Some(data) = event.data() else { return Ok(event.into_raw()) };
+        if data.trim_ascii().is_empty() {
+            return Ok(event.into_raw()); // a sign of life of some servers
         }
-        if let Some(usage) = TokenUsage::of_events(events) {
+        self.events += 1;
+        if data.trim_ascii() == b"[DONE]" {
+            self.is_complete = true;
+            return Ok(event.into_raw());
+        }
+        let tape = Tape::parse(data)?;
+        let root = tape.root(data);
+        let EventFacts { usage, is_last, error } = EventFacts::of(root);
+        self.is_complete |= is_last;
+        self.error = self.error.take().or(error);
+        if let Some(usage) = usage {
             self.usage = Some(self.usage.unwrap_or_default().merged(usage));
         }
-    }
-}
-
-const NULL: &[u8] = b",\"usage\":null";
-/// Made once: every event of a stream is searched.
-static NULL_FINDER: LazyLock<memmem::FinderRev<'static>> = LazyLock::new(|| memmem::FinderRev::new(NULL));
-static NO_CHOICES_FINDER: LazyLock<memmem::Finder<'static>> =
-    LazyLock::new(|| memmem::Finder::new(b"\"choices\":[]"));
-
-/// The events without the usage that the caller did not ask for: chunks that have nothing else, and `"usage":null` of the others.
-pub(crate) fn without_usage(events: Bytes) -> Bytes {
-    if !TokenUsage::is_named(&events) {
-        return events;
-    }
-    let mut kept = Vec::with_capacity(events.len());
-    let mut rest: &[u8] = &events;
-    while !rest.is_empty() {
-        let end = end_of_first_event(rest);
-        let (event, after) = rest.split_at(end);
-        rest = after;
-        let is_usage = NO_CHOICES_FINDER.find(event).is_some() && TokenUsage::find(event).is_some();
-        if is_usage {
-            continue;
+        let Some(place) = root.entry_range("usage").filter(|_| strips_usage) else {
+            return Ok(event.into_raw());
+        };
+        if usage.is_some() && root.get("choices").is_some_and(|choices| choices.items().next().is_none()) {
+            return Ok(Bytes::new());
         }
-        match NULL_FINDER.rfind(event) {
-            Some(at) => {
-                kept.extend_from_slice(&event[..at]);
-                kept.extend_from_slice(&event[at + NULL.len()..]);
-            }
-            None => kept.extend_from_slice(event),
-        }
+        let mut edits = Edits::default();
+        edits.replace(place, Vec::new());
+        let edited = edits.apply(data);
+        Ok(match event.data_at() {
+            Some(at) => [&event.raw()[..at.start], &edited, &event.raw()[at.end..]].concat().into(),
+            None => [b"data: ", &*edited, b"\n\n"].concat().into(),
+        })
     }
-    kept.into()
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_upstream::SseDecoder;
+
     use super::*;
 
     const STREAM: &str = concat!(
@@ -154,45 +100,53 @@ mod tests {
         "data: [DONE]\n\n",
     );
 
+    /// What is passed on of a stream that comes in parts, and what was seen.
+    fn pass(parts: &[&[u8]], strips_usage: bool) -> (String, Seen) {
+        let (mut decoder, mut seen, mut out) =
+            (SseDecoder::new(EVENT_BYTES_MAX), Seen::default(), Vec::new());
+        for part in parts {
+            decoder.push(Bytes::copy_from_slice(part));
+            while let Some(event) = decoder.next_event().unwrap() {
+                out.extend_from_slice(&seen.look(event, strips_usage).unwrap());
+            }
+        }
+        out.extend(decoder.rest().into_iter().flat_map(SseEvent::into_raw));
+        (String::from_utf8(out).unwrap(), seen)
+    }
+
     #[test]
     fn events_cut_at_every_byte_come_out_whole_and_unchanged() {
         for at in 0..=STREAM.len() {
-            let (mut frames, mut out, mut seen) = (Frames::default(), Vec::new(), Seen::default());
-            for part in [&STREAM[..at], &STREAM[at..]] {
-                let whole = frames.push(Bytes::copy_from_slice(part.as_bytes())).unwrap();
-                assert!(whole.is_empty() || whole.ends_with(b"\n\n") || whole.ends_with(b"\r\n\r\n"));
-                seen.look(&whole, Api::ChatCompletions);
-                out.extend_from_slice(&whole);
-            }
-            assert_eq!(std::str::from_utf8(&out), Ok(STREAM), "{at}");
+            let (before, after) = STREAM.as_bytes().split_at(at);
+            let (passed, seen) = pass(&[before, after], false);
+            assert_eq!(passed, STREAM, "{at}");
             let usage = TokenUsage { prompt: 3, completion: 2, ..TokenUsage::default() };
-            assert_eq!(
-                seen,
-                Seen { usage: Some(usage), events: 4, is_complete: true, is_error: false },
-                "{at}"
-            );
+            assert_eq!(seen, Seen { usage: Some(usage), events: 4, is_complete: true, error: None }, "{at}");
         }
     }
 
     #[test]
     fn usage_is_removed_and_nothing_else() {
-        let kept = without_usage(Bytes::from_static(STREAM.as_bytes()));
         let expected = concat!(
             ": ping\n\n",
             "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
             "data: {\"choices\":[{\"delta\":{\"content\":\",\\\"usage\\\":null\"}}]}\r\n\r\n",
             "data: [DONE]\n\n",
         );
-        assert_eq!(std::str::from_utf8(&kept), Ok(expected));
-        let usage = r#"data: {"choices":[],"usage":{"prompt_tokens":3}}"#;
-        let kept = without_usage(format!("data: 1\n\n\r\n{usage}\r\n\r\n").into());
-        assert_eq!(kept, "data: 1\n\n\r\n", "an empty line is no part of the event behind it");
+        assert_eq!(pass(&[STREAM.as_bytes()], true).0, expected);
+        let first = "data: {\"usage\" : null , \"choices\":[1]}\n\n\n";
+        assert_eq!(pass(&[first.as_bytes()], true).0, "data: {\"choices\":[1]}\n\n\n");
+        let only = "data: {\"usage\":{\"prompt_tokens\":3},\"choices\":[1]}\n\n";
+        assert_eq!(pass(&[only.as_bytes()], true).0, "data: {\"choices\":[1]}\n\n");
     }
 
     #[test]
-    fn the_rest_of_a_stream_that_ends_early_is_kept() {
-        let mut frames = Frames::default();
-        assert_eq!(frames.push(Bytes::from_static(b"data: 1\n\ndata")).unwrap(), "data: 1\n\n");
-        assert_eq!(frames.rest(), "data");
+    fn data_that_is_no_json_is_an_error() {
+        for data in ["data: {\"choices\":[\n\n", "data: ping\n\n", "data: \u{fffd}\n\n"] {
+            let event = SseEvent::new(Bytes::copy_from_slice(data.as_bytes()));
+            assert!(Seen::default().look(event, false).is_err(), "{data}");
+        }
+        let blank = SseEvent::new(Bytes::from_static(b"data:\n\n"));
+        assert_eq!(Seen::default().look(blank, false).unwrap(), "data:\n\n");
     }
 }

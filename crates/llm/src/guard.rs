@@ -9,11 +9,12 @@ use bytes::Bytes;
 use weir_config::{Detector, Direction, Guardrail, GuardrailAction, StreamMode};
 use weir_guardrails::{Action, Detect, Finding, Origin, Placeholders, Rule, RuleError, RuleSet, redact};
 use weir_telemetry::Metrics;
+use weir_translate::json::Tape;
 
 use crate::LlmError;
 use crate::judge::Judge;
 use crate::similarity::Embedding;
-use crate::texts::{replaced, texts};
+use crate::strings::{Walk, texts};
 
 /// Most guardrails: a set of them is a mask of 64 bits.
 const GUARDRAILS_MAX: usize = 64;
@@ -138,18 +139,20 @@ impl Guard {
         })
     }
 
-    /// Checks the texts of a request: its body, with placeholders if something had to be redacted.
+    /// Checks a request: its body, with placeholders if something had to be redacted. `models`: the names of models in it.
     ///
     /// # Errors
     /// `Blocked`.
     pub(crate) fn check_input(
         &self,
         body: &Bytes,
+        models: &[String],
         placeholders: &mut Placeholders,
         report: &mut Report,
     ) -> Result<Bytes, LlmError> {
         let Some(rules) = &self.input else { return Ok(body.clone()) };
-        let edited = checked(body, rules, placeholders, Direction::Input, report)?;
+        let walk = Walk { models, ..Walk::default() };
+        let edited = checked(body, walk, Some(rules), placeholders, Direction::Input, report)?;
         Ok(edited.map_or_else(|| body.clone(), Bytes::from))
     }
 
@@ -172,34 +175,27 @@ impl Guard {
         redact(text, &findings, rules, placeholders)
     }
 
-    /// Checks the texts of a whole reply, and puts back what placeholders of the request stand for.
+    /// Checks a whole reply, and puts back what placeholders of the request stand for. `models`: the names of models in it.
     ///
     /// # Errors
     /// `Blocked`.
     pub(crate) fn check_output(
         &self,
         body: Bytes,
+        models: &[String],
         placeholders: &Placeholders,
         report: &mut Report,
     ) -> Result<Bytes, LlmError> {
-        let mut body = body;
-        if let Some(rules) = &self.output {
-            let mut own = self.placeholders_of_output(placeholders);
-            if let Some(edited) = checked(&body, rules, &mut own, Direction::Output, report)? {
-                body = edited.into();
-            }
-        }
-        if !self.restores || placeholders.is_empty() {
+        let rules = self.output.as_deref();
+        let restores = Some(placeholders).filter(|placeholders| self.restores && !placeholders.is_empty());
+        if rules.is_none() && restores.is_none() {
             return Ok(body);
         }
-        let spans = texts(&body);
-        let restored = spans.iter().filter_map(|span| {
-            let text = span.text(&body);
-            let restored = placeholders.restore(&text);
-            (restored != text).then(|| (span.range.clone(), restored))
-        });
-        let edits: Vec<_> = restored.collect();
-        Ok(if edits.is_empty() { body.clone() } else { replaced(&body, &edits).into() })
+        let mut own = self.placeholders_of_output(placeholders);
+        let removes_tokens = rules.is_some_and(changes_texts);
+        let walk = Walk { models, removes_tokens, restores, ..Walk::default() };
+        let edited = checked(&body, walk, rules, &mut own, Direction::Output, report)?;
+        Ok(edited.map_or(body, Bytes::from))
     }
 
     /// Compares the question of a request with topics.
@@ -237,11 +233,19 @@ impl Guard {
         if self.judges.is_empty() {
             return Ok(());
         }
-        let texts: Vec<String> = texts(body).iter().map(|span| span.text(body).into_owned()).collect();
+        let texts = match Tape::parse(body) {
+            Ok(tape) => texts(tape.root(body)),
+            Err(_) => vec![String::from_utf8_lossy(body).into_owned()],
+        };
         for judge in &self.judges {
             judge.moderate(direction, &texts, report).await?;
         }
         Ok(())
+    }
+
+    /// Whether a stream may differ from what the provider sent.
+    pub(crate) fn changes_streams(&self) -> bool {
+        self.mode != StreamMode::Audit && self.output.as_deref().is_some_and(changes_texts)
     }
 
     /// The placeholders with which the check of an answer begins: those of its request if the rules are the same, else none, and none that the
@@ -257,22 +261,23 @@ impl Guard {
     }
 }
 
-/// The body with placeholders; `None` if nothing had to be redacted.
+/// The body with placeholders; `None` if nothing had to be redacted. A body that is no JSON is one text.
 fn checked(
     body: &Bytes,
-    rules: &RuleSet,
+    walk: Walk<'_>,
+    rules: Option<&RuleSet>,
     placeholders: &mut Placeholders,
     direction: Direction,
     report: &mut Report,
 ) -> Result<Option<Vec<u8>>, LlmError> {
-    let spans = texts(body);
-    let mut edits = Vec::new();
+    let tape = Tape::parse(body).ok();
+    let root = tape.as_ref().map(|tape| tape.root(body));
     let mut findings: Vec<Finding> = Vec::new();
     let mut is_reserved = false;
-    for span in &spans {
-        let text = span.text(body);
+    let mut check = |text: &str| {
+        let Some(rules) = rules else { return Ok(None) };
         findings.clear();
-        rules.scan(&text, &mut findings);
+        rules.scan(text, &mut findings);
         let mut is_redacted = false;
         for finding in &findings {
             let rule = &rules.rules()[finding.rule];
@@ -282,15 +287,23 @@ fn checked(
             }
             is_redacted |= rule.action == Action::Redact;
         }
-        if is_redacted {
-            if !is_reserved {
-                spans.iter().for_each(|span| placeholders.reserve(&span.text(body)));
-                is_reserved = true;
-            }
-            edits.push((span.range.clone(), redact(&text, &findings, rules, placeholders)));
+        if is_redacted && !is_reserved {
+            let texts = root.map_or_else(|| vec![text.to_owned()], texts);
+            texts.iter().for_each(|text| placeholders.reserve(text));
+            is_reserved = true;
         }
-    }
-    Ok((!edits.is_empty()).then(|| replaced(body, &edits)))
+        Ok(is_redacted.then(|| redact(text, &findings, rules, placeholders)))
+    };
+    let Some(root) = root else {
+        return Ok(check(&String::from_utf8_lossy(body))?.map(String::into_bytes));
+    };
+    let edits = walk.edits(root, &mut check)?;
+    Ok((!edits.is_empty()).then(|| edits.apply(body)))
+}
+
+/// Whether a rule changes or ends a text, so that nothing beside the text may repeat it.
+fn changes_texts(rules: &RuleSet) -> bool {
+    rules.rules().iter().any(|rule| matches!(rule.action, Action::Redact | Action::Block))
 }
 
 /// The error of what a rule blocks.
@@ -453,13 +466,13 @@ mod tests {
         let guard = guards(PII).of("m", None).unwrap().unwrap();
         let (mut placeholders, mut report) = (Placeholders::new(), Report::default());
         let body = br#"{"messages":[{"role":"user","content":"write to ann@example.com\nand [EMAIL_1], or ann@example.com"}],"model":"m"}"#;
-        let sent = guard.check_input(&Bytes::from_static(body), &mut placeholders, &mut report).unwrap();
+        let sent = guard.check_input(&Bytes::from_static(body), &[], &mut placeholders, &mut report).unwrap();
         let expected = r#"{"messages":[{"role":"user","content":"write to [EMAIL_2]\nand [EMAIL_1], or [EMAIL_2]"}],"model":"m"}"#;
         assert_eq!(std::str::from_utf8(&sent).unwrap(), expected);
         let reply = Bytes::from_static(
             br#"{"choices":[{"message":{"content":"[EMAIL_2] is \"it\", and bob@example.org"}}]}"#,
         );
-        let seen = guard.check_output(reply, &placeholders, &mut report).unwrap();
+        let seen = guard.check_output(reply, &[], &placeholders, &mut report).unwrap();
         let expected = r#"{"choices":[{"message":{"content":"ann@example.com is \"it\", and [EMAIL_3]"}}]}"#;
         assert_eq!(std::str::from_utf8(&seen).unwrap(), expected);
         assert_eq!(report.to_text(), "input email redact 2, output email redact 1");
@@ -472,7 +485,7 @@ mod tests {
         let body = Bytes::from_static(br#"{"messages":[{"content":"ann@example.com"}]}"#);
         let check = |model: &str, key: Option<i64>| {
             let guard = guards.of(model, key).unwrap().unwrap();
-            guard.check_input(&body, &mut Placeholders::new(), &mut Report::default())
+            guard.check_input(&body, &[], &mut Placeholders::new(), &mut Report::default())
         };
         assert!(check("gpt-4", None).is_ok() && check("claude", Some(7)).is_ok());
         let error = check("gpt-4", Some(7)).unwrap_err();

@@ -26,14 +26,16 @@ mod guard;
 mod judge;
 mod output;
 mod pieces;
+#[cfg(test)]
+mod planted;
 mod provider;
 mod request;
 mod settlement;
-mod shortened;
 mod similarity;
 mod stream;
+mod strings;
 mod table;
-mod texts;
+mod vocabulary;
 
 pub use error::LlmError;
 pub use forward::{LlmBody, LlmCall, LlmReply};

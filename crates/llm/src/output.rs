@@ -12,6 +12,7 @@ use weir_config::Direction;
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::TokenUsage;
+use weir_translate::json::unescaped;
 
 use crate::augment::Sources;
 use crate::cache::{Kept, Key, REPLY_BYTES_MAX, ReplyCache};
@@ -20,7 +21,6 @@ use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report, blocked, direction_name};
 use crate::pieces::{Kind, pieces};
 use crate::similarity::Question;
-use crate::texts::decoded;
 use crate::{Api, LlmError};
 use weir_guardrails::Placeholders;
 
@@ -28,6 +28,8 @@ use weir_guardrails::Placeholders;
 pub(crate) struct Output {
     pub(crate) api: Api,
     pub(crate) guard: Option<Arc<Guard>>,
+    /// Names of models that replies repeat.
+    pub(crate) models: Vec<String>,
     /// Those of the request.
     pub(crate) placeholders: Arc<Placeholders>,
     pub(crate) sources: Option<Sources>,
@@ -104,7 +106,8 @@ impl Output {
         let answer = self.sources.as_ref().map(|_| self.placeholders.restore(&answer_of(&body)));
         let mut body = body;
         if let Some(guard) = &self.guard {
-            let checked = guard.check_output(body, &self.placeholders, &mut self.reporter.report);
+            let checked =
+                guard.check_output(body, &self.models, &self.placeholders, &mut self.reporter.report);
             body = checked?;
             guard.moderate(Direction::Output, &body, &mut self.reporter.report).await?;
         }
@@ -172,8 +175,9 @@ struct ChunkHead {
 impl StreamOutput {
     pub(crate) fn new(output: Output, headers: HeaderMap) -> StreamOutput {
         let guard = output.guard.as_ref().filter(|guard| guard.output.is_some() || guard.restores);
-        let filter =
-            guard.map(|guard| StreamFilter::new(output.api, guard.clone(), output.placeholders.clone()));
+        let filter = guard.map(|guard| {
+            StreamFilter::new(output.api, guard.clone(), output.placeholders.clone(), output.models.clone())
+        });
         let copy = output.keeping.is_some().then(Vec::new);
         StreamOutput { filter, answer: String::new(), head: None, copy, headers, output }
     }
@@ -239,7 +243,7 @@ impl StreamOutput {
         for (_, data) in datas(events) {
             for ((choice, kind, _), range) in pieces(self.output.api, data).texts {
                 if (choice, kind) == (0, Kind::Answer) {
-                    self.answer.push_str(&decoded(&data.as_bytes()[range]).unwrap_or_default());
+                    self.answer.push_str(&unescaped(&data.as_bytes()[range]).unwrap_or_default());
                 }
             }
         }

@@ -1,14 +1,14 @@
-//! The pieces of text in an event of a stream, where they stand, and which texts end by it. Events are read without building trees.
+//! The pieces of text in an event of a stream, where they stand, and which texts end by it. A piece is part of a text that further events continue;
+//! every other string of an event is complete in itself.
 
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use weir_translate::json::{Kind as JsonKind, Tape, Value};
 
 use crate::Api;
 
-/// Which text of the reply a piece belongs to: the choice, block or item, the kind of text, and the call of a tool or the part.
-pub(crate) type Lane = (u32, Kind, u32);
+/// Which text of the reply a piece belongs to: the choice, block or item, the kind of text, and the path to it.
+pub(crate) type Lane = (u32, Kind, String);
 
 /// A kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,13 @@ pub(crate) enum Kind {
     Answer,
     Reasoning,
     Refusal,
+    /// Arguments of a tool: JSON that is complete when the text ends.
     Arguments,
+    Other,
 }
+
+/// The index of texts that belong to no choice, block or item: they end with the stream.
+const OF_STREAM: u32 = u32::MAX;
 
 /// What an event has.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,202 +31,234 @@ pub(crate) struct Pieces {
     pub(crate) texts: Vec<(Lane, Range<usize>)>,
     /// Choices, blocks or items that end by this event.
     pub(crate) ended: Vec<u32>,
+    /// Calls of tools that begin by this event, as index and path: earlier ones at the same place have ended.
+    pub(crate) begun: Vec<(u32, String)>,
     /// Whether all texts end before this event.
     pub(crate) ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
     pub(crate) has_more: bool,
-    /// Whether the event repeats whole texts.
-    pub(crate) repeats: bool,
 }
 
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow, default)]
-    choices: Vec<Choice<'a>>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: u32,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    finish_reason: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    role: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<ToolCall<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct ToolCall<'a> {
-    #[serde(default)]
-    index: u32,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    function: Option<Function<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Function<'a> {
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct MessageEvent<'a> {
-    r#type: &'a str,
-    #[serde(default)]
-    index: u32,
-    #[serde(borrow)]
-    delta: Option<MessageDelta<'a>>,
-}
-
-#[derive(Deserialize)]
-struct MessageDelta<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    thinking: Option<&'a RawValue>,
-    #[serde(borrow)]
-    partial_json: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct ResponseEvent<'a> {
-    r#type: &'a str,
-    #[serde(default)]
-    output_index: u32,
-    #[serde(default)]
-    content_index: u32,
-    #[serde(borrow)]
-    delta: Option<&'a RawValue>,
-}
-
-/// The pieces of an event's data. Data that is not what the API describes has none.
+/// The pieces of an event's data. Data that is no JSON has none.
 pub(crate) fn pieces(api: Api, data: &str) -> Pieces {
     if data.trim() == "[DONE]" {
         return Pieces { ends_all: true, has_more: true, ..Pieces::default() };
     }
-    let read = match api {
-        Api::ChatCompletions | Api::Completions => of_chunk(data),
-        Api::Messages | Api::CountTokens => of_message(data),
-        Api::Responses => of_response(data),
-    };
-    read.unwrap_or_else(|_| Pieces { has_more: true, repeats: true, ..Pieces::default() })
-}
-
-fn of_chunk(data: &str) -> serde_json::Result<Pieces> {
-    let chunk: Chunk<'_> = serde_json::from_str(data)?;
-    let mut pieces =
-        Pieces { has_more: chunk.choices.is_empty() || chunk.usage.is_some(), ..Pieces::default() };
-    for choice in chunk.choices {
-        let index = choice.index;
-        let mut add = |kind: Kind, number: u32, value: Option<&RawValue>| {
-            let value = value.filter(|value| value.get().starts_with('"'));
-            pieces.texts.extend(value.map(|value| ((index, kind, number), range_of(data, value))));
-        };
-        add(Kind::Answer, 0, choice.text);
-        let mut has_more = choice.finish_reason.is_some();
-        if let Some(delta) = choice.delta {
-            has_more |= delta.role.is_some();
-            add(Kind::Answer, 0, delta.content);
-            add(Kind::Reasoning, 0, delta.reasoning_content);
-            add(Kind::Reasoning, 1, delta.reasoning);
-            add(Kind::Refusal, 0, delta.refusal);
-            for call in delta.tool_calls.unwrap_or_default() {
-                has_more |= call.id.is_some();
-                add(Kind::Arguments, call.index, call.function.and_then(|function| function.arguments));
-            }
-        }
-        if choice.finish_reason.is_some() {
-            pieces.ended.push(index);
-        }
-        pieces.has_more |= has_more;
+    match Tape::parse(data.as_bytes()) {
+        Ok(tape) => pieces_of(api, tape.root(data.as_bytes())),
+        Err(_) => Pieces { has_more: true, ..Pieces::default() },
     }
-    pieces.has_more |= pieces.texts.is_empty();
-    Ok(pieces)
 }
 
-fn of_message(data: &str) -> serde_json::Result<Pieces> {
-    let event: MessageEvent<'_> = serde_json::from_str(data)?;
+/// The pieces of an event.
+pub(crate) fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
+    let mut pieces = match api {
+        Api::ChatCompletions | Api::Completions => of_chunk(event),
+        Api::Messages | Api::CountTokens => of_message(event),
+        Api::Responses => of_response(event),
+    };
+    pieces.has_more |= pieces.texts.is_empty() || has_more(event, "", &pieces);
+    pieces
+}
+
+fn of_chunk(chunk: Value<'_>) -> Pieces {
     let mut pieces = Pieces::default();
-    match event.r#type {
-        "content_block_delta" => {
-            let delta = event.delta;
-            let mut add = |kind: Kind, value: Option<&RawValue>| {
-                let value = value.filter(|value| value.get().starts_with('"'));
-                pieces.texts.extend(value.map(|value| ((event.index, kind, 0), range_of(data, value))));
-            };
-            if let Some(delta) = delta {
-                add(Kind::Answer, delta.text);
-                add(Kind::Reasoning, delta.thinking);
-                add(Kind::Arguments, delta.partial_json);
+    for (name, value) in chunk.entries() {
+        if name.is("choices") {
+            for (number, choice) in (0..).zip(value.items()) {
+                of_choice(choice, number, &mut pieces);
+            }
+        } else if !is_complete(&name.string()) && value.is_string() {
+            pieces.texts.push(((OF_STREAM, Kind::Other, name.string().into_owned()), value.range()));
+        }
+    }
+    pieces
+}
+
+fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
+    let index = index_of(choice, "index").unwrap_or(number);
+    for (name, value) in choice.entries() {
+        match &*name.string() {
+            "finish_reason" if !value.is_null() => pieces.ended.push(index),
+            // a whole message in an event is complete
+            "message" => {}
+            "delta" => add(value, index, Kind::Other, String::new(), pieces),
+            name if !is_complete(name) => {
+                add(value, index, kind_of(name, Kind::Other), name.to_owned(), pieces)
+            }
+            _ => {}
+        }
+    }
+}
+
+fn of_message(event: Value<'_>) -> Pieces {
+    let mut pieces = Pieces::default();
+    let index = index_of(event, "index").unwrap_or_default();
+    match event.get("type").and_then(Value::as_str).as_deref() {
+        Some("content_block_delta") => {
+            if let Some(delta) = event.get("delta") {
+                add(delta, index, Kind::Other, String::new(), &mut pieces);
             }
         }
-        "content_block_stop" => pieces.ended.push(event.index),
-        "message_delta" | "message_stop" | "error" => pieces.ends_all = true,
-        "content_block_start" => pieces.repeats = true,
+        Some("content_block_stop") => pieces.ended.push(index),
+        Some("message_delta" | "message_stop" | "error") => pieces.ends_all = true,
         _ => {}
     }
-    pieces.has_more = pieces.texts.is_empty();
-    Ok(pieces)
+    pieces
 }
 
-fn of_response(data: &str) -> serde_json::Result<Pieces> {
-    let event: ResponseEvent<'_> = serde_json::from_str(data)?;
-    let kind = match event.r#type {
-        "response.function_call_arguments.delta" => Kind::Arguments,
-        "response.refusal.delta" => Kind::Refusal,
-        name if name.starts_with("response.reasoning") => Kind::Reasoning,
-        _ => Kind::Answer,
-    };
-    let delta = event.delta.filter(|delta| event.r#type.ends_with(".delta") && delta.get().starts_with('"'));
-    if let Some(delta) = delta {
-        let texts = vec![((event.output_index, kind, event.content_index), range_of(data, delta))];
-        return Ok(Pieces { texts, ..Pieces::default() });
+fn of_response(event: Value<'_>) -> Pieces {
+    let mut pieces = Pieces::default();
+    let index = index_of(event, "output_index").unwrap_or_default();
+    let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+    if let (Some(text), Some(delta)) = (kind.strip_suffix(".delta"), event.get("delta")) {
+        let part = ["content_index", "summary_index"].map(|name| index_of(event, name).unwrap_or_default());
+        let kind = match text {
+            "response.output_text" => Kind::Answer,
+            "response.refusal" => Kind::Refusal,
+            _ if text.ends_with("arguments") => Kind::Arguments,
+            _ if text.starts_with("response.reasoning") => Kind::Reasoning,
+            _ => Kind::Other,
+        };
+        add(delta, index, kind, format!("{text}[{}][{}]", part[0], part[1]), &mut pieces);
+        return pieces;
     }
-    let mut pieces = Pieces { has_more: true, repeats: true, ..Pieces::default() };
-    match event.r#type {
-        name if name.ends_with(".done") => pieces.ended.push(event.output_index),
+    match &*kind {
         "response.completed" | "response.incomplete" | "response.failed" | "error" => pieces.ends_all = true,
+        kind if kind.ends_with(".done") => pieces.ended.push(index),
         _ => {}
     }
-    Ok(pieces)
+    pieces
 }
 
-/// Where a value that was read without a copy stands in the data.
-fn range_of(data: &str, value: &RawValue) -> Range<usize> {
-    let start = value.get().as_ptr().addr() - data.as_ptr().addr();
-    start..start + value.get().len()
+/// Adds the strings of a value that further events continue.
+fn add(value: Value<'_>, index: u32, kind: Kind, path: String, pieces: &mut Pieces) {
+    match value.kind() {
+        JsonKind::Plain | JsonKind::Escaped => pieces.texts.push(((index, kind, path), value.range())),
+        JsonKind::Array => {
+            for (number, item) in (0..).zip(value.items()) {
+                let number = index_of(item, "index").unwrap_or(number);
+                add(item, index, kind, format!("{path}[{number}]"), pieces);
+            }
+        }
+        JsonKind::Object => {
+            let is_call = value.get("id").is_some_and(|id| id.is_string() && !id.is(""));
+            if is_call {
+                pieces.begun.push((index, path.clone()));
+            }
+            for (name, value) in value.entries().map(|(key, value)| (key.string(), value)) {
+                if !is_complete(&name) {
+                    add(value, index, kind_of(&name, kind), format!("{path}.{name}"), pieces);
+                }
+            }
+        }
+        JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Number => {}
+    }
+}
+
+fn kind_of(name: &str, outer: Kind) -> Kind {
+    match name {
+        "content" | "text" if outer == Kind::Other => Kind::Answer,
+        "refusal" => Kind::Refusal,
+        "arguments" | "partial_json" => Kind::Arguments,
+        name if name.starts_with("reasoning") || name == "thinking" => Kind::Reasoning,
+        _ => outer,
+    }
+}
+
+/// Whether the value of a field is complete in the event that has it. What is not named here is taken for a piece.
+fn is_complete(name: &str) -> bool {
+    matches!(
+        name,
+        "id" | "type"
+            | "role"
+            | "name"
+            | "object"
+            | "model"
+            | "status"
+            | "format"
+            | "index"
+            | "annotations"
+            | "citations"
+            | "citation"
+            | "sources"
+            | "search_results"
+            | "images"
+            | "image_url"
+            | "url"
+            | "data"
+            | "signature"
+            | "thought_signature"
+            | "encrypted_content"
+            | "extra_content"
+            | "logprobs"
+            | "finish_reason"
+            | "system_fingerprint"
+            | "service_tier"
+            | "provider"
+            | "usage"
+            | "error"
+            | "weir"
+            | "call_id"
+            | "item_id"
+            | "obfuscation"
+            | "expires_at"
+            | "tool_call_id"
+            | "stop_reason"
+            | "native_finish_reason"
+    )
+}
+
+/// Whether an event has something of its own beside pieces and what every event of its stream repeats.
+fn has_more(value: Value<'_>, field: &str, pieces: &Pieces) -> bool {
+    match value.kind() {
+        JsonKind::Null => false,
+        JsonKind::Plain | JsonKind::Escaped => {
+            !is_repeated(field) && !pieces.texts.iter().any(|(_, range)| *range == value.range())
+        }
+        JsonKind::True | JsonKind::False | JsonKind::Number => !is_repeated(field),
+        JsonKind::Array => value.items().any(|item| has_more(item, field, pieces)),
+        JsonKind::Object => value.entries().any(|(key, value)| {
+            let name = key.string();
+            // the id of the stream is repeated; that of a call is not
+            let is_own_id = name == "id" && !field.is_empty();
+            name != "id" && has_more(value, &name, pieces) || is_own_id && !value.is_null()
+        }),
+    }
+}
+
+fn is_repeated(field: &str) -> bool {
+    matches!(
+        field,
+        "object"
+            | "model"
+            | "created"
+            | "system_fingerprint"
+            | "service_tier"
+            | "index"
+            | "type"
+            | "item_id"
+            | "obfuscation"
+            | "sequence_number"
+            | "provider"
+    ) || field.ends_with("_index")
+}
+
+fn index_of(value: Value<'_>, name: &str) -> Option<u32> {
+    value.get(name)?.as_u64()?.try_into().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(api: Api, data: &str, expected: &[(Lane, &str)], has_more: bool) -> Pieces {
+    fn check(api: Api, data: &str, expected: &[(u32, Kind, &str)], has_more: bool) -> Pieces {
         let found = pieces(api, data);
-        let seen: Vec<(Lane, &str)> =
-            found.texts.iter().map(|(lane, range)| (*lane, &data[range.clone()])).collect();
+        let seen: Vec<(u32, Kind, &str)> = found
+            .texts
+            .iter()
+            .map(|((index, kind, _), range)| (*index, *kind, &data[range.clone()]))
+            .collect();
         assert_eq!((seen.as_slice(), found.has_more), (expected, has_more), "{data}");
         found
     }
@@ -229,33 +266,55 @@ mod tests {
     #[test]
     fn the_pieces_of_each_api_are_found() {
         let chat = Api::ChatCompletions;
-        let answer = (1, Kind::Answer, 0);
-        check(
-            chat,
-            r#"{"choices":[{"index":1,"delta":{"content":"a\"b"},"finish_reason":null}]}"#,
-            &[(answer, r#""a\"b""#)],
-            false,
-        );
+        let (answer, arguments) = (Kind::Answer, Kind::Arguments);
+        let text = r#"{"id":"1","model":"m","choices":[{"index":1,"delta":{"content":"a\"b"},"finish_reason":null}]}"#;
+        check(chat, text, &[(1, answer, r#""a\"b""#)], false);
         let first = r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":""}}]}"#;
-        check(chat, first, &[(answer, "\"\"")], true);
+        check(chat, first, &[(1, answer, "\"\"")], true);
         let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"function":{"arguments":"{"}}]}}]}"#;
-        check(chat, call, &[((0, Kind::Arguments, 2), "\"{\"")], false);
+        assert!(check(chat, call, &[(0, arguments, "\"{\"")], false).begun.is_empty());
+        let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"id":"c","function":{"name":"f","arguments":""}}]}}]}"#;
+        assert_eq!(
+            check(chat, call, &[(0, arguments, "\"\"")], true).begun,
+            [(0, ".tool_calls[2]".to_owned())]
+        );
         let end = check(chat, r#"{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}"#, &[], true);
         assert_eq!(end.ended, [1]);
         assert!(check(chat, "[DONE]", &[], true).ends_all);
-        check(Api::Completions, r#"{"choices":[{"index":1,"text":"a"}]}"#, &[(answer, "\"a\"")], false);
+        check(Api::Completions, r#"{"choices":[{"index":1,"text":"a"}]}"#, &[(1, answer, "\"a\"")], false);
         let delta = r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a"}}"#;
-        check(Api::Messages, delta, &[(answer, "\"a\"")], false);
-        check(
-            Api::Messages,
-            r#"{"type":"content_block_delta","delta":{"text":null,"thinking":1}}"#,
-            &[],
-            true,
-        );
+        check(Api::Messages, delta, &[(1, answer, "\"a\"")], false);
+        let delta = r#"{"type":"content_block_delta","delta":{"text":null,"thinking":1}}"#;
+        check(Api::Messages, delta, &[], true);
         assert_eq!(check(Api::Messages, r#"{"type":"content_block_stop","index":1}"#, &[], true).ended, [1]);
         let delta = r#"{"type":"response.output_text.delta","output_index":1,"content_index":0,"delta":"a"}"#;
-        check(Api::Responses, delta, &[(answer, "\"a\"")], false);
+        check(Api::Responses, delta, &[(1, answer, "\"a\"")], false);
         assert!(check(Api::Responses, r#"{"type":"response.completed","response":{}}"#, &[], true).ends_all);
-        assert!(check(chat, "no json", &[], true).repeats);
+    }
+
+    #[test]
+    fn texts_under_names_that_no_api_has_are_pieces_too() {
+        let chat = Api::ChatCompletions;
+        let details =
+            r#"{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"a"}]}}]}"#;
+        check(chat, details, &[(0, Kind::Reasoning, "\"a\"")], false);
+        let list = r#"{"choices":[{"delta":{"content":[{"type":"text","text":"a"}]}}]}"#;
+        check(chat, list, &[(0, Kind::Answer, "\"a\"")], false);
+        let call = r#"{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{"}}}]}"#;
+        check(chat, call, &[(0, Kind::Arguments, "\"{\"")], true);
+        check(
+            chat,
+            r#"{"choices":[{"delta":{"new":{"words":"a"}}}],"other":"b"}"#,
+            &[(0, Kind::Other, "\"a\""), (OF_STREAM, Kind::Other, "\"b\"")],
+            false,
+        );
+        check(
+            Api::Messages,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"new_delta","words":"a"}}"#,
+            &[(0, Kind::Other, "\"a\"")],
+            false,
+        );
+        let custom = r#"{"type":"response.custom_tool_call_input.delta","delta":"a"}"#;
+        check(Api::Responses, custom, &[(0, Kind::Other, "\"a\"")], false);
     }
 }

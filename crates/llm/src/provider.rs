@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_config::{LlmUpstream, Provider};
 use weir_translate::{anthropic, gemini, messages};
@@ -50,38 +49,6 @@ impl Api {
             Api::Responses => "/responses",
             Api::Messages => "/v1/messages",
             Api::CountTokens => "/v1/messages/count_tokens",
-        }
-    }
-
-    /// Whether a line of data is of the event that completes a stream of this API.
-    pub(crate) fn is_last(self, line: &[u8]) -> bool {
-        let data = line.strip_prefix(b"data:").unwrap_or_default().trim_ascii_start();
-        let has = |parts: &[&[u8]]| parts.iter().any(|part| memmem::find(data, part).is_some());
-        match self {
-            Api::ChatCompletions | Api::Completions => data.starts_with(b"[DONE]"),
-            Api::Responses => has(&[
-                b"\"type\":\"response.completed\"",
-                b"\"type\":\"response.incomplete\"",
-                b"\"type\":\"response.failed\"",
-                b"\"type\": \"response.completed\"",
-            ]),
-            Api::Messages | Api::CountTokens => {
-                has(&[b"\"type\":\"message_stop\"", b"\"type\": \"message_stop\""])
-            }
-        }
-    }
-
-    /// Whether a line begins an event by which a provider ends a stream early.
-    pub(crate) fn is_error(self, line: &[u8]) -> bool {
-        match self {
-            Api::ChatCompletions | Api::Completions => {
-                let data = line.strip_prefix(b"data:").unwrap_or_default().trim_ascii_start();
-                let value = data.strip_prefix(b"{\"error\"").unwrap_or_default();
-                value.trim_ascii_start().starts_with(b":")
-            }
-            Api::Responses | Api::Messages | Api::CountTokens => {
-                line.strip_prefix(b"event:").is_some_and(|name| name.trim_ascii() == b"error")
-            }
         }
     }
 

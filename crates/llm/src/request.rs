@@ -1,39 +1,37 @@
 //! The fields of a request that decide something. The rest of the body is passed on as it is: changes are made to its bytes.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value};
 use weir_api::ChatRetrieval;
 use weir_translate::TokenUsage;
+use weir_translate::json::{self, JsonError, Kind, Tape, folded};
 
-use crate::shortened::Shortened;
 use crate::{Api, LlmError};
 
-/// The fields; those that are not named here are skipped. A field that is given twice is an error: servers differ in which one counts.
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow)]
-    model: Option<&'a RawValue>,
-    stream: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "raw_value")]
-    stream_options: Option<&'a RawValue>,
-    max_tokens: Option<u64>,
-    max_completion_tokens: Option<u64>,
-    max_output_tokens: Option<u64>,
-    n: Option<u64>,
-    best_of: Option<u64>,
-    #[serde(borrow)]
-    prompt: Option<&'a RawValue>,
-    #[serde(borrow)]
-    metadata: Option<&'a RawValue>,
-    #[serde(borrow)]
-    weir: Option<&'a RawValue>,
-}
+/// Fields that decide something. A server that takes names in any case would read another value than the gateway did.
+const DECIDING: [&str; 14] = [
+    "best_of",
+    "input",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "messages",
+    "metadata",
+    "model",
+    "n",
+    "prompt",
+    "stream",
+    "stream_options",
+    "tools",
+    "weir",
+];
+
+/// Names of fields of messages. Together with those that decide something, two of them may not differ in case alone within an object.
+const OF_MESSAGES: [&str; 8] =
+    ["arguments", "content", "function", "parts", "refusal", "role", "text", "tool_calls"];
 
 /// A request whose fields were read.
 pub(crate) struct Request {
@@ -62,9 +60,6 @@ pub(crate) const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
 /// Most completions that a request may ask for, for the reservation.
 const CHOICES_MAX: u64 = 128;
 
-/// Bytes of a body from which it is read without its long strings.
-const SHORTENED_FROM: usize = 4 * 1024;
-
 impl Request {
     /// Reads the fields.
     ///
@@ -77,72 +72,41 @@ impl Request {
         if !body.trim_ascii_start().starts_with(b"{") {
             return Err(LlmError::Json("it must be a JSON object".to_owned()));
         }
-        if body.len() >= SHORTENED_FROM
-            && let Some(copy) = Shortened::of(&body)
-            && let Ok(fields) = serde_json::from_slice::<Fields<'_>>(&copy.json)
-        {
-            return Request::of(&body, &fields, |raw| copy.original(range_of(&copy.json, raw)));
-        }
-        // also for the error of a long one, which tells the place
-        let fields = serde_json::from_slice(&body).map_err(|error| match std::str::from_utf8(&body) {
-            Ok(_) => wrong_type(&body).unwrap_or_else(|| LlmError::Json(error.to_string())),
-            Err(invalid) => LlmError::Utf8(invalid.valid_up_to()),
-        })?;
-        Request::of(&body, &fields, |raw| range_of(&body, raw))
-    }
-
-    /// Reads the values that stand in the body at `place`.
-    fn of(
-        body: &Bytes,
-        fields: &Fields<'_>,
-        place: impl Fn(&RawValue) -> Range<usize>,
-    ) -> Result<Request, LlmError> {
-        let Some(model_at) = fields.model.map(&place) else {
-            let reason = "is missing: name the model".to_owned();
-            return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        let tape = Tape::parse(&body).map_err(|error| not_json(&body, error))?;
+        let fields = tape.root(&body);
+        check_keys(&tape, fields)?;
+        let Some(model) = fields.get("model") else {
+            return Err(invalid("model", "is missing: name the model"));
         };
-        let Ok(model) = serde_json::from_slice(&body[model_at.clone()]) else {
-            let reason = "must be a text: the name of a model".to_owned();
-            return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+        let Some(name) = model.as_str() else {
+            return Err(invalid("model", "must be a text: the name of a model"));
         };
-        let is_stream = fields.stream.unwrap_or_default();
-        let stream_options = match fields.stream_options.map(&place) {
-            None => None,
-            Some(range) => {
-                let options: Option<Map<String, Value>> = serde_json::from_slice(&body[range.clone()])
-                    .map_err(|_| LlmError::Invalid {
-                        field: "stream_options".to_owned(),
-                        reason: "must be an object".to_owned(),
-                    })?;
-                Some((range, options))
-            }
+        let is_stream = match fields.get("stream").filter(|value| !value.is_null()) {
+            Some(value) => value.as_bool().ok_or_else(|| invalid("stream", "must be true or false"))?,
+            None => false,
         };
-        let has_options = matches!(stream_options, Some((_, Some(_))));
+        let options = fields.get("stream_options").map(read_options).transpose()?;
+        let has_options = fields.get("stream_options").is_some_and(|options| !options.is_null());
         if has_options && !is_stream {
-            let reason = "is only for streams: send `\"stream\": true`, or leave it out".to_owned();
-            return Err(LlmError::Invalid { field: "stream_options".to_owned(), reason });
+            let reason = "is only for streams: send `\"stream\": true`, or leave it out";
+            return Err(invalid("stream_options", reason));
         }
-        let metadata = fields.metadata.map(|raw| read_field("metadata", &body[place(raw)])).transpose()?;
-        let metadata = match metadata {
-            Some(Value::Object(metadata)) => metadata,
-            Some(_) | None => Map::new(),
-        };
+        let metadata = fields.get("metadata").map(|value| read_field("metadata", value.raw())).transpose()?;
+        let choices = number(fields, "n")?.max(number(fields, "best_of")?).unwrap_or(1);
         Ok(Request {
-            model,
-            model_at,
+            model: name.into_owned(),
+            model_at: model.range(),
             is_stream,
-            stream_options: stream_options.map(|(range, options)| (range, options.unwrap_or_default())),
-            metadata,
-            weir: fields.weir.map(&place),
-            max_tokens: fields.max_tokens,
-            max_completion_tokens: fields.max_completion_tokens,
-            max_output_tokens: fields.max_output_tokens,
-            choices: fields
-                .n
-                .max(fields.best_of)
-                .unwrap_or(1)
-                .clamp(1, CHOICES_MAX)
-                .saturating_mul(prompts(fields.prompt)),
+            stream_options: options,
+            metadata: match metadata {
+                Some(Value::Object(metadata)) => metadata,
+                Some(_) | None => Map::new(),
+            },
+            weir: fields.get("weir").map(json::Value::range),
+            max_tokens: number(fields, "max_tokens")?,
+            max_completion_tokens: number(fields, "max_completion_tokens")?,
+            max_output_tokens: number(fields, "max_output_tokens")?,
+            choices: choices.clamp(1, CHOICES_MAX).saturating_mul(prompts(fields.get("prompt"))),
             body: body.clone(),
         })
     }
@@ -195,7 +159,7 @@ impl Request {
     pub(crate) fn rendered(&self, model: &str, adds_usage: bool) -> Bytes {
         let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
         if model != self.model {
-            edits.push((self.model_at.clone(), json!(model).to_string().into_bytes()));
+            edits.push((self.model_at.clone(), Value::from(model).to_string().into_bytes()));
         }
         if adds_usage && !self.includes_usage() {
             match &self.stream_options {
@@ -226,25 +190,54 @@ impl Request {
     }
 }
 
-/// A value as it stands there, also `null`.
-fn raw_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// The error of a body that is not read: with the words and the place of serde_json, unless it would take the body.
+fn not_json(body: &[u8], error: JsonError) -> LlmError {
+    match (error, serde_json::from_slice::<IgnoredAny>(body)) {
+        (JsonError::Utf8(at), _) => LlmError::Utf8(at),
+        (_, Err(reason)) => LlmError::Json(reason.to_string()),
+        (error, Ok(_)) => LlmError::Json(error.to_string()),
+    }
 }
 
-/// The error of the first field of a wrong type, for a body that can't be read as [`Fields`].
-fn wrong_type(body: &[u8]) -> Option<LlmError> {
-    let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
-    let value = |name: &str| fields.get(name).map(|raw| raw.get());
-    let invalid = |field: &str, reason: &str| {
-        Some(LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() })
-    };
-    if value("stream").is_some_and(|value| serde_json::from_str::<Option<bool>>(value).is_err()) {
-        return invalid("stream", "must be true or false");
+/// Refuses names that servers read differently: those that are given twice, and those that are a deciding one but for their case.
+fn check_keys(tape: &Tape, fields: json::Value<'_>) -> Result<(), LlmError> {
+    let known = |name: &str| DECIDING.contains(&name) || OF_MESSAGES.contains(&name);
+    if let Some(name) = tape.repeated_key(fields.document(), known) {
+        return Err(invalid(
+            &name,
+            "is given twice in one object, and servers differ in which one counts: send it once",
+        ));
     }
-    let numbers = ["max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of"];
-    let is_wrong = |value: &str| serde_json::from_str::<Option<u64>>(value).is_err();
-    let wrong = numbers.into_iter().find(|name| value(name).is_some_and(is_wrong))?;
-    invalid(wrong, "must be a whole number, 0 or more")
+    for (key, _) in fields.entries() {
+        let name = key.string();
+        let folded = folded(&name);
+        if folded != name && DECIDING.contains(&folded.as_str()) {
+            let reason = format!("is read as `{folded}` by servers that ignore case: write `{folded}`");
+            return Err(invalid(&name, &reason));
+        }
+    }
+    Ok(())
+}
+
+fn invalid(field: &str, reason: &str) -> LlmError {
+    LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() }
+}
+
+fn number(fields: json::Value<'_>, name: &str) -> Result<Option<u64>, LlmError> {
+    match fields.get(name).filter(|value| !value.is_null()) {
+        Some(value) => match value.as_u64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(invalid(name, "must be a whole number, 0 or more")),
+        },
+        None => Ok(None),
+    }
+}
+
+/// `stream_options`, and where they stand; `null` is as if there were none.
+fn read_options(value: json::Value<'_>) -> Result<(Range<usize>, Map<String, Value>), LlmError> {
+    let options: Option<Map<String, Value>> =
+        serde_json::from_slice(value.raw()).map_err(|_| invalid("stream_options", "must be an object"))?;
+    Ok((value.range(), options.unwrap_or_default()))
 }
 
 /// Reads the value of a field.
@@ -261,16 +254,9 @@ fn read_field<T: DeserializeOwned>(field: &str, value: &[u8]) -> Result<T, LlmEr
 }
 
 /// How many prompts a completion has: a list of texts, or of lists of tokens, has several.
-fn prompts(prompt: Option<&RawValue>) -> u64 {
-    let list = prompt.and_then(|prompt| serde_json::from_str::<Vec<&RawValue>>(prompt.get()).ok());
-    let parts = list.unwrap_or_default().into_iter().filter(|part| part.get().starts_with(['"', '[']));
-    (parts.count() as u64).max(1)
-}
-
-/// Where a value that was read without a copy stands in the text.
-fn range_of(text: &[u8], raw: &RawValue) -> Range<usize> {
-    let start = raw.get().as_ptr().addr() - text.as_ptr().addr();
-    start..start + raw.get().len()
+fn prompts(prompt: Option<json::Value<'_>>) -> u64 {
+    let parts = prompt.into_iter().flat_map(json::Value::items);
+    (parts.filter(|part| part.is_string() || part.kind() == Kind::Array).count() as u64).max(1)
 }
 
 #[cfg(test)]
@@ -321,57 +307,18 @@ mod tests {
         check(r#"{"model":"m","stream":"yes"}"#, "`stream` must be true or false");
         check(r#"{"max_tokens":-5,"model":"m"}"#, "`max_tokens` must be a whole number");
         check(r#"{"max_tokens":9,"n":1.5,"model":"m"}"#, "`n` must be a whole number");
-        check(r#"{"n":1,"n":-1,"model":"m"}"#, "`n` must be a whole number");
-        check(r#"{"n":1,"n":2,"model":"m"}"#, "duplicate field `n`");
+        check(r#"{"n":1,"n":2,"model":"m"}"#, "`n` is given twice");
+        check(r#"{"model":"m","messages":[{"content":"a","c\u006fntent":"b"}]}"#, "`content` is given twice");
+        check(r#"{"model":"m","messages":[{"content":"a","Content":"b"}]}"#, "`Content` is given twice");
+        check(r#"{"model":"m","Model":"n"}"#, "`Model` is given twice");
+        check(r#"{"model":"m","Max_Tokens":5}"#, "`Max_Tokens` is read as `max_tokens`");
+        check(r#"{"model":"m","me\u017f\u017fages":[]}"#, "`meſſages` is read as `messages`");
+        assert!(read(r#"{"model":"m","tools":[{"a":1,"A":2}]}"#).is_ok());
         check(r#"{"model":1}"#, "`model` must be a text");
         check("{}", "`model` is missing");
-        check(r#"{"model":"a","model":"b"}"#, "duplicate field `model`");
+        check(r#"{"model":"a","model":"b"}"#, "`model` is given twice");
         check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
         check(r#"{"model":"a","metadata":{"x":1e999}}"#, "`metadata` can't be read: number out of range");
-    }
-
-    #[test]
-    fn a_long_body_is_read_as_without_the_copy() {
-        // escapes that are cut out and one that is not, and a cut within a character
-        let long = format!("\\u00e9{}\\u00e9{}", "\\n\\\"\\\\ ".repeat(1_000), "\u{e9}".repeat(1_000));
-        let parts = |request: Result<Request, LlmError>| {
-            request
-                .map(|found| (found.model, found.model_at, found.stream_options, found.weir, found.metadata))
-                .map_err(|error| error.to_string())
-        };
-        let whole = |body: &Bytes| {
-            let fields = serde_json::from_slice(body).map_err(|error| LlmError::Json(error.to_string()))?;
-            Request::of(body, &fields, |raw| range_of(body, raw))
-        };
-        let check = |fields: &str| {
-            let body =
-                Bytes::from(format!(r#"{{"messages":["{long}","model",{{"model":"{long}"}}],{fields}}}"#));
-            let (found, expected) = (parts(Request::read(body.clone())), parts(whole(&body)));
-            assert_eq!(found, expected, "{fields}");
-            let copy = Shortened::of(&body);
-            assert!(copy.is_none_or(|copy| copy.json.len() < body.len() / 10));
-            found.is_ok()
-        };
-        assert!(check(r#""model":"a""#));
-        assert!(check(&format!(r#""model":"{long}","metadata":{{"{long}":"{long}"}},"stream":true"#)));
-        assert!(check(&format!(
-            r#""weir":{{"text":"{long}"}},"model":"b","stream_options":{{"{long}":1}},"stream":true"#
-        )));
-        assert!(check(&format!(r#""x":"{long}","metadata":null,"model":"b","n":2"#)));
-        for wrong in [
-            r#""model":"a","model":"b""#,
-            r#""model":"a\x""#,
-            "\"model\":\"a\n\"",
-            r#""model":"a"#,
-            r#""x":"\"#,
-        ] {
-            assert!(!check(wrong));
-            assert!(!check(&wrong.replace(r#":"a"#, &format!(r#":"{long}"#))));
-        }
-        let mut body = format!(r#"{{"model":"a","{long}?" :1}}"#).into_bytes();
-        assert!(Request::read(body.clone().into()).is_ok());
-        *body.iter_mut().find(|byte| **byte == b'?').unwrap() = 0xff;
-        assert!(Request::read(body.into()).is_err(), "the name of a field is no UTF-8");
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use weir_translate::{ReplyContext, StreamTranslator, TokenUsage, TranslateError};
-use weir_upstream::SseParser;
+use weir_upstream::{EventTooLarge, SseDecoder, SseEvent};
 
 use crate::Api;
 use crate::decode::{Broken, DecodedBody};
 use crate::filter::BlockedBy;
-use crate::frames::{EVENT_BYTES_MAX, EventTooLarge, Frames, Seen, data_of, without_usage};
+use crate::frames::{EVENT_BYTES_MAX, Seen};
 use crate::output::StreamOutput;
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
@@ -23,6 +23,7 @@ pub(crate) struct StreamSource {
     /// `None` after its end.
     body: Option<DecodedBody>,
     api: Api,
+    decoder: SseDecoder,
     events: Events,
     seen: Seen,
     /// What is ready for the caller.
@@ -35,9 +36,9 @@ pub(crate) struct StreamSource {
 /// How events become those of the caller's API.
 enum Events {
     /// They are passed on.
-    Same { frames: Frames, strips_usage: bool },
+    Same { strips_usage: bool },
     /// From those of another API.
-    Translated { parser: SseParser, translator: Box<StreamTranslator> },
+    Translated(Box<StreamTranslator>),
 }
 
 impl StreamSource {
@@ -49,12 +50,9 @@ impl StreamSource {
         strips_usage: bool,
         in_flight: InFlight,
     ) -> StreamSource {
-        let translated = |translator| {
-            let parser = SseParser::new(EVENT_BYTES_MAX);
-            Events::Translated { parser, translator: Box::new(translator) }
-        };
+        let translated = |translator| Events::Translated(Box::new(translator));
         let events = match conversion {
-            Conversion::Same => Events::Same { frames: Frames::default(), strips_usage },
+            Conversion::Same => Events::Same { strips_usage },
             Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context())),
             Conversion::FromGemini => translated(StreamTranslator::gemini(context())),
             Conversion::ToMessages => translated(StreamTranslator::messages(context())),
@@ -62,6 +60,7 @@ impl StreamSource {
         StreamSource {
             body: Some(body),
             api,
+            decoder: SseDecoder::new(EVENT_BYTES_MAX),
             events,
             seen: Seen::default(),
             ready: Bytes::new(),
@@ -118,67 +117,74 @@ impl StreamSource {
     /// The message of the error by which the provider began its stream; nothing of it has gone to the caller. Errors of translated streams
     /// break these.
     pub(crate) fn error_at_start(&self) -> Option<String> {
-        if !self.seen.is_error || self.seen.events != 1 {
-            return None;
-        }
-        let data = data_of(&self.ready).map(|data| &self.ready[data]).unwrap_or_default();
-        let event: Value = serde_json::from_slice(data).unwrap_or_default();
-        let message = event["error"]["message"].as_str().or(event["message"].as_str());
-        Some(message.unwrap_or("without a message").to_owned())
+        self.seen.error.clone().filter(|_| self.seen.events == 1)
     }
 
     /// What a chunk brings for the caller.
-    fn take(&mut self, mut chunk: Bytes) -> Result<Bytes, Broken> {
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Broken> {
+        self.decoder.push(chunk);
+        let mut out = Passed::default();
+        while self.broken.is_none()
+            && let Some(event) = self.decoder.next_event().map_err(|EventTooLarge| too_large())?
+        {
+            self.take_event(event, &mut out);
+        }
+        Ok(out.into_bytes())
+    }
+
+    /// Passes an event on, or its translation. What breaks the stream is told after what came before it.
+    fn take_event(&mut self, event: SseEvent, out: &mut Passed) {
         match &mut self.events {
-            Events::Same { frames, strips_usage } => {
-                let whole = frames.push(chunk).map_err(|EventTooLarge| too_large())?;
-                self.seen.look(&whole, self.api);
-                Ok(if *strips_usage { without_usage(whole) } else { whole })
-            }
-            Events::Translated { parser, translator } => {
-                let mut out = Vec::new();
-                while let Some(event) = parser.next_event(&mut chunk).map_err(|_| too_large())? {
-                    self.seen.events += 1;
-                    if let Err(error) = translator.push(&event.data, &mut out) {
-                        self.broken = Some(reason(error));
-                        break;
-                    }
+            Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {
+                Ok(passed) => out.push(passed),
+                Err(error) => self.broken = Some(Broken::Events(format!("an event is not JSON: {error}"))),
+            },
+            Events::Translated(translator) => {
+                let Some(data) = event.data() else { return };
+                self.seen.events += 1;
+                let mut translated = Vec::new();
+                if let Err(error) = translator.push(&String::from_utf8_lossy(data), &mut translated) {
+                    self.broken = Some(reason(error));
                 }
-                Ok(out.into())
+                out.push(translated.into());
             }
         }
     }
 
     /// What the end of the upstream's stream brings for the caller.
     fn end(&mut self) -> Result<Bytes, Broken> {
+        let mut out = Passed::default();
         match &mut self.events {
-            Events::Same { frames, strips_usage } => {
-                let rest = frames.rest();
-                self.seen.look(&rest, self.api);
+            Events::Same { .. } => {
+                // an event whose empty line is missing is completed, unless it was cut
+                if let Some(rest) = self.decoder.rest() {
+                    let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
+                    self.take_event(SseEvent::new(whole.into()), &mut out);
+                }
                 // some servers send `[DONE]` behind an error
-                self.broken = match (self.seen.is_complete, self.seen.is_error) {
-                    (_, true) => Some(Broken::Told),
-                    (true, false) => None,
-                    (false, false) => {
+                self.broken = match (self.seen.is_complete, &self.seen.error) {
+                    (_, Some(_)) => Some(Broken::Told),
+                    (true, None) => None,
+                    (false, None) => {
                         Some(Broken::Events("the stream ended before its last event".to_owned()))
                     }
                 };
-                Ok(if *strips_usage { without_usage(rest) } else { rest })
             }
-            Events::Translated { translator, .. } => {
-                let mut out = Vec::new();
-                translator.finish(&mut out).map_err(reason)?;
+            Events::Translated(translator) => {
+                let mut translated = Vec::new();
+                translator.finish(&mut translated).map_err(reason)?;
                 self.seen.is_complete = true;
-                Ok(out.into())
+                out.push(translated.into());
             }
         }
+        Ok(out.into_bytes())
     }
 
     /// Writes what is known of the usage into the account.
     fn count(&self, settlement: &mut Settlement) {
         let counted = match &self.events {
             Events::Same { .. } => self.seen.usage,
-            Events::Translated { translator, .. } => Some(translator.usage()),
+            Events::Translated(translator) => Some(translator.usage()),
         };
         let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
             true => usage,
@@ -208,6 +214,30 @@ impl StreamSource {
             }
         }
         .into()
+    }
+}
+
+/// What is passed on of a chunk. A single event is not copied.
+#[derive(Default)]
+struct Passed {
+    first: Bytes,
+    all: Vec<u8>,
+}
+
+impl Passed {
+    fn push(&mut self, events: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = events;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&events);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.into() }
     }
 }
 

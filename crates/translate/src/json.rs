@@ -97,9 +97,10 @@ impl Tape {
         Value { tape: self, text, index: 0 }
     }
 
-    /// The first key of an object that is equal to another key of it, or, after case folding, to another one of which either is one of `known`.
+    /// The first key of an object that is equal to another key of it, or, after case folding, to another one of which either is
+    /// `known`, in lower case.
     /// Servers differ in which of the two counts; those written in Go take keys of another case (`encoding/json`).
-    pub fn repeated_key<'a>(&self, text: &'a [u8], known: &[&str]) -> Option<Cow<'a, str>> {
+    pub fn repeated_key<'a>(&self, text: &'a [u8], known: impl Fn(&str) -> bool) -> Option<Cow<'a, str>> {
         let mut found = None;
         for (index, node) in self.nodes.iter().enumerate() {
             if node.kind != Kind::Object {
@@ -109,8 +110,8 @@ impl Tape {
             let keys: Vec<Value<'_>> = object.entries().map(|(key, _)| key).collect();
             let repeated = match keys.len() {
                 0 | 1 => None,
-                2..=PAIRS_MAX => repeated_in_pairs(&keys, known),
-                _ => repeated_in_set(&keys, known),
+                2..=PAIRS_MAX => repeated_in_pairs(&keys, &known),
+                _ => repeated_in_set(&keys, &known),
             };
             if let Some(key) = repeated {
                 found = Some(self.nodes[key]);
@@ -122,7 +123,7 @@ impl Tape {
     }
 }
 
-fn repeated_in_pairs(keys: &[Value<'_>], known: &[&str]) -> Option<usize> {
+fn repeated_in_pairs(keys: &[Value<'_>], known: &impl Fn(&str) -> bool) -> Option<usize> {
     for (number, key) in keys.iter().enumerate() {
         for other in &keys[..number] {
             let is_plain = key.kind() == Kind::Plain && other.kind() == Kind::Plain;
@@ -142,12 +143,12 @@ fn repeated_in_pairs(keys: &[Value<'_>], known: &[&str]) -> Option<usize> {
     None
 }
 
-fn repeated_in_set(keys: &[Value<'_>], known: &[&str]) -> Option<usize> {
+fn repeated_in_set(keys: &[Value<'_>], known: &impl Fn(&str) -> bool) -> Option<usize> {
     let mut seen = HashSet::with_capacity(keys.len());
     for key in keys {
         let name = key.string();
         let folded = folded(&name);
-        let name = if known.contains(&folded.as_str()) { folded } else { name.into_owned() };
+        let name = if known(&folded) { folded } else { name.into_owned() };
         if !seen.insert(name) {
             return Some(key.index);
         }
@@ -155,8 +156,8 @@ fn repeated_in_set(keys: &[Value<'_>], known: &[&str]) -> Option<usize> {
     None
 }
 
-fn are_equal(a: &str, b: &str, known: &[&str]) -> bool {
-    a == b || folded(a) == folded(b) && known.contains(&folded(a).as_str())
+fn are_equal(a: &str, b: &str, known: &impl Fn(&str) -> bool) -> bool {
+    a == b || folded(a) == folded(b) && known(&folded(a))
 }
 
 /// A name after simple case folding: `ſ` and the Kelvin sign become letters of ASCII.
@@ -212,6 +213,11 @@ impl<'a> Value<'a> {
         matches!(self.kind(), Kind::Plain | Kind::Escaped)
     }
 
+    /// Whether it is an array.
+    pub fn is_array(self) -> bool {
+        self.kind() == Kind::Array
+    }
+
     /// Whether it is `null`.
     pub fn is_null(self) -> bool {
         self.kind() == Kind::Null
@@ -254,6 +260,23 @@ impl<'a> Value<'a> {
     pub fn entries(self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> {
         let mut children = self.children(Kind::Object);
         std::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+
+    /// Where an entry of an object stands with the comma that separates it from the others, so that the object stays JSON without it.
+    pub fn entry_range(self, name: &str) -> Option<Range<usize>> {
+        let mut before: Option<usize> = None;
+        let mut entries = self.entries();
+        while let Some((key, value)) = entries.next() {
+            if key.is(name) {
+                return Some(match (before, entries.next()) {
+                    (Some(end), _) => end..value.range().end,
+                    (None, Some((next, _))) => key.range().start..next.range().start,
+                    (None, None) => key.range().start..value.range().end,
+                });
+            }
+            before = Some(value.range().end);
+        }
+        None
     }
 
     /// The values of an array; nothing of another value.
@@ -314,7 +337,7 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Changes to a text: what stands in a range is replaced.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
 
 impl Edits {
@@ -336,14 +359,15 @@ impl Edits {
     }
 
     /// The text with the changes.
-    pub fn apply(mut self, text: &[u8]) -> Vec<u8> {
-        self.0.sort_by_key(|(range, _)| (range.start, range.end));
-        let more: usize = self.0.iter().map(|(_, json)| json.len()).sum();
+    pub fn apply(&self, text: &[u8]) -> Vec<u8> {
+        let mut edits: Vec<&(Range<usize>, Vec<u8>)> = self.0.iter().collect();
+        edits.sort_by_key(|(range, _)| (range.start, range.end));
+        let more: usize = edits.iter().map(|(_, json)| json.len()).sum();
         let mut written = Vec::with_capacity(text.len() + more);
         let mut at = 0;
-        for (range, json) in self.0 {
+        for (range, json) in edits {
             written.extend_from_slice(&text[at..range.start]);
-            written.extend_from_slice(&json);
+            written.extend_from_slice(json);
             at = range.end;
         }
         written.extend_from_slice(&text[at..]);

@@ -14,6 +14,7 @@ mod chat;
 mod chunk;
 mod completion;
 mod error;
+pub mod events;
 pub mod gemini;
 pub mod json;
 pub mod messages;

@@ -226,6 +226,14 @@ impl TokenUsage {
         }
     }
 
+    /// The counts of a `usage` object; `None` of another value.
+    pub fn read(json: &[u8]) -> Option<TokenUsage> {
+        json.starts_with(b"{")
+            .then(|| serde_json::from_slice::<Usage>(json).ok())
+            .flatten()
+            .map(Usage::counted)
+    }
+
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.
     pub fn merged(self, other: TokenUsage) -> TokenUsage {
         TokenUsage {

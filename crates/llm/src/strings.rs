@@ -1,0 +1,300 @@
+//! Every string, number and unknown key of a JSON text passes a check, wherever it stands; what the check changes is edited in its place, so that the
+//! rest stays as it was written. Structure decides how a value is read, not whether: see [`crate::vocabulary`] for the few that are skipped.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use weir_guardrails::Placeholders;
+use weir_translate::json::{Edits, Kind, Tape, Value};
+
+use crate::vocabulary::{is_choice, is_count, is_name};
+
+/// What a text becomes; `None` if it stays.
+pub(crate) type Check<'a, E> = dyn FnMut(&str) -> Result<Option<String>, E> + 'a;
+
+/// Shortest base64 that is taken for a file, and not for a word.
+const FILE_BYTES_MIN: usize = 64;
+
+/// How a JSON text is walked.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Walk<'a> {
+    /// Strings that are checked elsewhere.
+    pub(crate) skipped: &'a [Range<usize>],
+    /// Whether tokens beside a text are removed: log probabilities, lists of numbers. They would repeat what the check changes in the text.
+    pub(crate) removes_tokens: bool,
+    /// Names of models that are no text.
+    pub(crate) models: &'a [String],
+    /// Placeholders that are replaced by what they stand for, after the check.
+    pub(crate) restores: Option<&'a Placeholders>,
+}
+
+impl Walk<'_> {
+    /// The changes to a text.
+    ///
+    /// # Errors
+    /// Those of the check.
+    pub(crate) fn edits<E>(self, root: Value<'_>, check: &mut Check<'_, E>) -> Result<Edits, E> {
+        let mut edits = Edits::default();
+        self.value(root, "", false, &mut edits, check)?;
+        Ok(edits)
+    }
+
+    /// `field`: the key of the value, or of the array around it. `is_data`: whether it is what a caller or model wrote as JSON, where no name is the
+    /// API's.
+    fn value<E>(
+        self,
+        value: Value<'_>,
+        field: &str,
+        is_data: bool,
+        edits: &mut Edits,
+        check: &mut Check<'_, E>,
+    ) -> Result<(), E> {
+        match value.kind() {
+            Kind::Null | Kind::True | Kind::False => Ok(()),
+            Kind::Number if !is_data && is_count(field) => Ok(()),
+            Kind::Number => {
+                if let Some(text) = checked_number(value, check)? {
+                    edits.replace_by_string(value.range(), &text);
+                }
+                Ok(())
+            }
+            Kind::Plain | Kind::Escaped => {
+                let text = value.string();
+                let is_frame =
+                    !is_data && (is_choice(field, &text) || field == "model" && self.is_model(&text));
+                if is_frame || self.skipped.contains(&value.range()) {
+                    return Ok(());
+                }
+                let changed = match (is_data, file(field, &text)) {
+                    (false, Some((prefix, file))) => checked_file(prefix, file, check)?,
+                    _ => self.text(&text, check)?,
+                };
+                if let Some(text) = changed {
+                    edits.replace_by_string(value.range(), &text);
+                }
+                Ok(())
+            }
+            Kind::Array if self.removes_tokens && !is_data && is_tokens(value) => {
+                edits.replace(value.range(), b"[]".to_vec());
+                Ok(())
+            }
+            Kind::Array => value.items().try_for_each(|item| self.value(item, field, is_data, edits, check)),
+            Kind::Object => self.object(value, is_data, edits, check),
+        }
+    }
+
+    fn object<E>(
+        self,
+        object: Value<'_>,
+        is_data: bool,
+        edits: &mut Edits,
+        check: &mut Check<'_, E>,
+    ) -> Result<(), E> {
+        for (key, value) in object.entries() {
+            let name = key.string();
+            if (is_data || !is_name(&name))
+                && let Some(text) = self.text(&name, check)?
+            {
+                edits.replace_by_string(key.range(), &text);
+            }
+            if self.removes_tokens && !is_data && name == "logprobs" && !value.is_null() {
+                let empty: &[u8] = if value.kind() == Kind::Array { b"[]" } else { b"null" };
+                edits.replace(value.range(), empty.to_vec());
+                continue;
+            }
+            let is_data = is_data || value.kind() == Kind::Object && is_data_name(&name);
+            self.value(value, &name, is_data, edits, check)?;
+        }
+        Ok(())
+    }
+
+    /// What a text becomes.
+    pub(crate) fn text<E>(self, text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+        let checked = checked_text(text, check)?;
+        let Some(placeholders) = self.restores else { return Ok(checked) };
+        Ok(restored_text(checked.as_deref().unwrap_or(text), placeholders).or(checked))
+    }
+
+    /// Whether a text names a model of the request, also with the date of its version.
+    fn is_model(&self, text: &str) -> bool {
+        self.models.iter().any(|model| {
+            let rest = text.strip_prefix(model.as_str()).or_else(|| {
+                // without the upstream before it
+                let (_, name) = model.split_once('/')?;
+                text.strip_prefix(name)
+            });
+            rest.is_some_and(|rest| rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'@' | b':')))
+        })
+    }
+}
+
+/// Whether an object under this name is the arguments of a tool.
+fn is_data_name(name: &str) -> bool {
+    matches!(name, "input" | "arguments" | "args" | "metadata" | "variables")
+}
+
+/// Whether an array may stand for a text: tokens, or bytes.
+fn is_tokens(array: Value<'_>) -> bool {
+    let mut items = array.items().peekable();
+    items.peek().is_some() && items.all(|item| item.kind() == Kind::Number)
+}
+
+/// What a text becomes. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
+fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+    let trimmed = text.trim();
+    let is_json = trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']']);
+    let tape = is_json.then(|| Tape::parse(text.as_bytes()).ok()).flatten();
+    let Some(tape) = tape else { return check(text) };
+    let mut edits = Edits::default();
+    // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
+    Walk::default().value(tape.root(text.as_bytes()), "", true, &mut edits, check)?;
+    let edited: Cow<'_, str> = match edits.is_empty() {
+        true => text.into(),
+        false => String::from_utf8_lossy(&edits.apply(text.as_bytes())).into_owned().into(),
+    };
+    // what only the text as a whole has, such as a name and its value
+    let rest = check(&edited)?;
+    Ok(rest.or_else(|| (edited != text).then(|| edited.into_owned())))
+}
+
+/// A text with what placeholders stand for; `None` if it has none. In JSON they are restored as JSON, so that it stays valid.
+fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
+    if placeholders.is_empty() {
+        return None;
+    }
+    let mut restore = |text: &str| {
+        let restored = placeholders.restore(text);
+        Ok::<_, Infallible>((restored != text).then_some(restored))
+    };
+    let Ok(restored) = checked_text(text, &mut restore);
+    restored
+}
+
+/// A file within a request or reply: what stands before its base64, and the base64.
+fn file<'a>(field: &str, text: &'a str) -> Option<(&'a str, &'a str)> {
+    let start = match text.strip_prefix("data:") {
+        Some(url) => text.len() - url.split_once(";base64,")?.1.len(),
+        None if matches!(field, "data" | "file_data" | "b64_json" | "signature" | "encrypted_content") => 0,
+        None => return None,
+    };
+    let file = &text[start..];
+    let is_base64 =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
+    (file.len() >= FILE_BYTES_MIN && file.bytes().all(is_base64)).then(|| text.split_at(start))
+}
+
+/// What a file becomes: a text in base64 is checked as a text. Other bytes, such as an image, are none.
+fn checked_file<E>(prefix: &str, file: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+    let text = BASE64.decode(file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let Some(text) = text else { return Ok(None) };
+    Ok(checked_text(&text, check)?.map(|text| format!("{prefix}{}", BASE64.encode(text))))
+}
+
+/// What a number becomes: the text of a string.
+fn checked_number<E>(value: Value<'_>, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+    let written = value.string();
+    if written.len() < 4 {
+        return check(&written);
+    }
+    let is_float = written.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    let whole = is_float.then(|| written.parse::<f64>().ok()).flatten();
+    let whole = whole.filter(|number| number.fract() == 0.0 && number.abs() < 1e19);
+    match whole.map(|number| format!("{number:.0}")) {
+        Some(digits) => Ok(check(&written)?.or(check(&digits)?)),
+        None => check(&written),
+    }
+}
+
+/// The texts of a JSON text, in order: every string but those of the frame.
+pub(crate) fn texts(root: Value<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut collect = |text: &str| {
+        found.push(text.to_owned());
+        Ok::<_, Infallible>(None)
+    };
+    let Ok(_) = Walk::default().edits(root, &mut collect);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replaces every `x` by a placeholder.
+    fn check(body: &str, expected: &str) {
+        let tape = Tape::parse(body.as_bytes()).unwrap();
+        let mut replace = |text: &str| {
+            Ok::<_, Infallible>(
+                text.contains(['x', '7']).then(|| text.replace('x', "[X_1]").replace('7', "[7]")),
+            )
+        };
+        let walk = Walk { removes_tokens: true, models: &["m-x".to_owned()], ..Walk::default() };
+        let Ok(edits) = walk.edits(tape.root(body.as_bytes()), &mut replace);
+        assert_eq!(String::from_utf8(edits.apply(body.as_bytes())).unwrap(), expected);
+    }
+
+    #[test]
+    fn strings_are_checked_under_any_key_and_numbers_become_strings() {
+        check(
+            r#"{"content":"a x", "other" : ["x",{"y":"x"}]}"#,
+            r#"{"content":"a [X_1]", "other" : ["[X_1]",{"y":"[X_1]"}]}"#,
+        );
+        check(
+            r#"{"a":7,"b":1.70,"created":7,"index":7,"total_tokens":7}"#,
+            r#"{"a":"[7]","b":"1.[7]0","created":7,"index":7,"total_tokens":7}"#,
+        );
+        check(r#"{"a":17e2}"#, r#"{"a":"1[7]e2"}"#);
+        check(r#"{"a":1.07e3,"b":0.7e1}"#, r#"{"a":"1.0[7]e3","b":"0.[7]e1"}"#);
+        check(r#"{"x":1}"#, r#"{"[X_1]":1}"#);
+        check(
+            r#"{"role":"x","type":"max","model":"m-x","id":"x"}"#,
+            r#"{"role":"[X_1]","type":"max","model":"m-x","id":"[X_1]"}"#,
+        );
+        check(r#"{"model":"m-x-2024-01-01"}"#, r#"{"model":"m-x-2024-01-01"}"#);
+        check(r#"{"model":"m-xy"}"#, r#"{"model":"m-[X_1]y"}"#);
+        check(
+            r#"{"input":{"role":"max","created":7,"max":1}}"#,
+            r#"{"input":{"role":"ma[X_1]","created":"[7]","ma[X_1]":1}}"#,
+        );
+    }
+
+    #[test]
+    fn json_within_a_text_stays_json() {
+        check(
+            r#"{"arguments":"{\"a\":17,\"b\":\"\\u0078\",\"c\":1}"}"#,
+            r#"{"arguments":"{\"a\":\"1[7]\",\"b\":\"[X_1]\",\"c\":1}"}"#,
+        );
+        check(r#"{"content":"[\"{\\\"a\\\":7}\"]"}"#, r#"{"content":"[\"{\\\"a\\\":\\\"[7]\\\"}\"]"}"#);
+        check(r#"{"content":"{x}"}"#, r#"{"content":"{[X_1]}"}"#);
+    }
+
+    #[test]
+    fn a_text_in_base64_is_checked_and_an_image_is_none() {
+        let encoded = |text: &str| BASE64.encode(text);
+        let text = |mark: &str| format!("{}{mark}", "a long text of no interest; ".repeat(3));
+        let (before, after) = (encoded(&text("x")), encoded(&text("[X_1]")));
+        check(
+            &format!(r#"{{"file_data":"data:text/plain;base64,{before}","data":"{before}"}}"#),
+            &format!(r#"{{"file_data":"data:text/plain;base64,{after}","data":"{after}"}}"#),
+        );
+        let image = BASE64.encode([0xff; 90]) + "x7x7";
+        let body = format!(r#"{{"url":"data:image/png;base64,{image}","source":{{"data":"{image}"}}}}"#);
+        check(&body, &body);
+        check(r#"{"data":"x"}"#, r#"{"data":"[X_1]"}"#);
+    }
+
+    #[test]
+    fn tokens_beside_a_text_are_removed() {
+        check(
+            r#"{"logprobs":{"content":[{"token":"x"}]},"token_ids":[1,2],"a":[]}"#,
+            r#"{"logprobs":null,"token_ids":[],"a":[]}"#,
+        );
+        check(
+            r#"{"logprobs":[{"token":"x"}],"input":{"ids":[1,2]}}"#,
+            r#"{"logprobs":[],"input":{"ids":[1,2]}}"#,
+        );
+    }
+}

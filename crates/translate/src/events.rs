@@ -1,0 +1,116 @@
+//! What an event of a provider's stream, or a whole reply, says beside its text: usage, errors, the end.
+
+use std::borrow::Cow;
+
+use crate::TokenUsage;
+use crate::json::Value;
+
+/// What an event of any API says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct EventFacts {
+    /// The tokens counted in it.
+    pub usage: Option<TokenUsage>,
+    /// Whether it completes the stream. Chat completions end by `[DONE]`, which is no JSON.
+    pub is_last: bool,
+    /// The message of an error, by which a provider ends a stream early.
+    pub error: Option<String>,
+}
+
+impl EventFacts {
+    /// Reads an event.
+    pub fn of(event: Value<'_>) -> EventFacts {
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        let is_last = matches!(
+            &*kind,
+            "message_stop" | "response.completed" | "response.incomplete" | "response.failed"
+        );
+        EventFacts { usage: usage(event), is_last, error: error(event, &kind) }
+    }
+}
+
+/// The error of an event or of a reply with status 200, if it is one: an `error` that is set, or one of the forms that providers have for it.
+pub fn error(reply: Value<'_>, kind: &str) -> Option<String> {
+    let error =
+        reply.get("error").or_else(|| reply.at(&["response", "error"])).filter(|error| !error.is_null());
+    let object = reply.get("object").and_then(Value::as_str);
+    let is_error =
+        error.is_some() || matches!(kind, "error" | "response.failed") || object.as_deref() == Some("error");
+    if !is_error {
+        return None;
+    }
+    let message =
+        error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
+    let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
+    Some(message.map_or_else(|| "without a message".to_owned(), Cow::into_owned))
+}
+
+/// The tokens counted in an event or a reply: beside the text, in the message or response of a first or last event, or, as some providers do, in a
+/// choice.
+pub fn usage(reply: Value<'_>) -> Option<TokenUsage> {
+    let beside = [&["usage"][..], &["message", "usage"], &["response", "usage"]];
+    let choices = reply.get("choices").into_iter().flat_map(Value::items);
+    let found = beside.into_iter().filter_map(|path| reply.at(path));
+    let found = found.chain(choices.filter_map(|choice| choice.get("usage")));
+    found.filter_map(|usage| TokenUsage::read(usage.raw())).reduce(TokenUsage::merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Tape;
+
+    fn facts(event: &str) -> EventFacts {
+        let tape = Tape::parse(event.as_bytes()).unwrap();
+        EventFacts::of(tape.root(event.as_bytes()))
+    }
+
+    #[test]
+    fn usage_is_read_where_providers_count_and_not_in_texts() {
+        let check = |event: &str, expected: Option<(u64, u64)>| {
+            assert_eq!(facts(event).usage.map(|usage| (usage.prompt, usage.completion)), expected, "{event}");
+        };
+        let usage = r#"{"prompt_tokens":3,"completion_tokens":5}"#;
+        check(&format!(r#"{{"choices":[],"usage":{usage}}}"#), Some((3, 5)));
+        check(&format!(r#"{{"choices":[{{"delta":{{}},"usage":{usage}}}]}}"#), Some((3, 5)));
+        check(
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}}"#,
+            Some((3, 1)),
+        );
+        check(
+            r#"{"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":5}}}"#,
+            Some((3, 5)),
+        );
+        check(r#"{"choices":[],"usage":null}"#, None);
+        check(&format!(r#"{{"choices":[{{"delta":{{"usage":{usage}}}}}]}}"#), None);
+    }
+
+    #[test]
+    fn an_error_is_seen_in_each_form() {
+        for (event, expected) in [
+            (r#"{"error":{"message":"m"}}"#, Some("m")),
+            (
+                r#"{ "id":"1", "error" : {"code":502,"message":"m"},"choices":[{"delta":{},"finish_reason":"error"}]}"#,
+                Some("m"),
+            ),
+            (r#"{"error":"m"}"#, Some("m")),
+            (r#"{"object":"error","message":"m"}"#, Some("m")),
+            (r#"{"type":"error","message":"m"}"#, Some("m")),
+            (r#"{"type":"error","error":{"type":"overloaded_error"}}"#, Some("without a message")),
+            (r#"{"type":"response.failed","response":{"error":{"message":"m"}}}"#, Some("m")),
+            (r#"{"error":null,"choices":[]}"#, None),
+            (r#"{"type":"response.completed","response":{"error":null}}"#, None),
+            (r#"{"choices":[{"delta":{"content":"error"}}]}"#, None),
+        ] {
+            assert_eq!(facts(event).error.as_deref(), expected, "{event}");
+        }
+    }
+
+    #[test]
+    fn the_last_event_is_known_however_it_is_written() {
+        assert!(facts(r#"{ "type" : "message_stop" }"#).is_last);
+        assert!(facts(r#"{"response":{},"type":"response.completed"}"#).is_last);
+        assert!(
+            !facts(r#"{"type":"response.output_text.delta","delta":"\"type\":\"message_stop\""}"#).is_last
+        );
+    }
+}
