@@ -9,14 +9,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_config::{Direction, StreamMode};
 use weir_guardrails::{Action, Placeholders, Restorer, Window, redact};
-use weir_translate::json::{Edits, Tape, Value, unescaped};
+use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 use weir_upstream::SseEvent;
 
 use crate::Api;
 use crate::frames::end_of_first_event;
 use crate::guard::{Guard, Report};
 use crate::pieces::{Kind, Lane, Pieces, pieces_of};
-use crate::strings::Walk;
+use crate::strings::{Reading, Walk};
 use crate::vocabulary::is_name;
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
@@ -39,8 +39,8 @@ pub(crate) struct StreamFilter {
 struct LaneState {
     lane: Lane,
     text: TextState,
-    /// An event of the lane, and the place of the text in its data: what is released after the lane's last event is sent in its form.
-    template: (Vec<u8>, Range<usize>),
+    /// The last event of the lane before and behind its text, without what else it has: text that is released later is sent in its form.
+    template: (Vec<u8>, Vec<u8>),
 }
 
 /// What is known of one text.
@@ -114,7 +114,7 @@ impl StreamFilter {
         // nothing in data that is no JSON can be checked, or read by a client; the stream is broken by it
         let Ok(tape) = Tape::parse(data) else { return Ok(()) };
         let root = tape.root(data);
-        let Pieces { texts: found, ended, begun, ends_all, has_more } = pieces_of(self.api, root);
+        let Pieces { texts: found, ended, begun, once, ends_all, has_more } = pieces_of(self.api, root);
         for (index, path) in begun {
             self.end_lanes(|lane| lane.0 == index && lane.2.starts_with(&path), out)?;
         }
@@ -125,10 +125,14 @@ impl StreamFilter {
             self.end_lanes(ends, out)?;
         }
         let mut edits = self.complete_strings(root, &places)?;
+        // of the form in which text is sent later, each other text is empty
+        let mut form = edits.clone();
+        places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
+        once.iter().for_each(|place| form.replace(place.clone(), b"null".to_vec()));
         let (mut pieces, mut has_text) = (Vec::new(), false);
         for (lane, range) in found {
             let text = unescaped(&data[range.clone()]).unwrap_or_default();
-            let released = self.pass(lane, &text, event, &range)?;
+            let released = self.pass(lane, &text, || template(event, &form, data, &range))?;
             has_text |= !released.is_empty();
             pieces.push((range, released, text));
         }
@@ -164,13 +168,13 @@ impl StreamFilter {
             models: &models,
             restores: guard.restores.then_some(&*placeholders),
         };
-        let edits = walk.edits(root, &mut |text| self.complete(text, &guard));
+        let edits = walk.edits(root, &mut |text, reading| self.complete(text, reading, &guard));
         self.models = models;
         edits
     }
 
     /// What a whole text becomes.
-    fn complete(&mut self, text: &str, guard: &Guard) -> Result<Option<String>, BlockedBy> {
+    fn complete(&mut self, text: &str, reading: Reading, guard: &Guard) -> Result<Option<String>, BlockedBy> {
         let Some(rules) = &guard.output else { return Ok(None) };
         let mut findings = Vec::new();
         rules.scan(text, &mut findings);
@@ -178,7 +182,7 @@ impl StreamFilter {
         for finding in &findings {
             let rule = &rules.rules()[finding.rule];
             // the events of responses repeat texts that were counted
-            if self.api != Api::Responses {
+            if self.api != Api::Responses && reading.is_counted(rule.action) {
                 self.report.add(Direction::Output, rule, 1);
             }
             if rule.action == Action::Block && guard.mode != StreamMode::Audit {
@@ -186,7 +190,7 @@ impl StreamFilter {
             }
             is_redacted |= rule.action == Action::Redact;
         }
-        let is_changed = is_redacted && guard.mode != StreamMode::Audit;
+        let is_changed = is_redacted && guard.mode != StreamMode::Audit && reading == Reading::First;
         Ok(is_changed.then(|| redact(text, &findings, rules, &mut self.own)))
     }
 
@@ -195,24 +199,19 @@ impl StreamFilter {
         &mut self,
         lane: Lane,
         text: &str,
-        event: &SseEvent,
-        place: &Range<usize>,
+        template: impl FnOnce() -> (Vec<u8>, Vec<u8>),
     ) -> Result<String, BlockedBy> {
         let index = match self.lanes.iter().position(|state| state.lane == lane) {
             Some(index) => index,
             None => {
                 let text = TextState::new(lane.1, &self.guard, &self.placeholders, self.own.clone());
-                self.lanes.push(LaneState { lane, text, template: (Vec::new(), 0..0) });
+                self.lanes.push(LaneState { lane, text, template: Default::default() });
                 self.lanes.len() - 1
             }
         };
         let state = &mut self.lanes[index];
         if !text.is_empty() || state.template.0.is_empty() {
-            let mut template = Vec::new();
-            write_event(event, event.data().unwrap_or_default(), &Edits::default(), &mut template);
-            let data_at =
-                SseEvent::new(Bytes::copy_from_slice(&template)).data_at().map_or(0, |data| data.start);
-            state.template = (template, data_at + place.start..data_at + place.end);
+            state.template = template();
         }
         match state.text.push(text) {
             Ok(released) => Ok(released),
@@ -231,7 +230,7 @@ impl StreamFilter {
                 index += 1;
                 continue;
             }
-            let LaneState { lane, mut text, template: (template, place) } = self.lanes.remove(index);
+            let LaneState { lane, mut text, template: (head, tail) } = self.lanes.remove(index);
             let mut released = String::new();
             let ended = match lane.1 {
                 Kind::Arguments if text.is_held => {
@@ -242,9 +241,9 @@ impl StreamFilter {
                 }
             };
             if !released.is_empty() {
-                let mut edits = Edits::default();
-                edits.replace_by_string(place, &released);
-                out.extend_from_slice(&edits.apply(&template));
+                out.extend_from_slice(&head);
+                write_string(out, &released);
+                out.extend_from_slice(&tail);
             }
             self.count(&text);
             if let Some(window) = text.window {
@@ -260,7 +259,7 @@ impl StreamFilter {
         let guard = self.guard.clone();
         let placeholders = self.placeholders.clone();
         let walk = Walk { restores: guard.restores.then_some(&*placeholders), ..Walk::default() };
-        let changed = walk.text(held, &mut |text| self.complete(text, &guard))?;
+        let changed = walk.text(held, &mut |text, reading| self.complete(text, reading, &guard))?;
         out.push_str(changed.as_deref().unwrap_or(held));
         Ok(())
     }
@@ -375,23 +374,45 @@ fn escaped(text: &str) -> String {
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
 fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, out: &mut Vec<u8>) {
-    let has_name = |name: &[u8]| std::str::from_utf8(name).is_ok_and(is_name);
     match event.data_at() {
-        Some(data_at) if event.has_only_data() && has_name(event.name()) && is_whole(event.raw()) => {
+        Some(data_at) if event.has_only_data() && has_known_name(event) && is_whole(event.raw()) => {
             out.extend_from_slice(&event.raw()[..data_at.start]);
             out.extend_from_slice(&edits.apply(data));
             out.extend_from_slice(&event.raw()[data_at.end..]);
         }
         _ => {
-            if !event.name().is_empty() && has_name(event.name()) {
-                out.extend_from_slice(&[b"event: ", event.name(), b"\n"].concat());
-            }
-            out.extend_from_slice(b"data: ");
-            // a line feed stands between values of JSON only
-            out.extend(edits.apply(data).into_iter().map(|byte| if byte == b'\n' { b' ' } else { byte }));
+            write_head(event, out);
+            write_line(&edits.apply(data), out);
             out.extend_from_slice(b"\n\n");
         }
     }
+}
+
+/// An event before and behind a place in its data.
+fn template(event: &SseEvent, form: &Edits, data: &[u8], place: &Range<usize>) -> (Vec<u8>, Vec<u8>) {
+    let (before, behind) = form.apply_around(data, place.clone());
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    write_head(event, &mut head);
+    write_line(&before, &mut head);
+    write_line(&behind, &mut tail);
+    tail.extend_from_slice(b"\n\n");
+    (head, tail)
+}
+
+fn write_head(event: &SseEvent, out: &mut Vec<u8>) {
+    if !event.name().is_empty() && has_known_name(event) {
+        out.extend_from_slice(&[b"event: ", event.name(), b"\n"].concat());
+    }
+    out.extend_from_slice(b"data: ");
+}
+
+/// Writes JSON in one line: a line feed stands between values only.
+fn write_line(json: &[u8], out: &mut Vec<u8>) {
+    out.extend(json.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+}
+
+fn has_known_name(event: &SseEvent) -> bool {
+    std::str::from_utf8(event.name()).is_ok_and(is_name)
 }
 
 fn is_whole(event: &[u8]) -> bool {

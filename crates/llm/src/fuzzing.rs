@@ -107,7 +107,9 @@ pub fn check_reply(body: &[u8]) {
         assert!(is_json(&error(Dialect::Gemini, status, body)));
         assert!(is_json(&messages::error(status, body)));
     }
-    TokenUsage::find(body);
+    if let Ok(tape) = Tape::parse(body) {
+        TokenUsage::of(tape.root(body));
+    }
     if is_json(body) {
         let mut report = Report::default();
         let body = Bytes::copy_from_slice(body);

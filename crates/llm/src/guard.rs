@@ -14,7 +14,7 @@ use weir_translate::json::Tape;
 use crate::LlmError;
 use crate::judge::Judge;
 use crate::similarity::Embedding;
-use crate::strings::{Walk, texts};
+use crate::strings::{Reading, Walk, texts};
 
 /// Most guardrails: a set of them is a mask of 64 bits.
 const GUARDRAILS_MAX: usize = 64;
@@ -274,18 +274,20 @@ fn checked(
     let root = tape.as_ref().map(|tape| tape.root(body));
     let mut findings: Vec<Finding> = Vec::new();
     let mut is_reserved = false;
-    let mut check = |text: &str| {
+    let mut check = |text: &str, reading: Reading| {
         let Some(rules) = rules else { return Ok(None) };
         findings.clear();
         rules.scan(text, &mut findings);
         let mut is_redacted = false;
         for finding in &findings {
             let rule = &rules.rules()[finding.rule];
-            report.add(direction, rule, 1);
+            if reading.is_counted(rule.action) {
+                report.add(direction, rule, 1);
+            }
             if rule.action == Action::Block {
                 return Err(blocked(direction, &rule.name));
             }
-            is_redacted |= rule.action == Action::Redact;
+            is_redacted |= rule.action == Action::Redact && reading == Reading::First;
         }
         if is_redacted && !is_reserved {
             let texts = root.map_or_else(|| vec![text.to_owned()], texts);
@@ -295,7 +297,7 @@ fn checked(
         Ok(is_redacted.then(|| redact(text, &findings, rules, placeholders)))
     };
     let Some(root) = root else {
-        return Ok(check(&String::from_utf8_lossy(body))?.map(String::into_bytes));
+        return Ok(check(&String::from_utf8_lossy(body), Reading::First)?.map(String::into_bytes));
     };
     let edits = walk.edits(root, &mut check)?;
     Ok((!edits.is_empty()).then(|| edits.apply(body)))

@@ -33,6 +33,8 @@ pub(crate) struct Pieces {
     pub(crate) ended: Vec<u32>,
     /// Calls of tools that begin by this event, as index and path: earlier ones at the same place have ended.
     pub(crate) begun: Vec<(u32, String)>,
+    /// Values that clients take once, and would append to themselves from another event: ids, names, roles.
+    pub(crate) once: Vec<Range<usize>>,
     /// Whether all texts end before this event.
     pub(crate) ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
@@ -147,6 +149,9 @@ fn add(value: Value<'_>, index: u32, kind: Kind, path: String, pieces: &mut Piec
                 pieces.begun.push((index, path.clone()));
             }
             for (name, value) in value.entries().map(|(key, value)| (key.string(), value)) {
+                if matches!(&*name, "id" | "name" | "role") && value.is_string() {
+                    pieces.once.push(value.range());
+                }
                 if !is_complete(&name) {
                     add(value, index, kind_of(&name, kind), format!("{path}.{name}"), pieces);
                 }

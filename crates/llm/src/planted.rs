@@ -214,6 +214,9 @@ fn sent(api: Api, guard: &Arc<Guard>, stream: &[u8], cut: usize) -> (Vec<u8>, bo
     (out, is_blocked)
 }
 
+/// The event with a piece of text.
+type Form<'a> = &'a dyn Fn(&str) -> Value;
+
 fn written(events: &[Value]) -> Vec<u8> {
     events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>().into_bytes()
 }
@@ -244,7 +247,7 @@ fn a_text_in_pieces_is_found_wherever_text_and_stream_are_cut() {
     let chunk = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]});
     let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "words": text}});
     let response = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text});
-    let forms: [(Api, &dyn Fn(&str) -> Value); 3] =
+    let forms: [(Api, Form<'_>); 3] =
         [(Api::ChatCompletions, &chunk), (Api::Messages, &delta), (Api::Responses, &response)];
     for (api, event) in forms {
         for at in 1..MARKER.len() {

@@ -1,19 +1,33 @@
 //! Every string, number and unknown key of a JSON text passes a check, wherever it stands; what the check changes is edited in its place, so that the
 //! rest stays as it was written. Structure decides how a value is read, not whether: see [`crate::vocabulary`] for the few that are skipped.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use weir_guardrails::Placeholders;
+use weir_guardrails::{Action, Placeholders};
 use weir_translate::json::{Edits, Kind, Tape, Value};
 
 use crate::vocabulary::{is_choice, is_count, is_name};
 
 /// What a text becomes; `None` if it stays.
-pub(crate) type Check<'a, E> = dyn FnMut(&str) -> Result<Option<String>, E> + 'a;
+pub(crate) type Check<'a, E> = dyn FnMut(&str, Reading) -> Result<Option<String>, E> + 'a;
+
+/// Whether the parts of a text were checked before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    First,
+    /// Only what blocks is looked for: all else was counted and changed in the parts.
+    Again,
+}
+
+impl Reading {
+    /// Whether a finding is counted.
+    pub(crate) fn is_counted(self, action: Action) -> bool {
+        self == Reading::First || action == Action::Block
+    }
+}
 
 /// Shortest base64 that is taken for a file, and not for a word.
 const FILE_BYTES_MIN: usize = 64;
@@ -147,17 +161,16 @@ fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']']);
     let tape = is_json.then(|| Tape::parse(text.as_bytes()).ok()).flatten();
-    let Some(tape) = tape else { return check(text) };
+    let Some(tape) = tape else { return check(text, Reading::First) };
     let mut edits = Edits::default();
     // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
     Walk::default().value(tape.root(text.as_bytes()), "", true, &mut edits, check)?;
-    let edited: Cow<'_, str> = match edits.is_empty() {
-        true => text.into(),
-        false => String::from_utf8_lossy(&edits.apply(text.as_bytes())).into_owned().into(),
-    };
-    // what only the text as a whole has, such as a name and its value
-    let rest = check(&edited)?;
-    Ok(rest.or_else(|| (edited != text).then(|| edited.into_owned())))
+    if edits.is_empty() {
+        // what only the text as a whole has, such as a name and its value
+        return check(text, Reading::First);
+    }
+    check(text, Reading::Again)?;
+    Ok(Some(String::from_utf8_lossy(&edits.apply(text.as_bytes())).into_owned()))
 }
 
 /// A text with what placeholders stand for; `None` if it has none. In JSON they are restored as JSON, so that it stays valid.
@@ -165,7 +178,7 @@ fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     if placeholders.is_empty() {
         return None;
     }
-    let mut restore = |text: &str| {
+    let mut restore = |text: &str, _: Reading| {
         let restored = placeholders.restore(text);
         Ok::<_, Infallible>((restored != text).then_some(restored))
     };
@@ -197,22 +210,24 @@ fn checked_file<E>(prefix: &str, file: &str, check: &mut Check<'_, E>) -> Result
 fn checked_number<E>(value: Value<'_>, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
     let written = value.string();
     if written.len() < 4 {
-        return check(&written);
+        return check(&written, Reading::First);
     }
     let is_float = written.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     let whole = is_float.then(|| written.parse::<f64>().ok()).flatten();
     let whole = whole.filter(|number| number.fract() == 0.0 && number.abs() < 1e19);
     match whole.map(|number| format!("{number:.0}")) {
-        Some(digits) => Ok(check(&written)?.or(check(&digits)?)),
-        None => check(&written),
+        Some(digits) => Ok(check(&written, Reading::First)?.or(check(&digits, Reading::First)?)),
+        None => check(&written, Reading::First),
     }
 }
 
 /// The texts of a JSON text, in order: every string but those of the frame.
 pub(crate) fn texts(root: Value<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let mut collect = |text: &str| {
-        found.push(text.to_owned());
+    let mut collect = |text: &str, reading: Reading| {
+        if reading == Reading::First {
+            found.push(text.to_owned());
+        }
         Ok::<_, Infallible>(None)
     };
     let Ok(_) = Walk::default().edits(root, &mut collect);
@@ -223,10 +238,10 @@ pub(crate) fn texts(root: Value<'_>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Replaces every `x` by a placeholder.
+    /// Replaces every `x` and every 7 by placeholders.
     fn check(body: &str, expected: &str) {
         let tape = Tape::parse(body.as_bytes()).unwrap();
-        let mut replace = |text: &str| {
+        let mut replace = |text: &str, _: Reading| {
             Ok::<_, Infallible>(
                 text.contains(['x', '7']).then(|| text.replace('x', "[X_1]").replace('7', "[7]")),
             )
@@ -274,7 +289,7 @@ mod tests {
     #[test]
     fn a_text_in_base64_is_checked_and_an_image_is_none() {
         let encoded = |text: &str| BASE64.encode(text);
-        let text = |mark: &str| format!("{}{mark}", "a long text of no interest; ".repeat(3));
+        let text = |mark: &str| format!("{}{mark}", "a long story; ".repeat(3));
         let (before, after) = (encoded(&text("x")), encoded(&text("[X_1]")));
         check(
             &format!(r#"{{"file_data":"data:text/plain;base64,{before}","data":"{before}"}}"#),

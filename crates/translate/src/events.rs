@@ -24,7 +24,7 @@ impl EventFacts {
             &*kind,
             "message_stop" | "response.completed" | "response.incomplete" | "response.failed"
         );
-        EventFacts { usage: usage(event), is_last, error: error(event, &kind) }
+        EventFacts { usage: TokenUsage::of(event), is_last, error: error(event, &kind) }
     }
 }
 
@@ -42,16 +42,6 @@ pub fn error(reply: Value<'_>, kind: &str) -> Option<String> {
         error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
     Some(message.map_or_else(|| "without a message".to_owned(), Cow::into_owned))
-}
-
-/// The tokens counted in an event or a reply: beside the text, in the message or response of a first or last event, or, as some providers do, in a
-/// choice.
-pub fn usage(reply: Value<'_>) -> Option<TokenUsage> {
-    let beside = [&["usage"][..], &["message", "usage"], &["response", "usage"]];
-    let choices = reply.get("choices").into_iter().flat_map(Value::items);
-    let found = beside.into_iter().filter_map(|path| reply.at(path));
-    let found = found.chain(choices.filter_map(|choice| choice.get("usage")));
-    found.filter_map(|usage| TokenUsage::read(usage.raw())).reduce(TokenUsage::merged)
 }
 
 #[cfg(test)]

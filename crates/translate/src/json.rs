@@ -358,6 +358,18 @@ impl Edits {
         self.replace(range, json);
     }
 
+    /// The text with the changes, before and behind a range.
+    pub fn apply_around(&self, text: &[u8], range: Range<usize>) -> (Vec<u8>, Vec<u8>) {
+        let part = |part: Range<usize>| {
+            let within = self.0.iter().filter(|(place, _)| part.start <= place.start && place.end <= part.end);
+            let moved = |(place, json): &(Range<usize>, Vec<u8>)| {
+                (place.start - part.start..place.end - part.start, json.clone())
+            };
+            Edits(within.map(moved).collect()).apply(&text[part.clone()])
+        };
+        (part(0..range.start), part(range.end..text.len()))
+    }
+
     /// The text with the changes.
     pub fn apply(&self, text: &[u8]) -> Vec<u8> {
         let mut edits: Vec<&(Range<usize>, Vec<u8>)> = self.0.iter().collect();

@@ -1,11 +1,9 @@
 //! The tokens that a provider counted, in the shapes of every provider.
 
-use std::sync::LazyLock;
-
-use memchr::memmem;
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::json;
 
 /// The largest count that is believed: several times the longest context of any model.
 const TOKENS_MAX: u64 = 100_000_000;
@@ -40,97 +38,31 @@ pub struct TokenUsage {
     pub searches: u64,
 }
 
-/// Where the bodies of providers have their usage.
-#[derive(Deserialize)]
-struct Reply<'a> {
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    /// OpenAI's responses have the searches among the items, and not in the usage.
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
-    /// Anthropic's `message_start`.
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    /// The events of OpenAI's responses.
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    /// Groq's chunks.
-    #[serde(borrow)]
-    x_groq: Option<&'a RawValue>,
-    /// Moonshot's chunks.
-    #[serde(borrow)]
-    choices: Option<&'a RawValue>,
-}
-
-/// An object with a usage.
-#[derive(Deserialize)]
-struct Holder<'a> {
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
-}
-
-/// An item of OpenAI's responses.
-#[derive(Deserialize)]
-struct Item {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-}
-
-const KEY: &[u8] = b"\"usage\"";
-/// Made once: every event of a stream is searched.
-static KEY_FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
-
 impl TokenUsage {
-    /// Whether a reply or events may have a count.
-    pub fn is_named(json: &[u8]) -> bool {
-        KEY_FINDER.find(json).is_some()
-    }
-
     /// The counts of a reply or an event, where its API has them. Words of the caller or of the model are never taken for them.
-    pub fn find(json: &[u8]) -> Option<TokenUsage> {
-        TokenUsage::all(json).into_iter().next_back()
-    }
-
-    /// What the events of a part of a stream count together: Anthropic counts the prompt in the first one and the completion in a later one.
-    pub fn of_events(events: &[u8]) -> Option<TokenUsage> {
-        TokenUsage::all(events).into_iter().reduce(TokenUsage::merged)
-    }
-
-    /// The counts of a body, or of the data of server-sent events.
-    fn all(bytes: &[u8]) -> Vec<TokenUsage> {
-        // Most events of a stream have none, or null.
-        let has_counts = |at: usize| {
-            let value = bytes[at + KEY.len()..].trim_ascii_start().strip_prefix(b":");
-            value.is_some_and(|value| value.trim_ascii_start().starts_with(b"{"))
+    pub fn of(reply: json::Value<'_>) -> Option<TokenUsage> {
+        // of Anthropic's first event, of the events of OpenAI's responses, of Groq's chunks
+        let within = ["message", "response", "x_groq"].into_iter();
+        let of_choices = || {
+            // Moonshot's chunks
+            let choices = reply.get("choices")?.items();
+            choices.filter_map(TokenUsage::beside).reduce(TokenUsage::merged)
         };
-        if !KEY_FINDER.find_iter(bytes).any(has_counts) {
-            return Vec::new();
-        }
-        let bytes = bytes.trim_ascii_start();
-        if bytes.starts_with(b"{") {
-            return TokenUsage::of_values(bytes);
-        }
-        let mut found = Vec::new();
-        let mut data = Vec::new();
-        for line in bytes.split(|&byte| byte == b'\n').chain([&b""[..]]) {
-            let line = line.trim_ascii_end();
-            if let Some(value) = line.strip_prefix(b"data:") {
-                data.extend_from_slice(value);
-                data.push(b'\n');
-            } else if line.is_empty() && !data.is_empty() {
-                found.extend(TokenUsage::of_values(&data));
-                data.clear();
-            }
-        }
-        found
+        TokenUsage::beside(reply)
+            .or_else(|| within.filter_map(|name| reply.get(name)).find_map(TokenUsage::beside))
+            .or_else(of_choices)
     }
 
-    /// The counts of JSON values that follow each other.
-    fn of_values(json: &[u8]) -> Vec<TokenUsage> {
-        let replies = serde_json::Deserializer::from_slice(json).into_iter::<Reply<'_>>();
-        replies.map_while(Result::ok).filter_map(|reply| reply.usage()).collect()
+    /// The counts of the field `usage` of an object.
+    fn beside(holder: json::Value<'_>) -> Option<TokenUsage> {
+        let usage = holder.get("usage").filter(|usage| usage.kind() == json::Kind::Object)?;
+        let usage = TokenUsage::read(serde_json::from_slice(usage.raw()).ok()?)?;
+        // OpenAI's responses have the searches among the items, and not in the usage
+        let items = holder.get("output").into_iter().flat_map(json::Value::items);
+        let is_search =
+            |item: &json::Value<'_>| item.get("type").is_some_and(|kind| kind.is("web_search_call"));
+        let searches = items.filter(is_search).count() as u64;
+        Some(TokenUsage { searches: usage.searches.max(searches), ..usage })
     }
 
     /// The counts of a `usage` object of OpenAI's chat completions or responses, of Anthropic's messages, or of an API that follows them.
@@ -226,14 +158,6 @@ impl TokenUsage {
         }
     }
 
-    /// The counts of a `usage` object; `None` of another value.
-    pub fn read(json: &[u8]) -> Option<TokenUsage> {
-        json.starts_with(b"{")
-            .then(|| serde_json::from_slice::<Usage>(json).ok())
-            .flatten()
-            .map(Usage::counted)
-    }
-
     /// The larger of each count: some providers send the counts of the prompt first and those of the completion later.
     pub fn merged(self, other: TokenUsage) -> TokenUsage {
         TokenUsage {
@@ -268,33 +192,6 @@ impl TokenUsage {
     }
 }
 
-impl Reply<'_> {
-    fn usage(&self) -> Option<TokenUsage> {
-        let of_choices = || {
-            let choices = self.choices.filter(|choices| TokenUsage::is_named(choices.get().as_bytes()))?;
-            let choices: Vec<Holder<'_>> = serde_json::from_str(choices.get()).ok()?;
-            choices.iter().filter_map(Holder::usage).reduce(TokenUsage::merged)
-        };
-        let inner = |value: &RawValue| serde_json::from_str::<Holder<'_>>(value.get()).ok()?.usage();
-        let own = Holder { usage: self.usage, output: self.output }.usage();
-        own.or_else(|| [self.message, self.response, self.x_groq].into_iter().flatten().find_map(inner))
-            .or_else(of_choices)
-    }
-}
-
-impl Holder<'_> {
-    fn usage(&self) -> Option<TokenUsage> {
-        let usage = TokenUsage::read(self.usage?)?;
-        Some(TokenUsage { searches: usage.searches.max(self.output.map_or(0, searches)), ..usage })
-    }
-}
-
-/// Searches among the items of OpenAI's responses.
-fn searches(output: &RawValue) -> u64 {
-    let items: Vec<Item> = serde_json::from_str(output.get()).unwrap_or_default();
-    items.iter().filter(|item| item.kind.as_deref() == Some("web_search_call")).count() as u64
-}
-
 /// A count: a number that is not negative. A fraction is rounded up, and a count that no model reaches is cut.
 fn count(value: &Value, pointer: &str) -> Option<u64> {
     let number = value.pointer(pointer)?;
@@ -321,7 +218,8 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expected: Option<TokenUsage>) {
-        assert_eq!(TokenUsage::find(json.as_bytes()), expected, "{json}");
+        let tape = json::Tape::parse(json.as_bytes()).unwrap();
+        assert_eq!(TokenUsage::of(tape.root(json.as_bytes())), expected, "{json}");
     }
 
     /// A `usage` object must count this.
@@ -465,23 +363,13 @@ mod tests {
         for usage in ["null", "{}", "[]", r#"{"prompt_tokens":"3"}"#, r#"{"prompt_tokens":1e999}"#] {
             check(&format!(r#"{{"usage":{usage}}}"#), None);
         }
-        check("", None);
     }
 
     #[test]
-    fn the_counts_of_events_that_come_together_are_merged() {
-        let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_1h_input_tokens":9},"output_tokens":1}}}"#;
-        let delta = r#"{"type":"message_delta","usage":{"cache_creation_input_tokens":9,"output_tokens":5}}"#;
-        let merged = TokenUsage { cache_write: 9, cache_write_1h: 9, ..of(12, 5) };
-        for events in [
-            format!("{start} {delta}"),
-            format!("event: message_start\ndata: {start}\n\ndata:{delta}\r\n\r\n"),
-            format!("data: {}\n\ndata: {delta}", start.replace(",\"message", ",\ndata: \"message")),
-        ] {
-            assert_eq!(TokenUsage::of_events(events.as_bytes()), Some(merged), "{events}");
-        }
-        assert_eq!(TokenUsage::of_events(b"{}"), None);
-        assert_eq!(TokenUsage::find(b"data: {\"usage\":{\"prompt_tokens\":3}}\n\n"), Some(of(3, 0)));
+    fn the_counts_of_events_are_merged() {
+        let first = TokenUsage { prompt: 3, completion: 1, ..TokenUsage::default() };
+        let merged = first.merged(TokenUsage { completion: 5, ..TokenUsage::default() });
+        assert_eq!(merged, of(3, 5));
     }
 
     #[test]
