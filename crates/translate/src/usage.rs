@@ -1,5 +1,6 @@
 //! The tokens that a provider counted, in the shapes of every provider.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -304,7 +304,9 @@ fn read_everywhere(body: &[u8]) {
     {
         assert!(reply.is_err() || reply.is_ok_and(|(body, _)| is_json(&body)));
     }
-    let _ = TokenUsage::find(body).map(|usage| (usage.fresh(), usage.cache_write_5m(), usage.total()));
+    let tape = crate::json::Tape::parse(body).ok();
+    let usage = tape.as_ref().and_then(|tape| TokenUsage::of(tape.root(body)));
+    let _ = usage.map(|usage| (usage.fresh(), usage.cache_write_5m(), usage.total()));
     let Ok(data) = std::str::from_utf8(body) else { return };
     for mut stream in [
         StreamTranslator::anthropic(context.clone()),
