@@ -116,10 +116,10 @@ impl StreamFilter {
         let root = tape.root(data);
         let Pieces { texts: found, ended, begun, once, ends_all, has_more } = pieces_of(self.api, root);
         for (index, path) in begun {
-            self.end_lanes(|lane| lane.0 == index && lane.2.starts_with(&path), out)?;
+            self.end_lanes(|lane| lane.index == index && lane.path.starts_with(&path), out)?;
         }
         let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
-        let ends = |lane: &Lane| ends_all || ended.contains(&lane.0);
+        let ends = |lane: &Lane| ends_all || ended.contains(&lane.index);
         if found.is_empty() {
             // texts that end are sent before what repeats them
             self.end_lanes(ends, out)?;
@@ -204,7 +204,7 @@ impl StreamFilter {
         let index = match self.lanes.iter().position(|state| state.lane == lane) {
             Some(index) => index,
             None => {
-                let text = TextState::new(lane.1, &self.guard, &self.placeholders, self.own.clone());
+                let text = TextState::new(lane.kind, &self.guard, &self.placeholders, self.own.clone());
                 self.lanes.push(LaneState { lane, text, template: Default::default() });
                 self.lanes.len() - 1
             }
@@ -232,7 +232,7 @@ impl StreamFilter {
             }
             let LaneState { lane, mut text, template: (head, tail) } = self.lanes.remove(index);
             let mut released = String::new();
-            let ended = match lane.1 {
+            let ended = match lane.kind {
                 Kind::Arguments if text.is_held => {
                     self.arguments(&std::mem::take(&mut text.held), &mut released)
                 }

@@ -10,11 +10,15 @@
 
 #![forbid(unsafe_code)]
 
+mod annotations;
+mod attached;
+mod attached_stream;
 mod attempt;
 mod augment;
 mod cache;
 mod citations;
 mod decode;
+mod empty_reply;
 mod error;
 mod filter;
 mod forward;
@@ -28,10 +32,13 @@ mod output;
 mod pieces;
 #[cfg(test)]
 mod planted;
+mod prompt;
 mod provider;
 mod request;
+mod response_stream;
 mod settlement;
 mod similarity;
+mod source_list;
 mod stream;
 mod strings;
 mod table;

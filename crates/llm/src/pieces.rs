@@ -7,8 +7,17 @@ use weir_translate::json::{Kind as JsonKind, Tape, Value};
 
 use crate::Api;
 
-/// Which text of the reply a piece belongs to: the choice, block or item, the kind of text, and the path to it.
-pub(crate) type Lane = (u32, Kind, String);
+/// Which text of the reply a piece belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lane {
+    /// The choice, block or item.
+    pub(crate) index: u32,
+    pub(crate) kind: Kind,
+    /// The part of an item; 0 where there are none.
+    pub(crate) part: u32,
+    /// The names to the text within the event.
+    pub(crate) path: String,
+}
 
 /// A kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +80,9 @@ fn of_chunk(chunk: Value<'_>) -> Pieces {
                 of_choice(choice, number, &mut pieces);
             }
         } else if !is_complete(&name.string()) && value.is_string() {
-            pieces.texts.push(((OF_STREAM, Kind::Other, name.string().into_owned()), value.range()));
+            let path = name.string().into_owned();
+            let lane = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path };
+            pieces.texts.push((lane, value.range()));
         }
     }
     pieces
@@ -84,9 +95,10 @@ fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
             "finish_reason" if !value.is_null() => pieces.ended.push(index),
             // a whole message in an event is complete
             "message" => {}
-            "delta" => add(value, index, Kind::Other, String::new(), pieces),
+            "delta" => add(value, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, pieces),
             name if !is_complete(name) => {
-                add(value, index, kind_of(name, Kind::Other), name.to_owned(), pieces)
+                let kind = kind_of(name, Kind::Other);
+                add(value, Lane { index, kind, part: 0, path: name.to_owned() }, pieces);
             }
             _ => {}
         }
@@ -99,7 +111,7 @@ fn of_message(event: Value<'_>) -> Pieces {
     match event.get("type").and_then(Value::as_str).as_deref() {
         Some("content_block_delta") => {
             if let Some(delta) = event.get("delta") {
-                add(delta, index, Kind::Other, String::new(), &mut pieces);
+                add(delta, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
             }
         }
         Some("content_block_stop") => pieces.ended.push(index),
@@ -114,7 +126,7 @@ fn of_response(event: Value<'_>) -> Pieces {
     let index = index_of(event, "output_index").unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if let (Some(text), Some(delta)) = (kind.strip_suffix(".delta"), event.get("delta")) {
-        let part = ["content_index", "summary_index"].map(|name| index_of(event, name).unwrap_or_default());
+        let part = index_of(event, "content_index").or_else(|| index_of(event, "summary_index"));
         let kind = match text {
             "response.output_text" => Kind::Answer,
             "response.refusal" => Kind::Refusal,
@@ -122,7 +134,8 @@ fn of_response(event: Value<'_>) -> Pieces {
             _ if text.starts_with("response.reasoning") => Kind::Reasoning,
             _ => Kind::Other,
         };
-        add(delta, index, kind, format!("{text}[{}][{}]", part[0], part[1]), &mut pieces);
+        let lane = Lane { index, kind, part: part.unwrap_or_default(), path: text.to_owned() };
+        add(delta, lane, &mut pieces);
         return pieces;
     }
     match &*kind {
@@ -133,27 +146,28 @@ fn of_response(event: Value<'_>) -> Pieces {
     pieces
 }
 
-/// Adds the strings of a value that further events continue.
-fn add(value: Value<'_>, index: u32, kind: Kind, path: String, pieces: &mut Pieces) {
+/// Adds the strings of a value that further events continue. `lane`: that of the value itself.
+fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
+    let within = |kind: Kind, name: String| Lane { kind, path: format!("{}{name}", lane.path), ..lane };
     match value.kind() {
-        JsonKind::Plain | JsonKind::Escaped => pieces.texts.push(((index, kind, path), value.range())),
+        JsonKind::Plain | JsonKind::Escaped => pieces.texts.push((lane, value.range())),
         JsonKind::Array => {
             for (number, item) in (0..).zip(value.items()) {
                 let number = index_of(item, "index").unwrap_or(number);
-                add(item, index, kind, format!("{path}[{number}]"), pieces);
+                add(item, within(lane.kind, format!("[{number}]")), pieces);
             }
         }
         JsonKind::Object => {
             let is_call = value.get("id").is_some_and(|id| id.is_string() && !id.is(""));
             if is_call {
-                pieces.begun.push((index, path.clone()));
+                pieces.begun.push((lane.index, lane.path.clone()));
             }
             for (name, value) in value.entries().map(|(key, value)| (key.string(), value)) {
                 if matches!(&*name, "id" | "name" | "role") && value.is_string() {
                     pieces.once.push(value.range());
                 }
                 if !is_complete(&name) {
-                    add(value, index, kind_of(&name, kind), format!("{path}.{name}"), pieces);
+                    add(value, within(kind_of(&name, lane.kind), format!(".{name}")), pieces);
                 }
             }
         }
@@ -259,11 +273,8 @@ mod tests {
 
     fn check(api: Api, data: &str, expected: &[(u32, Kind, &str)], has_more: bool) -> Pieces {
         let found = pieces(api, data);
-        let seen: Vec<(u32, Kind, &str)> = found
-            .texts
-            .iter()
-            .map(|((index, kind, _), range)| (*index, *kind, &data[range.clone()]))
-            .collect();
+        let seen: Vec<(u32, Kind, &str)> =
+            found.texts.iter().map(|(lane, range)| (lane.index, lane.kind, &data[range.clone()])).collect();
         assert_eq!((seen.as_slice(), found.has_more), (expected, has_more), "{data}");
         found
     }

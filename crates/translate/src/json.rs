@@ -361,7 +361,8 @@ impl Edits {
     /// The text with the changes, before and behind a range.
     pub fn apply_around(&self, text: &[u8], range: Range<usize>) -> (Vec<u8>, Vec<u8>) {
         let part = |part: Range<usize>| {
-            let within = self.0.iter().filter(|(place, _)| part.start <= place.start && place.end <= part.end);
+            let within =
+                self.0.iter().filter(|(place, _)| part.start <= place.start && place.end <= part.end);
             let moved = |(place, json): &(Range<usize>, Vec<u8>)| {
                 (place.start - part.start..place.end - part.start, json.clone())
             };
