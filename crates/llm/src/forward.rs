@@ -20,6 +20,7 @@ use crate::attempt::{Attempted, AttemptedBody, attempt};
 use crate::augment::{self, Augmented, NOTHING_FOUND, SourceChecks, augment};
 use crate::cache::{Kept, Keys};
 use crate::guard::{Guard, Report};
+use crate::ollama::LineStream;
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
 use crate::provider::Conversion;
 use crate::request::{COMPLETION_TOKENS_DEFAULT, Request};
@@ -64,6 +65,8 @@ pub enum LlmBody {
     Whole(Bytes),
     /// Server-sent events.
     Stream(Box<ReplyStream>),
+    /// Lines of JSON.
+    Lines(Box<LineStream>),
 }
 
 /// A request that can be sent.

@@ -24,6 +24,8 @@ mod frames;
 pub mod fuzzing;
 mod guard;
 mod judge;
+mod listing;
+mod ollama;
 mod output;
 mod pieces;
 mod provider;
@@ -37,7 +39,9 @@ mod texts;
 
 pub use error::LlmError;
 pub use forward::{LlmBody, LlmCall, LlmReply};
+pub use ollama::LineStream;
 pub use provider::Api;
 pub use similarity::Embedding;
 pub use stream::{ReplyStream, StreamBroken};
 pub use table::{Llm, TableError};
+pub use weir_translate::ollama::Endpoint as OllamaEndpoint;

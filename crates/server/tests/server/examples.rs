@@ -28,13 +28,15 @@ fn operations(description: &Value) -> Vec<(&String, &String, &Value)> {
 }
 
 /// What pseudo-embeddings cannot do, or no gateway without upstreams; the tests of `weir` send these examples to real models.
-const NEED_A_REAL_MODEL: [&str; 14] = [
+const NEED_A_REAL_MODEL: [&str; 16] = [
     "/v1/chat/completions",
     "/chat/completions",
     "/v1/completions",
     "/v1/responses",
     "/v1/messages",
     "/v1/messages/count_tokens",
+    "/api/chat",
+    "/api/generate",
     "/embed_all",
     "/embed_sparse",
     "/tokenize",
