@@ -115,8 +115,11 @@ pub struct OllamaChatOptions {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct OllamaShowRequest {
     /// Its id, an alias, or the name of a route; `:latest` behind it is ignored.
-    #[serde(alias = "name")]
+    #[serde(default)]
     pub model: String,
+    /// The same, in earlier versions.
+    #[serde(default)]
+    pub name: String,
 }
 
 /// The properties of a model.

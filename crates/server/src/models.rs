@@ -36,7 +36,7 @@ fn sees(caller: &Caller, scopes: &[Scope]) -> bool {
 pub(super) async fn list(call: Call, headers: HeaderMap, RawQuery(query): RawQuery) -> Reply<AnyModelsReply> {
     let is_anthropic = headers.contains_key(ANTHROPIC_VERSION);
     let listed = async {
-        let query = Query::read(query.as_deref())?;
+        let query = Query::read(query.as_deref(), is_anthropic)?;
         Ok(match is_anthropic {
             true => {
                 let models = visible(&call, Some(query.capability.unwrap_or(Capability::Chat))).await;
@@ -83,7 +83,7 @@ pub(super) async fn chat_models(call: &Call) -> Vec<String> {
     names
 }
 
-/// The query parameters of the list. Those that are not known are ignored: clients send some of their own.
+/// The query parameters of the list, those of pages in Anthropic's API alone. Others are ignored: clients send some of their own.
 struct Query {
     capability: Option<Capability>,
     limit: usize,
@@ -92,14 +92,14 @@ struct Query {
 }
 
 impl Query {
-    fn read(text: Option<&str>) -> Result<Query> {
+    fn read(text: Option<&str>, has_pages: bool) -> Result<Query> {
         let mut query = Query { capability: None, limit: PAGE, after: None, before: None };
         for (key, value) in body::query_pairs(text) {
             match key.as_str() {
                 "capability" => query.capability = Some(capability(&value)?),
-                "limit" => query.limit = body::page_limit(&value, PAGE_MAX)?,
-                "after_id" => query.after = Some(value),
-                "before_id" => query.before = Some(value),
+                "limit" if has_pages => query.limit = body::page_limit(&value, PAGE_MAX)?,
+                "after_id" if has_pages => query.after = Some(value),
+                "before_id" if has_pages => query.before = Some(value),
                 _ => {}
             }
         }

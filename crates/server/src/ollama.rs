@@ -25,7 +25,7 @@ use crate::Result;
 /// What Ollama appends to names of models without a tag.
 const LATEST: &str = ":latest";
 /// The version of Ollama whose API is followed.
-const VERSION: &str = "0.13.0";
+const VERSION: &str = "0.32.15";
 /// Ollama's words for what a model does.
 const EMBEDDING: &str = "embedding";
 const COMPLETION: &str = "completion";
@@ -157,7 +157,9 @@ fn details(model: &LoadedModel) -> OllamaDetails {
 
 /// The properties of a model.
 pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> Reply<OllamaShowReply> {
-    let embedder = model_of(&call, &request.model);
+    let OllamaShowRequest { model, name } = request;
+    let asked = if model.is_empty() { name } else { model };
+    let embedder = model_of(&call, &asked);
     let mut model_info = Map::new();
     let mut put = |key: &str, value: Value| drop(model_info.insert(key.to_owned(), value));
     if let Ok(model) = embedder {
@@ -176,7 +178,7 @@ pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> 
         }));
     }
     put("general.architecture", "weir".into());
-    let name = call.llm.name_without_tag(&call.caller, &request.model);
+    let name = call.llm.name_without_tag(&call.caller, &asked);
     let model = super::models::find(&call, name)?;
     // a reranker has no counterpart in this API
     let capabilities = match model.capabilities.contains(&Capability::Chat) {

@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Endpoint;
+use crate::messages::reasons;
 use crate::{TranslateError, refuse, write_json};
 
 /// A translated request.
@@ -32,6 +33,11 @@ impl Request {
     /// The body of OpenAI's request, for a model of this name.
     pub fn body(&self, model: &str) -> Vec<u8> {
         let mut body = self.body.clone();
+        if reasons(model)
+            && let Some(limit) = body.remove("max_tokens")
+        {
+            body.insert("max_completion_tokens", limit);
+        }
         put(&mut body, "model", &model);
         write_json(&body)
     }

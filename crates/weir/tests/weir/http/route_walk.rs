@@ -137,6 +137,15 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "forbidden-chat"}).to_string(),
             json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "allowed-chat"}).to_string(),
         ],
+        ("post", "/api/chat") => ["forbidden-chat", "allowed-chat"]
+            .map(|name| json!({"messages": [{"role": "user", "content": "river"}], "stream": false, "model": name}).to_string())
+            .to_vec(),
+        ("post", "/api/generate") => ["forbidden-chat", "allowed-chat"]
+            .map(|name| json!({"prompt": "river", "stream": false, "model": name}).to_string())
+            .to_vec(),
+        ("post", "/api/show") => ["forbidden", "forbidden-chat", "allowed", "allowed-chat"]
+            .map(|name| json!({"model": name}).to_string())
+            .to_vec(),
         ("post", "/v1/embed" | "/v2/embed") => vec![
             json!({"texts": ["river"], "model": "forbidden"}).to_string(),
             json!({"texts": ["river"], "model": "allowed"}).to_string(),
