@@ -58,7 +58,7 @@ pub(crate) struct Listing {
 #[derive(Clone, Default)]
 struct List {
     names: Arc<Vec<String>>,
-    /// `None`: the upstream was never asked.
+    /// `None`: a list is worth waiting for.
     fresh_until: Option<Instant>,
 }
 
@@ -79,6 +79,15 @@ impl Default for Listing {
     }
 }
 
+impl Listing {
+    /// Nobody waits for a list that did not come in time; it is still taken when it comes.
+    fn wait_no_more(&self) {
+        self.list.send_modify(|list| {
+            list.fresh_until.get_or_insert_with(Instant::now);
+        });
+    }
+}
+
 impl Llm {
     /// The names of models that callers can ask for, in order: those of routes without `*`, and those that upstreams list behind the others.
     pub async fn models(&self) -> Vec<String> {
@@ -87,12 +96,14 @@ impl Llm {
         let until = tokio::time::Instant::now() + WAIT;
         let mut asked = Vec::new();
         for offer in &offers {
-            asked.extend(refresh(&offer.upstream, Instant::now()));
+            let list = refresh(&offer.upstream, Instant::now());
+            asked.extend(list.map(|list| (&offer.upstream, list)));
         }
-        for mut list in asked {
+        for (upstream, mut list) in asked {
             let is_known = list.wait_for(|list| list.fresh_until.is_some());
-            // the names that are there by then
-            let _ = tokio::time::timeout_at(until, is_known).await;
+            if tokio::time::timeout_at(until, is_known).await.is_err() {
+                upstream.listing.wait_no_more();
+            }
         }
         let mut names: BTreeSet<String> = table.named_models().cloned().collect();
         names.extend(offers.iter().flat_map(|offer| offer.names(&table)));

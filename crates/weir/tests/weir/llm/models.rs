@@ -151,8 +151,6 @@ fn an_upstream_that_does_not_answer_delays_one_list_by_a_second_at_most() {
         started.elapsed()
     };
     assert!(timed() < Duration::from_secs(5), "the upstream has 10 s to answer");
-    let end = Instant::now() + Duration::from_secs(60);
-    while timed() > Duration::from_millis(500) {
-        assert!(Instant::now() < end, "a list waits again and again");
-    }
+    let fastest = (0..5).map(|_| timed()).min();
+    assert!(fastest < Some(Duration::from_millis(500)), "later lists wait again: {fastest:?}");
 }
