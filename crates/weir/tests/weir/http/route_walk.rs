@@ -443,7 +443,7 @@ fn counts_lists_and_jobs_are_those_of_the_callers_documents() {
 }
 
 /// Fields that differ between any two gateways: ids that are drawn or counted for all collections, times, and cursors.
-const OWN_OF_A_GATEWAY: [&str; 19] = [
+const OWN_OF_A_GATEWAY: [&str; 21] = [
     "modified_at",
     "request_id",
     "job_id",
@@ -456,6 +456,8 @@ const OWN_OF_A_GATEWAY: [&str; 19] = [
     "timings_ms",
     "total_duration",
     "load_duration",
+    "prompt_eval_duration",
+    "eval_duration",
     "created_at",
     "started_at",
     "finished_at",
