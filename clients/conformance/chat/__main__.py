@@ -21,6 +21,7 @@ CLIENTS = {
     "langchain-openai": "langchain_openai_chat",
     "langchain-anthropic": "langchain_anthropic_chat",
     "llama-index-llms-openai-like": "llama_index_chat",
+    "ollama": "ollama_chat",
 }
 # Those that are run with version 2 of `openai` too, or alone; requirements_older.txt lists it.
 OLDER_TOO = ("openai (Python)",)

@@ -77,7 +77,12 @@ OTHERS = {
     "POST /v2/embed",
     "POST /v2/rerank",
     "GET /v1/embedder",
+    "GET /api/ps",
     "GET /api/tags",
+    "GET /api/version",
+    "POST /api/chat",
+    "POST /api/generate",
+    "POST /api/show",
     "GET /ping",
     "GET /info",
     "GET /health",
@@ -86,7 +91,12 @@ OTHERS = {
 }
 # Query parameters without an argument: the client looks at the job until it ends, however long that takes.
 # `from` is a word of Python: `from_day` and `to_day`.
-PARAMETERS_NOT_USED = {"ingest": {"wait"}, "usage": {"from", "to"}}
+# Pages of models are for clients of Anthropic.
+PARAMETERS_NOT_USED = {
+    "ingest": {"wait"},
+    "usage": {"from", "to"},
+    "list_models": {"limit", "after_id", "before_id"},
+}
 # Fields of embeddings that other clients send, and those of the encoding, which the client chooses.
 FIELDS_OF_OTHER_CLIENTS = {
     "add_special_tokens",
@@ -325,6 +335,8 @@ class GatewayTest(unittest.TestCase):
         model = client.list_models()[0]
         self.assertEqual((model.id, model.dimensions), ("pseudo", 384))
         self.assertEqual(client.get_model("pseudo"), model)
+        self.assertEqual(client.list_models("embeddings"), [model])
+        self.assertEqual(client.list_models("chat"), [])
         self.assertEqual(client.health().status, "ok")
         self.assertTrue(client.readiness().ready)
         self.assertEqual(client.liveness().strip(), "ok")

@@ -65,10 +65,14 @@ pub use llm::{
     AnthropicError, AnthropicErrorBody, AnthropicMessage, ChatCompletionMessage, ChatCompletionRequest,
     CompletionRequest, CountTokensRequest, MessageContent, MessagesRequest, ResponsesInput, ResponsesRequest,
 };
-pub use models::{Capability, EmbedderPrompts, EmbedderReply, ModelObject, ModelReply, ModelsReply};
+pub use models::{
+    AnthropicModel, AnthropicModelsReply, AnyModelReply, AnyModelsReply, Capability, EmbedderPrompts,
+    EmbedderReply, ModelObject, ModelReply, ModelsReply,
+};
 pub use ollama::{
-    OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaError, OllamaModel, OllamaPromptReply,
-    OllamaPromptRequest, OllamaTags,
+    OllamaChatOptions, OllamaChatRequest, OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaError,
+    OllamaGenerateRequest, OllamaModel, OllamaProcess, OllamaProcesses, OllamaPromptReply,
+    OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion,
 };
 pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use rerank::{

@@ -12,8 +12,56 @@ use crate::ListObject;
 pub struct ModelsReply {
     /// Always `list`.
     pub object: ListObject,
-    /// The models: the default one first, rerankers last.
+    /// The models: the default one first, then rerankers, then those for chat.
     pub data: Vec<ModelReply>,
+}
+
+/// The reply to a request for the models: OpenAI's list, or Anthropic's for requests with the header `anthropic-version`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AnyModelsReply {
+    /// OpenAI's.
+    OpenAi(ModelsReply),
+    /// Anthropic's.
+    Anthropic(AnthropicModelsReply),
+}
+
+/// The reply to a request for one model, in the same APIs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AnyModelReply {
+    /// OpenAI's.
+    OpenAi(ModelReply),
+    /// Anthropic's.
+    Anthropic(AnthropicModel),
+}
+
+/// A page of the models in Anthropic's API: those for chat, unless the request names another capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AnthropicModelList")]
+pub struct AnthropicModelsReply {
+    /// The models of the page.
+    pub data: Vec<AnthropicModel>,
+    /// Whether there are more in the direction of the page.
+    pub has_more: bool,
+    /// The first id of the page, for `before_id`.
+    pub first_id: Option<String>,
+    /// The last id of the page, for `after_id`.
+    pub last_id: Option<String>,
+}
+
+/// One model in Anthropic's API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnthropicModel {
+    /// Always `model`.
+    #[serde(rename = "type")]
+    pub kind: ModelObject,
+    /// The id.
+    pub id: String,
+    /// The id.
+    pub display_name: String,
+    /// The time of loading in the format of RFC 3339; that of zero seconds for a model of an upstream.
+    pub created_at: String,
 }
 
 /// One model.
@@ -93,4 +141,20 @@ pub enum Capability {
     Classify,
     /// Answers chat requests, by an upstream.
     Chat,
+}
+
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Capability; 4] =
+        [Capability::Chat, Capability::Embeddings, Capability::Rerank, Capability::Classify];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Capability::Embeddings => "embeddings",
+            Capability::Rerank => "rerank",
+            Capability::Classify => "classify",
+            Capability::Chat => "chat",
+        }
+    }
 }

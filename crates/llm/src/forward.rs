@@ -21,6 +21,7 @@ use crate::augment::{self, Augmented, SourceChecks, augment};
 use crate::cache::{Kept, Keys};
 use crate::empty_reply::nothing_found;
 use crate::guard::{Guard, Report};
+use crate::ollama::LineStream;
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
 use crate::provider::Conversion;
 use crate::request::{Asked, COMPLETION_TOKENS_DEFAULT, Request};
@@ -65,6 +66,8 @@ pub enum LlmBody {
     Whole(Bytes),
     /// Server-sent events.
     Stream(Box<ReplyStream>),
+    /// Lines of JSON.
+    Lines(Box<LineStream>),
 }
 
 /// A request that can be sent.

@@ -28,6 +28,8 @@ mod frames;
 pub mod fuzzing;
 mod guard;
 mod judge;
+mod listing;
+mod ollama;
 mod output;
 mod pieces;
 #[cfg(test)]
@@ -46,7 +48,9 @@ mod vocabulary;
 
 pub use error::LlmError;
 pub use forward::{LlmBody, LlmCall, LlmReply};
+pub use ollama::LineStream;
 pub use provider::Api;
 pub use similarity::Embedding;
 pub use stream::{ReplyStream, StreamBroken};
 pub use table::{Llm, TableError};
+pub use weir_translate::ollama::Endpoint as OllamaEndpoint;

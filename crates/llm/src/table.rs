@@ -22,6 +22,7 @@ use weir_upstream::{UpstreamClient, UpstreamSettings};
 
 use crate::cache::{self, ReplyCache};
 use crate::guard::Guards;
+use crate::listing::{Listing, Offer};
 use crate::provider;
 use crate::similarity::Embedding;
 
@@ -86,6 +87,8 @@ pub(crate) struct Upstream {
     pub(crate) client: UpstreamClient,
     /// The request headers that are passed on.
     pub(crate) headers: Vec<HeaderName>,
+    /// The names of its models, as it lists them.
+    pub(crate) listing: Listing,
     in_flight: AtomicUsize,
     latency: Mutex<PeakEwma>,
 }
@@ -183,13 +186,6 @@ impl Llm {
         (self.replies.bytes(), cache::BYTES_MAX)
     }
 
-    /// The names of models that callers can ask for: those of routes without `*`, in order.
-    pub fn models(&self) -> Vec<String> {
-        let mut models: Vec<String> = self.table.load().exact.keys().cloned().collect();
-        models.sort();
-        models
-    }
-
     /// Whether requests of a model lead to any upstream.
     pub fn has_model(&self, model: &str) -> bool {
         self.table.load().has_model(model)
@@ -277,6 +273,40 @@ impl Table {
     /// Whether requests of a model lead to any target.
     pub(crate) fn has_model(&self, model: &str) -> bool {
         self.route(model).is_some() || self.target_without_route(model).is_some()
+    }
+
+    /// The models of routes without `*`.
+    pub(crate) fn named_models(&self) -> impl Iterator<Item = &String> {
+        self.exact.keys()
+    }
+
+    /// Whether a model has a route of its own.
+    pub(crate) fn is_named(&self, model: &str) -> bool {
+        self.exact.contains_key(model)
+    }
+
+    /// What names of an upstream's own models lead to it: those of routes with `*` that pass on the caller's name, or, if there are no routes,
+    /// all.
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        if self.exact.is_empty() && self.prefixes.is_empty() {
+            let is_only = self.upstreams.len() == 1;
+            let offer = |upstream: &Arc<Upstream>| {
+                let before = if is_only { String::new() } else { format!("{}/", upstream.id) };
+                Offer { upstream: upstream.clone(), before, start: String::new(), route: None }
+            };
+            return self.upstreams.values().map(offer).collect();
+        }
+        let of_route = |(start, route): &(String, Arc<Route>)| {
+            let passed_on = route.targets.iter().filter(|target| target.model.is_empty());
+            let offer = |target: &RouteTarget| Offer {
+                upstream: target.upstream.clone(),
+                before: String::new(),
+                start: start.clone(),
+                route: Some(route.clone()),
+            };
+            passed_on.map(offer).collect::<Vec<_>>()
+        };
+        self.prefixes.iter().flat_map(of_route).collect()
     }
 
     /// The targets for a model in the order in which they are tried; `None` if there is no route for it. Without a route, `ID/NAME` leads to the
@@ -379,6 +409,7 @@ impl Upstream {
             name,
             client,
             headers: provider::passed_headers(config),
+            listing: Listing::default(),
             in_flight: AtomicUsize::new(0),
             latency: Mutex::new(PeakEwma::new(Instant::now())),
             config: config.clone(),

@@ -1,4 +1,4 @@
-//! Requests for language models, in the APIs of OpenAI and Anthropic: read the body, hand it to the LLM gateway, pass the reply on.
+//! Requests for language models, in the APIs of OpenAI, Anthropic and Ollama: read the body, hand it to the LLM gateway, pass the reply on.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use weir_api::{ErrorCode, Invalid};
-use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply};
+use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply, OllamaEndpoint};
 
 use super::Gateway;
 use super::body;
@@ -42,23 +42,57 @@ pub(super) fn count_tokens(request: Request, gateway: Gateway) -> Answering {
     Box::pin(answer(Api::CountTokens, request, gateway))
 }
 
-/// Answers without the extractors of other handlers: their futures hold the request several times.
-async fn answer(api: Api, request: Request, gateway: Gateway) -> Response {
-    forward(api, request, &gateway).await.unwrap_or_else(IntoResponse::into_response)
+/// Ollama's `/api/chat`.
+pub(super) fn ollama_chat(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(OllamaEndpoint::Chat, request, gateway))
 }
 
-async fn forward(api: Api, request: Request, gateway: &Gateway) -> Result<Response> {
+/// Ollama's `/api/generate`.
+pub(super) fn ollama_generate(request: Request, gateway: Gateway) -> Answering {
+    Box::pin(answer(OllamaEndpoint::Generate, request, gateway))
+}
+
+/// What a request is sent to: an API of the LLM gateway, or one that is translated before it.
+enum Entrance {
+    Api(Api),
+    Ollama(OllamaEndpoint),
+}
+
+impl From<Api> for Entrance {
+    fn from(api: Api) -> Entrance {
+        Entrance::Api(api)
+    }
+}
+
+impl From<OllamaEndpoint> for Entrance {
+    fn from(endpoint: OllamaEndpoint) -> Entrance {
+        Entrance::Ollama(endpoint)
+    }
+}
+
+/// Answers without the extractors of other handlers: their futures hold the request several times.
+async fn answer(to: impl Into<Entrance>, request: Request, gateway: Gateway) -> Response {
+    forward(to.into(), request, &gateway).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn forward(to: Entrance, request: Request, gateway: &Gateway) -> Result<Response> {
     let context = context::of(request.extensions());
     let (caller, entry) = context
         .and_then(|context| context.caller.clone().zip(context.entry.clone()))
         .ok_or_else(ApiError::internal_error)?;
     let usage = caller.key.and_then(|key| gateway.keys.usage(key));
     let (headers, body) = read_in_time(gateway, request).await?;
+    let api = if let Entrance::Api(api) = to { api } else { Api::ChatCompletions };
     let sent = LlmCall { api, headers, body, caller, usage, entry };
-    let LlmReply { status, headers, body } = gateway.llm.forward(sent).await.map_err(refused)?;
+    let answered = match to {
+        Entrance::Api(_) => gateway.llm.forward(sent).await,
+        Entrance::Ollama(endpoint) => Box::pin(gateway.llm.forward_ollama(endpoint, sent)).await,
+    };
+    let LlmReply { status, headers, body } = answered.map_err(refused)?;
     let body = match body {
         LlmBody::Whole(body) => Body::from(body),
         LlmBody::Stream(stream) => Body::from_stream(stream),
+        LlmBody::Lines(lines) => Body::from_stream(lines),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -1,18 +1,20 @@
-//! `POST /api/embed`, `POST /api/embeddings` and `GET /api/tags`, as clients of Ollama know them.
+//! The routes under `/api/` that do not chat, as clients of Ollama know them.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::Request;
 use axum::response::Response;
+use serde_json::{Map, Value};
 use weir_api::{
-    Count, OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaModel, OllamaPromptReply,
-    OllamaPromptRequest, OllamaTags, Texts, Truncate,
+    Capability, Count, OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaModel, OllamaProcess,
+    OllamaProcesses, OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags,
+    OllamaVersion, Texts, Truncate,
 };
 use weir_inference::{Caching, LoadedModel};
 use weir_retrieval::models;
 
-use super::body::{self, Call, Json, Reply};
+use super::body::{self, Body, Call, Json, Reply};
 use super::context;
 use super::embeddings::{
     EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
@@ -22,6 +24,13 @@ use crate::Result;
 
 /// What Ollama appends to names of models without a tag.
 const LATEST: &str = ":latest";
+/// The version of Ollama whose API is followed.
+const VERSION: &str = "0.32.15";
+/// Ollama's words for what a model does.
+const EMBEDDING: &str = "embedding";
+const COMPLETION: &str = "completion";
+/// When models are unloaded: never.
+const STAYS_LOADED: &str = "9999-12-31T23:59:59Z";
 
 /// Embeds texts.
 pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
@@ -107,25 +116,95 @@ fn model_of(call: &Call, name: &str) -> Result<Arc<LoadedModel>> {
 }
 
 /// The time of unix seconds in the format of RFC 3339.
-fn rfc3339(seconds: u64) -> String {
+pub(super) fn rfc3339(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
-/// All models that embed.
+/// All models that embed, and those for chat.
 pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
-    let entry = |model: &Arc<LoadedModel>| OllamaModel {
+    let embedder = |model: &Arc<LoadedModel>| OllamaModel {
         name: model.id.clone(),
         model: model.id.clone(),
         modified_at: rfc3339(model.loaded_at),
         size: 0,
         digest: model.fingerprint(),
-        details: OllamaDetails {
-            family: "bert".to_owned(),
-            families: vec!["bert".to_owned()],
-            quantization_level: model.precision_and_pooling().0.to_owned(),
-            ..OllamaDetails::default()
-        },
+        details: details(model),
+        capabilities: vec![EMBEDDING.to_owned()],
     };
-    Json(OllamaTags { models: models::embedders(&call.models, &call.caller).map(entry).collect() })
+    let route = |name: String| OllamaModel {
+        model: name.clone(),
+        name,
+        modified_at: rfc3339(0),
+        size: 0,
+        digest: String::new(),
+        details: OllamaDetails::default(),
+        capabilities: vec![COMPLETION.to_owned()],
+    };
+    let mut models: Vec<OllamaModel> = models::embedders(&call.models, &call.caller).map(embedder).collect();
+    models.extend(super::models::chat_models(&call).await.into_iter().map(route));
+    Json(OllamaTags { models })
+}
+
+fn details(model: &LoadedModel) -> OllamaDetails {
+    OllamaDetails {
+        family: "bert".to_owned(),
+        families: vec!["bert".to_owned()],
+        quantization_level: model.precision_and_pooling().0.to_owned(),
+        ..OllamaDetails::default()
+    }
+}
+
+/// The properties of a model.
+pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> Reply<OllamaShowReply> {
+    let OllamaShowRequest { model, name } = request;
+    let asked = if model.is_empty() { name } else { model };
+    let embedder = model_of(&call, &asked);
+    let mut model_info = Map::new();
+    let mut put = |key: &str, value: Value| drop(model_info.insert(key.to_owned(), value));
+    if let Ok(model) = embedder {
+        put("general.architecture", "bert".into());
+        if let Some(limit) = model.input_tokens_max() {
+            put("bert.context_length", limit.into());
+        }
+        if let Some(dimension) = model.dimension() {
+            put("bert.embedding_length", dimension.into());
+        }
+        return Ok(Json(OllamaShowReply {
+            details: details(&model),
+            model_info,
+            capabilities: vec![EMBEDDING.to_owned()],
+            modified_at: rfc3339(model.loaded_at),
+        }));
+    }
+    put("general.architecture", "weir".into());
+    let name = call.llm.name_without_tag(&call.caller, &asked);
+    let model = super::models::find(&call, name)?;
+    // a reranker has no counterpart in this API
+    let capabilities = match model.capabilities.contains(&Capability::Chat) {
+        true => [COMPLETION, "tools", "vision"].map(str::to_owned).to_vec(),
+        false => Vec::new(),
+    };
+    let details = OllamaDetails::default();
+    Ok(Json(OllamaShowReply { details, model_info, capabilities, modified_at: rfc3339(model.created) }))
+}
+
+/// The models that embed: they stay in memory.
+pub(super) async fn processes(call: Call) -> Json<OllamaProcesses> {
+    let process = |model: &Arc<LoadedModel>| OllamaProcess {
+        name: model.id.clone(),
+        model: model.id.clone(),
+        size: 0,
+        digest: model.fingerprint(),
+        details: details(model),
+        expires_at: STAYS_LOADED.to_owned(),
+        size_vram: 0,
+        context_length: model.input_tokens_max().unwrap_or_default(),
+    };
+    Json(OllamaProcesses { models: models::embedders(&call.models, &call.caller).map(process).collect() })
+}
+
+/// The version whose API is followed: clients ask for it before they use newer fields.
+pub(super) async fn version() -> Json<OllamaVersion> {
+    Json(OllamaVersion { version: VERSION.to_owned() })
 }

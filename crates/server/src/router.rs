@@ -9,6 +9,7 @@ use axum::http::{Method, header};
 use axum::response::Response;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 use tower_http::cors::CorsLayer;
 
 use super::Gateway;
@@ -79,7 +80,10 @@ impl Router {
         let routed = self.0.cors.clone().layer(routed);
         let answered = match self.0.gateway.config.server.compress_replies {
             true => {
-                CompressionLayer::new().layer(routed).oneshot(request).await.map(|reply| reply.map(Body::new))
+                // lines of a stream would wait in the compressor, as events would
+                let whole = DefaultPredicate::new().and(NotForContentType::const_new("application/x-ndjson"));
+                let compressed = CompressionLayer::new().compress_when(whole).layer(routed);
+                compressed.oneshot(request).await.map(|reply| reply.map(Body::new))
             }
             false => routed.oneshot(request).await,
         };

@@ -2,7 +2,7 @@
 //! clock.
 //!
 //! `anthropic` and `gemini` serve callers of OpenAI's API from these providers; `messages` serves callers of Anthropic's API from
-//! providers with OpenAI's. Fields without a counterpart are left out when the reply's meaning stays the same (`seed`, `store`,
+//! providers with OpenAI's, and `ollama` callers of Ollama's from both. Fields without a counterpart are left out when the reply's meaning stays the same (`seed`, `store`,
 //! penalties) and refused otherwise.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod events;
 pub mod gemini;
 pub mod json;
 pub mod messages;
+pub mod ollama;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -286,9 +286,11 @@ class AsyncWeir:
 
         return _rows(map_in_order_async(work, batched_async(as_async(texts), batch_size), max_in_flight))
 
-    async def list_models(self) -> list[types.Model]:
-        """All models, the default one first."""
-        return await self._call(calls.list_models())
+    async def list_models(
+        self, capability: Literal["chat", "embeddings", "rerank", "classify"] | None = None
+    ) -> list[types.Model]:
+        """All models, the default one first; those with this capability alone, if one is named."""
+        return await self._call(calls.list_models(capability))
 
     async def get_model(self, id: str) -> types.Model:
         """One model, by its id or an alias."""

@@ -162,8 +162,8 @@ def list_queries(
     return Call(_get(target), _list(types.LoggedQuery))
 
 
-def list_models() -> Call[list[types.Model]]:
-    return Call(_get("/v1/models"), _list(types.Model))
+def list_models(capability: str | None = None) -> Call[list[types.Model]]:
+    return Call(_get("/v1/models" + query(capability=capability)), _list(types.Model))
 
 
 def get_model(id: str) -> Call[types.Model]:

@@ -266,9 +266,11 @@ class Weir:
 
         return _rows(map_in_order(work, batched(texts, batch_size), max_in_flight))
 
-    def list_models(self) -> list[types.Model]:
-        """All models, the default one first."""
-        return self._call(calls.list_models())
+    def list_models(
+        self, capability: Literal["chat", "embeddings", "rerank", "classify"] | None = None
+    ) -> list[types.Model]:
+        """All models, the default one first; those with this capability alone, if one is named."""
+        return self._call(calls.list_models(capability))
 
     def get_model(self, id: str) -> types.Model:
         """One model, by its id or an alias."""

@@ -115,6 +115,14 @@ pub const GROUPS: &[Group] = &[
                 "/v1/messages/count_tokens",
                 r#"{"model": "assistant", "messages": [{"role": "user", "content": "What is a weir?"}]}"#,
             ),
+            post(
+                "/api/chat",
+                r#"{"model": "local/llama", "stream": false, "messages": [{"role": "user", "content": "What is a weir?"}]}"#,
+            ),
+            post(
+                "/api/generate",
+                r#"{"model": "local/llama", "stream": false, "prompt": "What is a weir?", "options": {"num_predict": 64}}"#,
+            ),
         ],
     },
     Group {
@@ -215,13 +223,16 @@ pub const GROUPS: &[Group] = &[
         name: "Models",
         about: "The models in service. They are configured when the gateway starts.",
         examples: &[
-            get("/v1/models", &[]),
+            get("/v1/models", &[("capability", "embeddings")]),
             get("/v1/models/{*id}", MODEL),
             get("/models", &[]),
             get("/models/{*id}", MODEL),
             get("/v1/embedder", &[]),
             get("/info", &[]),
             get("/api/tags", &[]),
+            post("/api/show", r#"{"model": "all-MiniLM-L6-v2"}"#),
+            get("/api/ps", &[]),
+            get("/api/version", &[]),
         ],
     },
     Group {

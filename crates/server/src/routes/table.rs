@@ -3,15 +3,17 @@
 use axum::handler::Handler;
 use schemars::JsonSchema;
 use weir_api::{
-    AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply, CohereEmbedRequest, CollectionReply,
-    CollectionSettings, CompletionRequest, CountTokensRequest, DecodeRequest, DeletedReply, DocumentReply,
-    DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply,
-    EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest,
-    HealthReply, InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest,
-    ModelReply, ModelsReply, NewKeyReply, OllamaEmbedReply, OllamaEmbedRequest, OllamaPromptReply,
-    OllamaPromptRequest, OllamaTags, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest,
-    ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken,
-    TokenizeRequest, UsageReportReply,
+    AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply,
+    CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
+    DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
+    EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
+    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
+    KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, ModelReply, ModelsReply, NewKeyReply,
+    OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses,
+    OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion,
+    PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
+    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -95,18 +97,33 @@ const fn llm<T: JsonSchema>(path: &'static str, dialect: Dialect, handler: Handl
         .fails_with(LLM_CODES)
 }
 
-/// The list of models in OpenAI's API.
+/// A route to language models in Ollama's API.
+const fn ollama_llm(path: &'static str, handler: HandlerFn) -> Route {
+    Route::new("post", path, CHAT, handler)
+        .in_dialect(Dialect::Ollama)
+        .returns(Content::Media("application/x-ndjson"))
+        .without_deadline()
+        .fails_with(LLM_CODES)
+}
+
+/// The list of models in OpenAI's API, or Anthropic's.
 const fn openai_models(path: &'static str) -> Route {
     Route::new("get", path, Access::Known, handler!(models::list))
         .in_dialect(Dialect::OpenAi)
-        .replies::<ModelsReply>()
+        .with_query(&[
+            ("capability", "only models that do this: `chat`, `embeddings`, `rerank` or `classify`"),
+            ("limit", "Anthropic's: models on a page, 1 to 1000 (20)"),
+            ("after_id", "Anthropic's: the id before the page, its `last_id`"),
+            ("before_id", "Anthropic's: the id after the page, its `first_id`"),
+        ])
+        .replies::<AnyModelsReply>()
 }
 
-/// One model in OpenAI's API.
+/// One model in OpenAI's API, or Anthropic's.
 const fn openai_model(path: &'static str) -> Route {
     Route::new("get", path, Access::Known, handler!(models::get))
         .in_dialect(Dialect::OpenAi)
-        .replies::<ModelReply>()
+        .replies::<AnyModelReply>()
         .fails_with(&[ErrorCode::ModelNotFound])
 }
 
@@ -241,9 +258,29 @@ pub const ROUTES: &[Route] = &[
         .replies::<OllamaPromptReply>()
         .fails_with(EMBED_CODES),
     Route::new("get", "/api/tags", Access::Known, handler!(ollama::tags))
-        .about("The models that embed, as Ollama lists them.")
+        .about("The models that embed and those for chat, as Ollama lists them.")
         .in_dialect(Dialect::Ollama)
         .replies::<OllamaTags>(),
+    Route::new("post", "/api/show", Access::Known, handler!(ollama::show))
+        .about("The properties of a model, as Ollama has them.")
+        .in_dialect(Dialect::Ollama)
+        .takes::<OllamaShowRequest>(BodyLimit::Default)
+        .replies::<OllamaShowReply>()
+        .fails_with(&[ErrorCode::ModelNotFound]),
+    Route::new("get", "/api/ps", Access::Known, handler!(ollama::processes))
+        .about("The models in memory, as Ollama lists them.")
+        .in_dialect(Dialect::Ollama)
+        .replies::<OllamaProcesses>(),
+    Route::new("get", "/api/version", Access::Known, handler!(ollama::version))
+        .about("The version of Ollama whose API is followed.")
+        .in_dialect(Dialect::Ollama)
+        .replies::<OllamaVersion>(),
+    ollama_llm("/api/chat", chat::ollama_chat)
+        .about("Ollama's chat, from any upstream; streams lines of JSON unless `stream` is false.")
+        .takes::<OllamaChatRequest>(BodyLimit::Default),
+    ollama_llm("/api/generate", chat::ollama_generate)
+        .about("Ollama's answer to a prompt, from any upstream; streams lines of JSON unless `stream` is false.")
+        .takes::<OllamaGenerateRequest>(BodyLimit::Default),
     Route::new("get", "/info", Access::Known, handler!(tei::info))
         .about("The default model and the limits, as TEI has them.")
         .in_dialect(Dialect::Tei)

@@ -18,6 +18,11 @@ pub use reply::reply;
 pub use request::request;
 pub(super) use stream::MessagesStream;
 
+/// Whether a model of this name is one of OpenAI's that reason: it has its own name for the limit of tokens.
+pub(super) fn reasons(model: &str) -> bool {
+    model::Model::named(model).reasons()
+}
+
 /// The same in Anthropic's terms, where tokens of the cache are not part of the input.
 fn usage_json(usage: TokenUsage) -> Value {
     json!({

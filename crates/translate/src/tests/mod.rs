@@ -5,6 +5,7 @@ mod cases;
 mod crossing;
 mod gemini;
 mod messages;
+mod ollama;
 mod properties;
 
 use serde_json::Value;

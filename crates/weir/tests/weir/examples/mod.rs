@@ -94,6 +94,7 @@ pages! {
     examples_of_the_page_about_llamaindex_run: "docs/clients/llamaindex.md",
     examples_of_the_page_about_haystack_run: "docs/clients/haystack.md",
     examples_of_the_page_about_dspy_run: "docs/clients/dspy.md",
+    examples_of_the_page_about_ollama_run: "docs/clients/ollama.md",
     examples_of_the_page_about_language_models_run: "docs/llm.md",
     examples_of_the_page_about_python_run: "docs/python.md",
     examples_of_the_page_to_configure_run: "docs/configure.md",

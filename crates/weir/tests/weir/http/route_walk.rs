@@ -137,6 +137,15 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "forbidden-chat"}).to_string(),
             json!({"messages": [], "prompt": "river", "input": "river", "max_tokens": 9, "model": "allowed-chat"}).to_string(),
         ],
+        ("post", "/api/chat") => ["forbidden-chat", "allowed-chat"]
+            .map(|name| json!({"messages": [{"role": "user", "content": "river"}], "stream": false, "model": name}).to_string())
+            .to_vec(),
+        ("post", "/api/generate") => ["forbidden-chat", "allowed-chat"]
+            .map(|name| json!({"prompt": "river", "stream": false, "model": name}).to_string())
+            .to_vec(),
+        ("post", "/api/show") => ["forbidden", "forbidden-chat", "allowed", "allowed-chat"]
+            .map(|name| json!({"model": name}).to_string())
+            .to_vec(),
         ("post", "/v1/embed" | "/v2/embed") => vec![
             json!({"texts": ["river"], "model": "forbidden"}).to_string(),
             json!({"texts": ["river"], "model": "allowed"}).to_string(),
@@ -434,7 +443,7 @@ fn counts_lists_and_jobs_are_those_of_the_callers_documents() {
 }
 
 /// Fields that differ between any two gateways: ids that are drawn or counted for all collections, times, and cursors.
-const OWN_OF_A_GATEWAY: [&str; 19] = [
+const OWN_OF_A_GATEWAY: [&str; 21] = [
     "modified_at",
     "request_id",
     "job_id",
@@ -447,6 +456,8 @@ const OWN_OF_A_GATEWAY: [&str; 19] = [
     "timings_ms",
     "total_duration",
     "load_duration",
+    "prompt_eval_duration",
+    "eval_duration",
     "created_at",
     "started_at",
     "finished_at",

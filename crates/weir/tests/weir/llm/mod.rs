@@ -17,6 +17,8 @@ mod guardrails;
 mod headers;
 mod limits;
 mod memory;
+mod models;
+mod ollama;
 mod reload;
 mod setup;
 mod shown_sources;

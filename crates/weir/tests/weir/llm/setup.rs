@@ -46,6 +46,11 @@ impl Mock {
         last["requests"].as_array().unwrap().last().expect("a request").clone()
     }
 
+    /// How many requests it has kept for [`Mock::last`].
+    pub(crate) fn client_requests(&self) -> usize {
+        self.client.get("/mock/last").1["requests"].as_array().unwrap().len()
+    }
+
     /// A header of the last request.
     pub(crate) fn last_header(&self, name: &str) -> Option<String> {
         let last = self.last();

@@ -1,0 +1,181 @@
+//! Requests of Ollama's API: each becomes a chat completion, or a completion, and its reply is translated back. Limits, guardrails, kept replies
+//! and sources are those of the request that it becomes.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use weir_policy::Caller;
+use weir_translate::TranslateError;
+use weir_translate::ollama::{self, Endpoint, Moment, OllamaStream, Reply};
+use weir_upstream::SseParser;
+
+use crate::forward::{LlmBody, LlmCall, LlmReply};
+use crate::frames::EVENT_BYTES_MAX;
+use crate::stream::{ReplyStream, StreamBroken};
+use crate::{Api, Llm, LlmError};
+
+/// What Ollama's clients append to names without a tag.
+const LATEST: &str = ":latest";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+impl Llm {
+    /// Answers a request of Ollama's API; the API of the call does not count.
+    ///
+    /// # Errors
+    /// [`LlmError`].
+    pub async fn forward_ollama(&self, endpoint: Endpoint, call: LlmCall) -> Result<LlmReply, LlmError> {
+        let started = Instant::now();
+        let request = ollama::request(endpoint, &call.body)?;
+        let name = self.name_without_tag(&call.caller, &request.model).to_owned();
+        let reply = Reply { endpoint, model: request.model.clone(), shows_thinking: request.shows_thinking };
+        if let Some(reason) = request.load {
+            call.entry.update(|record| record.model = Some(name.as_str().into()));
+            if !call.caller.models.contains(&name) || !self.has_model(&name) {
+                return Err(LlmError::NoModel(name));
+            }
+            let body = reply.loaded(reason, &moment(started)).into();
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
+            return Ok(LlmReply { status: StatusCode::OK, headers, body: LlmBody::Whole(body) });
+        }
+        let api = if request.is_completion { Api::Completions } else { Api::ChatCompletions };
+        let is_stream = request.is_stream;
+        let call = LlmCall { api, body: request.body(&name).into(), ..call };
+        let answered = Box::pin(self.forward(call)).await?;
+        translated(answered, reply, is_stream, started)
+    }
+
+    /// The name that a caller means: `:latest` counts only where there is a model of the whole name.
+    pub fn name_without_tag<'a>(&self, caller: &Caller, name: &'a str) -> &'a str {
+        let Some(short) = name.strip_suffix(LATEST) else { return name };
+        if self.table().is_named(name) || !caller.models.contains(short) { name } else { short }
+    }
+}
+
+fn moment(started: Instant) -> Moment {
+    Moment { time: jiff::Timestamp::now().to_string(), elapsed: started.elapsed() }
+}
+
+fn translated(
+    answered: LlmReply,
+    reply: Reply,
+    is_stream: bool,
+    started: Instant,
+) -> Result<LlmReply, LlmError> {
+    let LlmReply { status, mut headers, body } = answered;
+    let has_events =
+        headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    headers.insert(CONTENT_TYPE, if is_stream && status.is_success() { LINES } else { JSON });
+    let body = match body {
+        LlmBody::Whole(body) if !status.is_success() => {
+            LlmBody::Whole(ollama::error(status.as_u16(), &body).into())
+        }
+        // a stream that was kept
+        LlmBody::Whole(body) if has_events => {
+            let mut lines = Lines::new(reply, started);
+            let mut out = Vec::new();
+            lines.push(body, &mut out)?;
+            lines.end(&mut out)?;
+            LlmBody::Whole(out.into())
+        }
+        LlmBody::Whole(body) => {
+            let mut whole = reply.whole(&body, &moment(started))?;
+            if is_stream {
+                whole.push(b'\n');
+            }
+            LlmBody::Whole(whole.into())
+        }
+        LlmBody::Stream(source) => {
+            let lines = Lines::new(reply, started);
+            LlmBody::Lines(Box::new(LineStream { source, lines, state: State::Running }))
+        }
+        LlmBody::Lines(lines) => LlmBody::Lines(lines),
+    };
+    Ok(LlmReply { status, headers, body })
+}
+
+/// The lines that follow from events.
+struct Lines {
+    parser: SseParser,
+    stream: OllamaStream,
+    started: Instant,
+}
+
+impl Lines {
+    fn new(reply: Reply, started: Instant) -> Lines {
+        Lines { parser: SseParser::new(EVENT_BYTES_MAX), stream: OllamaStream::new(reply), started }
+    }
+
+    fn push(&mut self, mut events: Bytes, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        let moment = moment(self.started);
+        loop {
+            let event = self.parser.next_event(&mut events);
+            let event = event.map_err(|_| {
+                TranslateError::Reply(format!("an event has more than {EVENT_BYTES_MAX} bytes"))
+            })?;
+            let Some(event) = event else { return Ok(()) };
+            self.stream.push(&event.data, &moment, out)?;
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        self.stream.finish(&moment(self.started), out)
+    }
+}
+
+/// A reply on its way to a caller of Ollama's API: lines of JSON. Dropping it cancels the upstream's stream and settles what was used.
+pub struct LineStream {
+    source: Box<ReplyStream>,
+    lines: Lines,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// The caller was sent an error; the source tells how its stream ends.
+    Failed,
+    Ended,
+}
+
+impl Stream for LineStream {
+    type Item = Result<Bytes, StreamBroken>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if this.state == State::Ended {
+                return Poll::Ready(None);
+            }
+            let events = ready!(this.source.poll_next_unpin(context));
+            let mut out = Vec::new();
+            let translated = match events {
+                Some(Err(broken)) => {
+                    this.state = State::Ended;
+                    return Poll::Ready(Some(Err(broken)));
+                }
+                Some(Ok(_)) if this.state == State::Failed => continue,
+                Some(Ok(events)) => this.lines.push(events, &mut out),
+                None => {
+                    let is_whole = std::mem::replace(&mut this.state, State::Ended) == State::Running;
+                    if is_whole { this.lines.end(&mut out) } else { Ok(()) }
+                }
+            };
+            if let Err(error) = translated {
+                out.extend(ollama::error_line(&error.to_string()));
+                if this.state == State::Running {
+                    this.state = State::Failed;
+                }
+            }
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(out.into())));
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+use std::time::Duration;
+
+use super::*;
+use crate::ollama::{Endpoint, Moment, OllamaStream, Reply, request};
+
+const HI: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
+
+fn moment(ms: u64) -> Moment {
+    Moment { time: "2026-01-02T03:04:05Z".to_owned(), elapsed: Duration::from_millis(ms) }
+}
+
+/// A request that is not streamed must become this.
+fn check(endpoint: Endpoint, fields: &str, expected: &str) {
+    let body = format!(r#"{{"model":"m:latest","stream":false,{fields}}}"#);
+    let request = request(endpoint, body.as_bytes()).unwrap();
+    let mut expected = parse(expected);
+    expected["model"] = "m".into();
+    expected["stream"] = false.into();
+    assert_eq!(serde_json::from_slice::<Value>(&request.body("m")).unwrap(), expected, "{fields}");
+    assert_eq!((request.model.as_str(), request.load), ("m:latest", None), "{fields}");
+}
+
+fn check_refused(endpoint: Endpoint, fields: &str, expected: &str) {
+    let body = format!(r#"{{"model":"m",{fields}}}"#);
+    check_refusal(request(endpoint, body.as_bytes()).map(|request| request.body("m")), expected);
+}
+
+#[test]
+fn a_conversation_with_images_and_calls_becomes_openais() {
+    check(
+        Endpoint::Chat,
+        r#""messages":[{"role":"system","content":"s"},{"role":"User","content":"u","images":["iVBORw0KGgoAA","/9j/4A"]},
+           {"role":"assistant","content":"","thinking":"hm","tool_calls":[{"function":{"name":"f","arguments":{"b":1,"a":"x"}}},{"id":"own","function":{"name":"g","arguments":{}}}]},
+           {"role":"tool","content":"of g","tool_name":"g"},{"role":"tool","content":"of f"},{"role":"assistant","content":"done"}],
+           "tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]"#,
+        r#"{"messages":[{"role":"system","content":"s"},
+            {"role":"user","content":[{"type":"text","text":"u"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoAA"}},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,/9j/4A"}}]},
+            {"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"b\":1,\"a\":\"x\"}"}},{"id":"own","type":"function","function":{"name":"g","arguments":"{}"}}]},
+            {"role":"tool","tool_call_id":"own","content":"of g"},{"role":"tool","tool_call_id":"call_1","content":"of f"},{"role":"assistant","content":"done"}],
+            "tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}"#,
+    );
+    check_refused(
+        Endpoint::Chat,
+        r#""messages":[{"role":"tool","content":"x"}]"#,
+        "`messages[0]`: answers no call",
+    );
+    check_refused(
+        Endpoint::Chat,
+        r#""messages":[{"role":"user","images":["data:image/png;base64,iVBORw0KGgo"]}]"#,
+        "`messages[0].images[0]`: is not PNG, JPEG, GIF or WebP in base64",
+    );
+    check_refused(
+        Endpoint::Chat,
+        r#""messages":[{"role":"user","content":["x"]}]"#,
+        "`messages[0]`: can't be read",
+    );
+    check_refused(Endpoint::Chat, r#""messages":[{"role":"robot"}]"#, "`messages[0].role`: must be");
+}
+
+#[test]
+fn options_are_sent_ignored_or_refused_by_name() {
+    let options = |options: &str| format!(r#"{HI},"options":{{{options}}}"#);
+    check(
+        Endpoint::Chat,
+        &options(
+            r#""temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"seed":7,"repeat_penalty":1.1,"presence_penalty":1,"frequency_penalty":2,"num_predict":5,"stop":["x"],"num_ctx":4096,"num_gpu":1,"mirostat":0"#,
+        ),
+        &format!(
+            r#"{{{HI},"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"seed":7,"repetition_penalty":1.1,"presence_penalty":1,"frequency_penalty":2,"max_tokens":5,"stop":["x"]}}"#
+        ),
+    );
+    check(Endpoint::Chat, &options(r#""num_predict":-1,"stop":[],"seed":null"#), &format!("{{{HI}}}"));
+    let refused = |given: &str, expected: &str| check_refused(Endpoint::Chat, &options(given), expected);
+    refused(r#""mirostat":2"#, "`options.mirostat`: is not possible");
+    refused(r#""temprature":2"#, "`options.temprature`: is not known");
+    refused(r#""temperature":"2""#, "`options.temperature`: must be a number");
+    refused(r#""num_predict":1.5"#, "`options.num_predict`: must be a whole number");
+    refused(r#""stop":[1]"#, "`options.stop`: must be a list of texts");
+    let limited = request(Endpoint::Chat, br#"{"model":"gpt-5","options":{"num_predict":5}}"#).unwrap();
+    let body = String::from_utf8(limited.body("gpt-5")).unwrap();
+    assert!(body.contains(r#""max_completion_tokens":5"#) && !body.contains("max_tokens"), "{body}");
+}
+
+#[test]
+fn formats_keep_the_order_of_their_properties() {
+    check(
+        Endpoint::Chat,
+        &format!(r#"{HI},"format":"json","think":"max","keep_alive":"5m","truncate":true"#),
+        &format!(r#"{{{HI},"response_format":{{"type":"json_object"}},"reasoning_effort":"high"}}"#),
+    );
+    let schema = r#"{"type":"object","properties":{"reason":{"type":"string"},"answer":{"type":"string"}}}"#;
+    let body = format!(r#"{{"model":"m",{HI},"format":{schema},"think":false}}"#);
+    let request = request(Endpoint::Chat, body.as_bytes()).unwrap();
+    let sent = String::from_utf8(request.body("m")).unwrap();
+    let expected = format!(
+        r#""response_format":{{"type":"json_schema","json_schema":{{"name":"reply","schema":{schema}}}}}"#
+    );
+    assert!(sent.contains(&expected) && sent.contains(r#""reasoning_effort":"none""#), "{sent}");
+    assert!(sent.contains(r#""stream":true,"stream_options":{"include_usage":true}"#), "{sent}");
+    assert!(request.is_stream && !request.shows_thinking);
+    check_refused(Endpoint::Chat, &format!(r#"{HI},"format":"xml""#), "`format`: must be");
+    check_refused(Endpoint::Chat, &format!(r#"{HI},"think":"hard""#), "`think`: must be");
+}
+
+#[test]
+fn a_prompt_becomes_messages_and_a_raw_one_a_completion() {
+    check(
+        Endpoint::Generate,
+        r#""prompt":"p","system":"s","template":"","context":[],"images":["R0lGODlh"]"#,
+        r#"{"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"p"},{"type":"image_url","image_url":{"url":"data:image/gif;base64,R0lGODlh"}}]}]}"#,
+    );
+    check(Endpoint::Generate, r#""prompt":"p","raw":true"#, r#"{"prompt":"p"}"#);
+    check(Endpoint::Generate, r#""prompt":"p","suffix":"s""#, r#"{"prompt":"p","suffix":"s"}"#);
+    let refused = |fields: &str, expected: &str| check_refused(Endpoint::Generate, fields, expected);
+    refused(r#""prompt":"p","template":"t""#, "`template`: is not possible");
+    refused(r#""prompt":"p","context":[1,2]"#, "`context`: is not possible");
+    refused(r#""prompt":"p","raw":true,"system":"s""#, "`system`: is not possible together with `raw`");
+    refused(
+        r#""prompt":"p","suffix":"x","format":"json""#,
+        "`format`: is not possible together with `suffix`",
+    );
+    refused(r#""prompt":"p","messages":[]"#, "`messages`: is a field of /api/chat");
+    refused(r#""prompt":"p","temperature":1"#, "`temperature`: is not known");
+    check_refused(Endpoint::Chat, r#""messages":[],"system":"s""#, "`system`: is a field of /api/generate");
+}
+
+#[test]
+fn a_request_without_a_question_only_loads_the_model() {
+    let load = |endpoint, body: &str| request(endpoint, body.as_bytes()).unwrap().load;
+    assert_eq!(load(Endpoint::Chat, r#"{"model":"m","messages":[]}"#), Some("load"));
+    assert_eq!(load(Endpoint::Chat, r#"{"model":"m","keep_alive":0}"#), Some("unload"));
+    assert_eq!(load(Endpoint::Generate, r#"{"model":"m","keep_alive":"0s"}"#), Some("unload"));
+    assert_eq!(load(Endpoint::Generate, r#"{"model":"m","keep_alive":"10m"}"#), Some("load"));
+    assert_eq!(load(Endpoint::Generate, r#"{"model":"m","prompt":"p","keep_alive":0}"#), None);
+}
+
+fn reply(endpoint: Endpoint, shows_thinking: bool) -> Reply {
+    Reply { endpoint, model: "m:latest".to_owned(), shows_thinking }
+}
+
+#[test]
+fn a_whole_reply_has_counts_and_nanoseconds() {
+    let completion = r#"{"choices":[{"message":{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":2},"sources":[{"n":1}]}"#;
+    let whole = reply(Endpoint::Chat, true).whole(completion.as_bytes(), &moment(2)).unwrap();
+    assert_eq!(
+        String::from_utf8(whole).unwrap(),
+        r#"{"model":"m:latest","created_at":"2026-01-02T03:04:05Z","message":{"role":"assistant","content":"","thinking":"hm","tool_calls":[{"id":"c","function":{"index":0,"name":"f","arguments":{"b":1,"a":2}}}]},"done":true,"done_reason":"stop","total_duration":2000000,"load_duration":0,"prompt_eval_count":3,"prompt_eval_duration":0,"eval_count":2,"eval_duration":2000000,"sources":[{"n":1}]}"#
+    );
+    let text = br#"{"choices":[{"text":"x","finish_reason":"length"}]}"#;
+    let whole = reply(Endpoint::Generate, true).whole(text, &moment(0)).unwrap();
+    let whole: Value = serde_json::from_slice(&whole).unwrap();
+    assert_eq!((&whole["response"], &whole["done_reason"]), (&"x".into(), &"length".into()));
+    assert_eq!((whole.get("eval_count"), &whole["eval_duration"]), (None, &1.into()));
+    let broken = br#"{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"[1]"}}]}}]}"#;
+    assert!(reply(Endpoint::Chat, true).whole(broken, &moment(0)).is_err());
+}
+
+/// The lines of a stream, without what all have in common.
+fn lines(reply: Reply, events: &[&str]) -> Result<Vec<Value>, TranslateError> {
+    let (mut stream, mut out) = (OllamaStream::new(reply), Vec::new());
+    for (number, data) in events.iter().enumerate() {
+        stream.push(data, &moment(1 + number as u64), &mut out)?;
+    }
+    stream.finish(&moment(10), &mut out)?;
+    let text = String::from_utf8(out).unwrap();
+    let line = |line: &str| {
+        let mut line = parse(line);
+        let object = line.as_object_mut().unwrap();
+        assert_eq!(object.remove("model"), Some("m:latest".into()));
+        assert_eq!(object.remove("created_at"), Some("2026-01-02T03:04:05Z".into()));
+        line
+    };
+    Ok(text.lines().map(line).collect())
+}
+
+#[test]
+fn a_stream_becomes_lines_with_whole_calls() {
+    let events = [
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"reasoning":"hm"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"a"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"x\""}}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}},{"index":1,"id":"d","function":{"name":"g"}}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#,
+        "[DONE]",
+    ];
+    let message = |rest: &str| parse(&format!(r#"{{"message":{{"role":"assistant",{rest}}},"done":false}}"#));
+    let last = parse(
+        r#"{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":10000000,"load_duration":0,"prompt_eval_count":3,"prompt_eval_duration":1000000,"eval_count":2,"eval_duration":9000000}"#,
+    );
+    let calls = message(
+        r#""content":"","tool_calls":[{"id":"c","function":{"index":0,"name":"f","arguments":{"x":1}}},{"id":"d","function":{"index":1,"name":"g","arguments":{}}}]"#,
+    );
+    let expected = vec![
+        message(r#""content":"","thinking":"hm""#),
+        message(r#""content":"a""#),
+        calls.clone(),
+        last.clone(),
+    ];
+    assert_eq!(lines(reply(Endpoint::Chat, true), &events).unwrap(), expected);
+    let without_thoughts = vec![message(r#""content":"a""#), calls, last];
+    assert_eq!(lines(reply(Endpoint::Chat, false), &events).unwrap(), without_thoughts);
+}
+
+#[test]
+fn a_stream_of_a_prompt_has_its_text_and_an_error_ends_it() {
+    let events = [
+        r#"{"choices":[{"index":0,"text":"a"}]}"#,
+        r#"{"choices":[{"index":0,"text":"","finish_reason":"content_filter"}],"weir":{"guardrail":"r"}}"#,
+    ];
+    let lines_of = lines(reply(Endpoint::Generate, true), &events).unwrap();
+    assert_eq!(lines_of[0], parse(r#"{"response":"a","done":false}"#));
+    let last = &lines_of[1];
+    assert_eq!((&last["response"], &last["done_reason"]), (&"".into(), &"content_filter".into()));
+    assert_eq!(last["weir"]["guardrail"], "r");
+    let failed = lines(reply(Endpoint::Chat, true), &[r#"{"error":{"message":"no room"}}"#]);
+    assert_eq!(failed.unwrap_err().to_string(), "no room");
+    let cut = [
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{"}}]}}]}"#,
+    ];
+    assert!(lines(reply(Endpoint::Chat, true), &cut).is_err());
+    assert_eq!(crate::ollama::error(400, br#"{"error":{"message":"bad"}}"#), b"{\"error\":\"bad\"}\n");
+}
