@@ -122,7 +122,7 @@ pub(crate) fn pieces(api: Api, data: &str) -> Pieces {
         return Pieces { ends_all: true, has_more: true, ..Pieces::default() };
     }
     let read = match api {
-        Api::ChatCompletions | Api::Completions => of_chunk(data),
+        Api::ChatCompletions | Api::Completions | Api::Embeddings => of_chunk(data),
         Api::Messages | Api::CountTokens => of_message(data),
         Api::Responses => of_response(data),
     };

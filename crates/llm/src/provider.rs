@@ -27,6 +27,8 @@ pub enum Api {
     Messages,
     /// Anthropic's `/v1/messages/count_tokens`.
     CountTokens,
+    /// OpenAI's `/v1/embeddings`.
+    Embeddings,
 }
 
 /// How the reply of a target becomes that of the request's API.
@@ -50,6 +52,7 @@ impl Api {
             Api::Responses => "/responses",
             Api::Messages => "/v1/messages",
             Api::CountTokens => "/v1/messages/count_tokens",
+            Api::Embeddings => "/embeddings",
         }
     }
 
@@ -58,7 +61,7 @@ impl Api {
         let data = line.strip_prefix(b"data:").unwrap_or_default().trim_ascii_start();
         let has = |parts: &[&[u8]]| parts.iter().any(|part| memmem::find(data, part).is_some());
         match self {
-            Api::ChatCompletions | Api::Completions => data.starts_with(b"[DONE]"),
+            Api::ChatCompletions | Api::Completions | Api::Embeddings => data.starts_with(b"[DONE]"),
             Api::Responses => has(&[
                 b"\"type\":\"response.completed\"",
                 b"\"type\":\"response.incomplete\"",
@@ -74,7 +77,7 @@ impl Api {
     /// Whether a line begins an event by which a provider ends a stream early.
     pub(crate) fn is_error(self, line: &[u8]) -> bool {
         match self {
-            Api::ChatCompletions | Api::Completions => {
+            Api::ChatCompletions | Api::Completions | Api::Embeddings => {
                 let data = line.strip_prefix(b"data:").unwrap_or_default().trim_ascii_start();
                 let value = data.strip_prefix(b"{\"error\"").unwrap_or_default();
                 value.trim_ascii_start().starts_with(b":")
@@ -88,6 +91,11 @@ impl Api {
     /// Whether providers charge for it.
     pub(crate) fn is_charged(self) -> bool {
         self != Api::CountTokens
+    }
+
+    /// Whether a model answers with text, whose tokens count.
+    pub(crate) fn has_completion(self) -> bool {
+        self != Api::Embeddings
     }
 
     /// Whether a stream of it tells its usage only when it is asked to.
@@ -105,7 +113,7 @@ impl Api {
             Provider::Anthropic | Provider::Gemini => false,
         };
         match (self, upstream.provider) {
-            (Api::ChatCompletions | Api::Completions | Api::Responses, _) if is_openai => {
+            (Api::ChatCompletions | Api::Completions | Api::Responses | Api::Embeddings, _) if is_openai => {
                 Ok(Conversion::Same)
             }
             (Api::ChatCompletions, Provider::Anthropic) => Ok(Conversion::FromAnthropic),
@@ -115,6 +123,16 @@ impl Api {
             _ => {
                 let remedy = match self {
                     Api::CountTokens => "name a model of Anthropic",
+                    Api::Embeddings => match upstream.provider {
+                        Provider::Gemini => {
+                            "name a model of an upstream with `provider = \"openai\"` and the `url` https://generativelanguage.googleapis.com/v1beta/openai"
+                        }
+                        Provider::Anthropic
+                        | Provider::OpenAi
+                        | Provider::Azure
+                        | Provider::Ollama
+                        | Provider::Vllm => "name a model of an upstream with OpenAI's API",
+                    },
                     Api::ChatCompletions | Api::Completions | Api::Responses | Api::Messages => {
                         "call /v1/chat/completions"
                     }

@@ -54,8 +54,12 @@ async fn forward(api: Api, request: Request, gateway: &Gateway) -> Result<Respon
         .ok_or_else(ApiError::internal_error)?;
     let usage = caller.key.and_then(|key| gateway.keys.usage(key));
     let (headers, body) = read_in_time(gateway, request).await?;
-    let sent = LlmCall { api, headers, body, caller, usage, entry };
-    let LlmReply { status, headers, body } = gateway.llm.forward(sent).await.map_err(refused)?;
+    send(gateway, LlmCall { api, headers, body, caller, usage, entry }).await
+}
+
+/// Has a request answered by the upstreams of its model.
+pub(super) async fn send(gateway: &Gateway, call: LlmCall) -> Result<Response> {
+    let LlmReply { status, headers, body } = gateway.llm.forward(call).await.map_err(refused)?;
     let body = match body {
         LlmBody::Whole(body) => Body::from(body),
         LlmBody::Stream(stream) => Body::from_stream(stream),
