@@ -465,7 +465,8 @@ mod tests {
             cached_input: Some(0.0375),
             output: 10.0,
         });
-        let used = |prompt, cached, completion| TokenUsage { prompt, cached, completion, ..TokenUsage::default() };
+        let used =
+            |prompt, cached, completion| TokenUsage { prompt, cached, completion, ..TokenUsage::default() };
         assert_eq!(rule.price.cost_nanos(used(1_000_000, 0, 0)), 2_500_000_000);
         assert_eq!(rule.price.cost_nanos(used(1, 1, 0)), 38); // 37.5
         assert_eq!(rule.price.cost_nanos(used(3, 1, 2)), 5_000 + 38 + 20_000);

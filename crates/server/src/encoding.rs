@@ -49,21 +49,19 @@ impl Encoding {
                 return Ok(Encoding::Raw(named.or(wanted.dtype).unwrap_or_default()));
             }
             if essence.eq_ignore_ascii_case(ARROW) {
-                return match wanted.dtype.unwrap_or_default() {
-                    EmbeddingDtype::Float32 => Ok(Encoding::Arrow),
-                    other => Err(unwritable(other, "an Arrow stream has `float32`")),
+                return match wanted.dtype {
+                    None | Some(EmbeddingDtype::Float32) => Ok(Encoding::Arrow),
+                    Some(other) => Err(unwritable(other, "an Arrow stream has `float32`")),
                 };
             }
         }
         match wanted.format.unwrap_or_default() {
             EncodingFormat::Base64 => Ok(Encoding::Base64(wanted.dtype.unwrap_or_default())),
             EncodingFormat::Bytes => Ok(Encoding::Raw(wanted.dtype.unwrap_or_default())),
-            EncodingFormat::Float => match wanted.dtype.unwrap_or_default() {
-                EmbeddingDtype::Float16 => {
-                    Err(unwritable(EmbeddingDtype::Float16, "a list has `float32` or whole numbers"))
-                }
-                dtype => Ok(Encoding::Json(dtype)),
-            },
+            EncodingFormat::Float if wanted.dtype == Some(EmbeddingDtype::Float16) => {
+                Err(unwritable(EmbeddingDtype::Float16, "a list has `float32` or whole numbers"))
+            }
+            EncodingFormat::Float => Ok(Encoding::Json(wanted.dtype.unwrap_or_default())),
         }
     }
 }
