@@ -20,7 +20,7 @@ fn code(proxy: &Proxy, body: &Value, headers: &[(&str, &str)]) -> (u16, String) 
 #[test]
 fn a_model_of_an_upstream_is_embedded_there_and_its_bytes_are_those_of_the_provider() {
     let mock = Mock::start(&[]);
-    let prices = "[[prices]]\nmodel = \"embed-*\"\ninput = 2.0\n";
+    let prices = "[[prices]]\nmodel = \"embed-*\"\ninput = 2.0\noutput = 8.0\n";
     let proxy = Proxy::start(&format!("{}{prices}", upstream("mock", &mock, "")));
     for more in [json!({}), json!({"encoding_format": "base64", "dimensions": 16, "task": "any text"})] {
         let (mut body, mut direct) = (ask("mock/embed-1"), ask("embed-1"));
@@ -70,7 +70,7 @@ fn models_of_the_gateway_come_first_and_a_mistyped_name_leads_nowhere() {
 #[test]
 fn a_key_embeds_only_by_models_that_it_may_and_within_its_limits() {
     let mock = Mock::start(&[]);
-    let prices = "[[prices]]\nmodel = \"*\"\ninput = 1000000.0\n";
+    let prices = "[[prices]]\nmodel = \"*\"\ninput = 1000000.0\noutput = 1000000.0\n";
     let proxy = Proxy::start(&format!("{}{prices}", upstream("mock", &mock, "")));
     let admin = proxy.key("", &json!({"name": "admin", "scopes": ["admin"]}));
     let key = |more: Value| {
@@ -111,7 +111,8 @@ fn the_targets_of_a_route_take_over_from_each_other() {
     let sent: Value = serde_json::from_str(good.last()["body"].as_str().unwrap()).unwrap();
     assert_eq!(sent["model"], "n");
     assert_eq!(code(&proxy, &ask("broken/m"), &[]), (502, "upstream_error".to_owned()));
-    let refused = proxy.post(PATH, &json!({"model": "good/m", "input": 7}), &[]).unwrap();
+    let refused =
+        proxy.post(PATH, &json!({"model": "good/m", "input": "a", "dimensions": 5000}), &[]).unwrap();
     assert_eq!((refused.status, refused.header("x-weir-upstream")), (400, "good"), "{}", refused.text);
 }
 
