@@ -47,8 +47,9 @@ pub use collections::{
 pub use count::Count;
 pub use documents::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest};
 pub use embeddings::{
-    EmbeddingDtype, EmbeddingItem, EmbeddingObject, EmbeddingsReply, EmbeddingsRequest, EncodedEmbedding,
-    EncodingFormat, ListObject, TextRole, Truncate, Usage,
+    EmbedTask, EmbeddingDtype, EmbeddingItem, EmbeddingObject, EmbeddingTypes, EmbeddingsReply,
+    EmbeddingsRequest, EncodedEmbedding, EncodingFormat, Endianness, ListObject, Modality, TextRole,
+    Truncate, Usage,
 };
 pub use feedback::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
@@ -90,10 +91,10 @@ pub use search::{
 };
 pub use similar::similar_names;
 pub use tei::{
-    DecodeRequest, EmbedAllRequest, EmbedReply, EmbedRequest, InfoEmbedding, InfoModelType, InfoReply, Label,
-    Labels, PredictInputs, PredictReply, PredictRequest, SimilarityInputs, SimilarityParameters,
-    SimilarityRequest, TeiError, TeiErrorType, TeiToken, TextsReply, TokenIds, TokenizeRequest,
-    TruncationDirection,
+    DecodeRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedTruncate, InfoEmbedding, InfoModelType,
+    InfoReply, Label, Labels, PredictInputs, PredictReply, PredictRequest, SimilarityInputs,
+    SimilarityParameters, SimilarityRequest, TeiError, TeiErrorType, TeiToken, TextsReply, TokenIds,
+    TokenizeRequest, TruncationDirection,
 };
 pub use texts::{INPUTS_MAX, Texts};
 pub use usage::{UsageReportReply, UsageSource, UsageSumReply};

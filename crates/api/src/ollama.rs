@@ -11,8 +11,8 @@ use crate::{Count, Texts};
 pub struct OllamaEmbedRequest {
     /// The id or an alias of a model; `:latest` behind it is ignored.
     pub model: String,
-    /// The texts.
-    pub input: Texts,
+    /// The texts. Without any, and for a single empty text, the reply has no embeddings. An empty text of a list is embedded.
+    pub input: Option<Texts>,
     /// Whether texts longer than the model's input limit are truncated or refused; default: true.
     pub truncate: Option<bool>,
     /// Dimension of the embeddings, for models trained for shorter ones (Matryoshka); default: the model's own.
@@ -24,8 +24,8 @@ pub struct OllamaEmbedRequest {
 pub struct OllamaPromptRequest {
     /// The id or an alias of a model; `:latest` behind it is ignored.
     pub model: String,
-    /// The text.
-    pub prompt: Texts,
+    /// The text; for an empty one the embedding is an empty list.
+    pub prompt: Option<String>,
 }
 
 /// The embeddings of texts.
@@ -33,7 +33,7 @@ pub struct OllamaPromptRequest {
 pub struct OllamaEmbedReply {
     /// The model, as named in the request.
     pub model: String,
-    /// One embedding per text, in order.
+    /// One embedding per text, in order; an empty list if there is nothing to embed.
     pub embeddings: Vec<Vec<f32>>,
     /// Nanoseconds of the request.
     pub total_duration: u64,
@@ -46,7 +46,7 @@ pub struct OllamaEmbedReply {
 /// The embedding of one text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OllamaPromptReply {
-    /// The embedding.
+    /// The embedding; an empty list for an empty text.
     pub embedding: Vec<f32>,
 }
 

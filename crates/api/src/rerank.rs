@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Count, ErrorCode, Invalid, Limits, Result, require};
+use crate::embeddings::refuse;
+use crate::{Count, ErrorCode, Invalid, Limits, Result, TruncationDirection, require};
 
 /// Most documents of a request.
 const DOCUMENTS_MAX: usize = 1_000;
@@ -24,7 +25,8 @@ pub struct RerankRequest {
     pub documents: Vec<RerankDocument>,
     /// The documents in TEI's API.
     pub texts: Option<Vec<String>>,
-    /// Number of results, the best ones; default: all.
+    /// Number of results, the best ones; default: all. `top_k` is Voyage's name for it.
+    #[serde(alias = "top_k")]
     pub top_n: Option<Count>,
     /// Whether results contain their documents; default: true, on `/v2/rerank` false.
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -38,6 +40,29 @@ pub struct RerankRequest {
     #[serde(default, deserialize_with = "lenient_bool")]
     #[schemars(with = "Option<bool>")]
     pub raw_scores: Option<bool>,
+    /// Whether documents longer than the model's input limit are truncated or refused; default: true. `truncation` is Voyage's name for it.
+    #[serde(default, alias = "truncation", deserialize_with = "lenient_bool")]
+    #[schemars(with = "Option<bool>")]
+    pub truncate: Option<bool>,
+    /// Always `Right`: documents lose their end.
+    #[serde(alias = "truncation_side")]
+    pub truncation_direction: Option<TruncationDirection>,
+    /// Tokens of a document that the model reads, in Cohere's API; default: as many as fit beside the query.
+    pub max_tokens_per_doc: Option<Count>,
+    /// Chunks of a document that are scored, in Cohere's earlier API. More than 1 is refused for documents longer than the model's input limit.
+    pub max_chunks_per_doc: Option<Count>,
+    /// Always `["text"]`: the text of a document is scored.
+    pub rank_fields: Option<Vec<String>>,
+    /// Refused if it is true, in Jina's API.
+    #[serde(default, deserialize_with = "lenient_bool")]
+    #[schemars(with = "Option<bool>")]
+    pub return_embeddings: Option<bool>,
+    /// Refused if it is false, in vLLM's API: `raw_scores` returns logits.
+    #[serde(default, alias = "activation", deserialize_with = "lenient_bool")]
+    #[schemars(with = "Option<bool>")]
+    pub use_activation: Option<bool>,
+    /// Refused unless it is -1, in vLLM's API: pairs are truncated at the model's limit.
+    pub truncate_prompt_tokens: Option<i64>,
 }
 
 /// A document to rerank.
@@ -134,6 +159,7 @@ impl RerankRequest {
         if let Some(top_n) = self.top_n {
             top_n.check(&["top_n"], 1..=u64::MAX, "")?;
         }
+        self.check_unserved()?;
         let most = limits.embedding_input_bytes_max;
         let mut lengths = self.lengths();
         match lengths.position(|bytes| bytes > most) {
@@ -144,6 +170,65 @@ impl RerankRequest {
                 Err(Invalid::at_item(ErrorCode::PayloadTooLarge, field, index, message))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Refuses values of fields of other servers that change scores in ways that are not served here.
+    fn check_unserved(&self) -> Result<()> {
+        for (field, count) in
+            [("max_tokens_per_doc", self.max_tokens_per_doc), ("max_chunks_per_doc", self.max_chunks_per_doc)]
+        {
+            count.map_or(Ok(()), |count| count.check(&[field], 1..=u64::MAX, ""))?;
+        }
+        let has_other_fields =
+            self.rank_fields.as_ref().is_some_and(|fields| fields.iter().any(|field| field != "text"));
+        refuse(&[
+            (
+                self.truncation_direction == Some(TruncationDirection::Left),
+                "truncation_direction",
+                "is `Left`, and documents lose their end; leave it out, or send `Right`",
+            ),
+            (
+                has_other_fields,
+                "rank_fields",
+                "names other fields than `text`; send the text to score as `text`, and leave it out",
+            ),
+            (
+                self.return_embeddings == Some(true),
+                "return_embeddings",
+                "is true, and a reranker has no embeddings; leave it out, and call /v1/embeddings",
+            ),
+            (
+                self.use_activation == Some(false),
+                "use_activation",
+                "is false; leave it out, and send `\"raw_scores\": true` for logits",
+            ),
+            (
+                self.truncate_prompt_tokens.is_some_and(|tokens| tokens != -1),
+                "truncate_prompt_tokens",
+                "shortens pairs to another length than the model's limit; leave it out, or send `max_tokens_per_doc`",
+            ),
+        ])
+    }
+
+    /// Refuses the truncation of a document that the request does not allow; `truncated` are the indices of truncated documents.
+    ///
+    /// # Errors
+    /// `context_length_exceeded` for `truncate`, `invalid_parameter` for `max_chunks_per_doc`, with the position of the document.
+    pub fn check_truncated(&self, field: &str, truncated: &[usize]) -> Result<()> {
+        let Some(&index) = truncated.first() else { return Ok(()) };
+        if self.truncate == Some(false) {
+            let message = "the document and the query are longer than the model's input limit; shorten it, or leave `truncate` out";
+            return Err(Invalid::at_item(ErrorCode::ContextLengthExceeded, field, index, message.to_owned()));
+        }
+        match self.max_chunks_per_doc {
+            Some(chunks) if chunks.get() > 1 => {
+                let message = format!(
+                    "`max_chunks_per_doc` is {chunks}, and of `{field}[{index}]`, which is longer than the model's input limit, one chunk is scored: its start; send 1 or leave it out, or split the document"
+                );
+                Err(Invalid::at(ErrorCode::InvalidParameter, &["max_chunks_per_doc"], message))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -287,6 +372,50 @@ mod tests {
         let mut request =
             read(r#"{"query":"q","texts":["a"],"raw_scores":true,"return_documents":null}"#).unwrap();
         assert_eq!((request.raw_scores, request.take_texts()), (Some(true), vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn fields_of_other_servers_are_served_or_refused_by_name() {
+        let check = |field: &str, served: &[&str], refused: &[&str]| {
+            for value in served {
+                let body = format!(r#"{{"query":"q","documents":["a"],"{field}":{value}}}"#);
+                assert!(read(&body).is_ok(), "{body}");
+            }
+            for value in refused {
+                let body = format!(r#"{{"query":"q","documents":["a"],"{field}":{value}}}"#);
+                let invalid = read(&body).unwrap_err();
+                assert_eq!(invalid.param.as_deref(), Some(field), "{body}");
+            }
+        };
+        check("top_k", &["1", "7", "null"], &[]);
+        check("truncate", &["true", "false", "\"true\"", "null"], &["\"end\""]);
+        check("truncation", &["true", "false"], &["7"]);
+        check("truncation_direction", &["\"Right\"", "\"right\""], &["\"Left\"", "\"up\""]);
+        check("max_tokens_per_doc", &["1", "4096"], &["0", "\"many\""]);
+        check("max_chunks_per_doc", &["1", "10"], &["0"]);
+        check("rank_fields", &["[\"text\"]", "[]", "null"], &["[\"title\"]", "[\"text\",\"title\"]"]);
+        check("return_embeddings", &["false"], &["true"]);
+        check("use_activation", &["true"], &["false"]);
+        check("truncate_prompt_tokens", &["-1"], &["20"]);
+        check("priority", &["0", "7"], &[]);
+    }
+
+    #[test]
+    fn a_truncated_document_is_refused_where_the_request_says_so() {
+        let check = |more: &str, truncated: &[usize], expected: &str| {
+            let request = read(&format!(r#"{{"query":"q","documents":["a","b"]{more}}}"#)).unwrap();
+            let seen = match request.check_truncated("documents", truncated) {
+                Ok(()) => "ok".to_owned(),
+                Err(invalid) => format!("{} {}", invalid.code, invalid.param.unwrap_or_default()),
+            };
+            assert_eq!(seen, expected, "{more}");
+        };
+        check("", &[1], "ok");
+        check(r#","truncate":false"#, &[], "ok");
+        check(r#","truncate":false"#, &[1], "context_length_exceeded documents[1]");
+        check(r#","max_chunks_per_doc":10"#, &[], "ok");
+        check(r#","max_chunks_per_doc":1"#, &[1], "ok");
+        check(r#","max_chunks_per_doc":10"#, &[1], "invalid_parameter max_chunks_per_doc");
     }
 
     #[test]

@@ -132,6 +132,10 @@ pub struct PredictRequest {
     pub inputs: PredictInputs,
     /// Whether scores are logits; default: false.
     pub raw_scores: Option<bool>,
+    /// Whether long inputs are truncated or refused; default: true.
+    pub truncate: Option<bool>,
+    /// Always `Right`: inputs lose their end.
+    pub truncation_direction: Option<TruncationDirection>,
 }
 
 /// One text, one pair, or a list of either.
@@ -170,7 +174,7 @@ pub enum PredictReply {
 
 /// How long texts are truncated: TEI's boolean, or a value of `/v1/embeddings`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "`true`, `false`, `end`, `start`, `split` or `error`")]
 pub enum EmbedTruncate {
     /// Whether long texts are truncated.
     Enabled(bool),
@@ -217,23 +221,29 @@ impl EmbedRequest {
 
     /// How texts longer than the model's input limit are truncated.
     pub fn truncate(&self) -> Truncate {
-        truncate_of(self.truncate, self.truncation_direction)
+        EmbedTruncate::resolve(self.truncate, self.truncation_direction)
     }
 }
 
 impl SimilarityParameters {
     /// How sentences longer than the model's input limit are truncated.
     pub fn truncate(&self) -> Truncate {
-        truncate_of(self.truncate, self.truncation_direction)
+        EmbedTruncate::resolve(self.truncate, self.truncation_direction)
     }
 }
 
-fn truncate_of(truncate: Option<EmbedTruncate>, direction: Option<TruncationDirection>) -> Truncate {
-    match (truncate, direction.unwrap_or_default()) {
-        (Some(EmbedTruncate::Mode(truncate)), _) => truncate,
-        (Some(EmbedTruncate::Enabled(false)), _) => Truncate::Error,
-        (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Left) => Truncate::Start,
-        (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Right) => Truncate::End,
+impl EmbedTruncate {
+    /// How long texts are truncated, by the fields `truncate` and `truncation_direction` of a request.
+    pub(crate) fn resolve(
+        truncate: Option<EmbedTruncate>,
+        direction: Option<TruncationDirection>,
+    ) -> Truncate {
+        match (truncate, direction.unwrap_or_default()) {
+            (Some(EmbedTruncate::Mode(truncate)), _) => truncate,
+            (Some(EmbedTruncate::Enabled(false)), _) => Truncate::Error,
+            (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Left) => Truncate::Start,
+            (Some(EmbedTruncate::Enabled(true)) | None, TruncationDirection::Right) => Truncate::End,
+        }
     }
 }
 

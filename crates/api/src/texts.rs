@@ -1,10 +1,10 @@
-//! The input of OpenAI's and TEI's embedding routes: one text, or a list of texts.
+//! The input of embedding routes: one text, or a list of texts.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::{ErrorCode, Invalid, Limits, Result};
@@ -37,6 +37,11 @@ impl Texts {
     /// The texts, in order; complete once [`Texts::check`] has passed.
     pub fn as_slice(&self) -> &[String] {
         &self.kept
+    }
+
+    /// One text.
+    pub fn one(text: String) -> Texts {
+        Texts { kept: vec![text], tokens: Vec::new(), count: 1, shape: Shape::One }
     }
 
     /// These texts as a list.
@@ -88,38 +93,53 @@ impl Texts {
     /// # Errors
     /// `token_input_unsupported`, `batch_too_large`, `empty_input` and `payload_too_large`, with the position.
     pub fn check(&self, field: &str, limits: &Limits) -> Result<()> {
+        if !self.are_tokens() && self.count == 0 {
+            return Err(Invalid::at(ErrorCode::EmptyInput, &[field], format!("`{field}` is an empty list")));
+        }
+        self.check_sizes(field, limits)?;
+        match self.kept.iter().position(String::is_empty) {
+            None => Ok(()),
+            Some(index) => {
+                Err(self.invalid(field, index, ErrorCode::EmptyInput, "the text is empty".to_owned()))
+            }
+        }
+    }
+
+    /// The same for an API in which texts and the list of them may be empty.
+    ///
+    /// # Errors
+    /// Those of [`Texts::check`] but `empty_input`.
+    pub fn check_sizes(&self, field: &str, limits: &Limits) -> Result<()> {
         if self.are_tokens() {
             let message = format!("`{field}` contains token ids, which are specific to another tokenizer");
             return Err(Invalid::at(ErrorCode::TokenInputUnsupported, &[field], message));
         }
         let (count, most) = (self.count, limits.embedding_inputs_max);
-        if count == 0 {
-            return Err(Invalid::at(ErrorCode::EmptyInput, &[field], format!("`{field}` is an empty list")));
-        }
         if count > most {
             let message =
                 format!("`{field}` has {count} texts; the limit `limits.embedding_inputs_max` is {most}");
             return Err(Invalid::at(ErrorCode::BatchTooLarge, &[field], message));
         }
-        let mut texts = self.kept.iter().enumerate();
-        texts.try_for_each(|(index, text)| {
-            self.check_text(field, index, text, limits.embedding_input_bytes_max)
-        })
+        let bytes_max = limits.embedding_input_bytes_max;
+        let mut lengths = self.kept.iter().map(String::len).enumerate();
+        match lengths.find(|(_, bytes)| *bytes > bytes_max) {
+            None => Ok(()),
+            Some((index, bytes)) => {
+                let message = format!(
+                    "the text has {bytes} bytes; the limit `limits.embedding_input_bytes_max` is {bytes_max}"
+                );
+                Err(self.invalid(field, index, ErrorCode::PayloadTooLarge, message))
+            }
+        }
     }
 
-    fn check_text(&self, field: &str, index: usize, text: &str, bytes_max: usize) -> Result<()> {
-        let invalid = |code, message: String| self.invalid(field, index, code, message);
-        if text.is_empty() {
-            return Err(invalid(ErrorCode::EmptyInput, "the text is empty".to_owned()));
+    /// Whether there is nothing to embed: no text, or a single empty one that is not in a list.
+    pub fn is_nothing(&self) -> bool {
+        match self.shape {
+            Shape::One => self.kept.iter().all(String::is_empty),
+            Shape::List => self.count == 0,
+            Shape::Tokens => false,
         }
-        let bytes = text.len();
-        if bytes > bytes_max {
-            let message = format!(
-                "the text has {bytes} bytes; the limit `limits.embedding_input_bytes_max` is {bytes_max}"
-            );
-            return Err(invalid(ErrorCode::PayloadTooLarge, message));
-        }
-        Ok(())
     }
 }
 
@@ -143,7 +163,7 @@ impl<'de> Visitor<'de> for TextsVisitor {
     }
 
     fn visit_string<E: Error>(self, text: String) -> Result<Texts, E> {
-        Ok(Texts { kept: vec![text], tokens: Vec::new(), count: 1, shape: Shape::One })
+        Ok(Texts::one(text))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
@@ -193,7 +213,7 @@ impl<'de> Visitor<'de> for ItemVisitor {
     type Value = Item;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
+        f.write_str("a string, or an object with a `text`")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Item, E> {
@@ -218,6 +238,21 @@ impl<'de> Visitor<'de> for ItemVisitor {
         }
         Ok(Item::Ids(kept))
     }
+
+    /// `{"text": …}`, as clients of Jina send it.
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Item, A::Error> {
+        let mut text = None;
+        while let Some(field) = fields.next_key::<Cow<'_, str>>()? {
+            if field != "text" {
+                let field = field.escape_debug();
+                return Err(A::Error::custom(format!(
+                    "an input has the field `{field}`, and texts alone are embedded; send a string, or an object with a `text`"
+                )));
+            }
+            text = Some(fields.next_value()?);
+        }
+        text.map(Item::Text).ok_or_else(|| A::Error::custom("an object without a `text`"))
+    }
 }
 
 impl JsonSchema for Texts {
@@ -227,10 +262,13 @@ impl JsonSchema for Texts {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "One text, or a list of texts.",
+            "description": "One text, or a list of texts. A text of a list may stand in an object, `{\"text\": …}`.",
             "anyOf": [
                 {"type": "string", "minLength": 1},
-                {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+                {"type": "array", "minItems": 1, "items": {"anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}},
+                ]}},
             ],
         })
     }
@@ -264,6 +302,7 @@ mod tests {
         check(r#""\u00e9\"""#, "é\"");
         check(r#"["a"]"#, "a");
         check(r#"["a","b"," "]"#, "a|b| ");
+        check(r#"[{"text":"a"},"b",{"text":"\u00e9"}]"#, "a|b|é");
     }
 
     #[test]
@@ -274,6 +313,9 @@ mod tests {
         check("[null]", "invalid_parameter input[0]");
         check(r#"["a",true]"#, "invalid_parameter input[1]");
         check(r#"["a",{}]"#, "invalid_parameter input[1]");
+        check(r#"["a",{"image":"https://a/b.png"}]"#, "invalid_parameter input[1]");
+        check(r#"["a",{"text":"b","image":"i"}]"#, "invalid_parameter input[1]");
+        check(r#"["a",{"text":7}]"#, "invalid_parameter input[1].text");
         check(r#"["a",7]"#, "invalid_parameter input");
         check(r#"[[1],"a"]"#, "invalid_parameter input");
         check("[1,[2]]", "invalid_parameter input");
@@ -319,6 +361,20 @@ mod tests {
         check(r#"["a","12345"]"#, "a|12345");
         check(r#"["a","123456"]"#, "payload_too_large input[1]");
         check(r#""123456""#, "payload_too_large input");
+    }
+
+    #[test]
+    fn an_api_may_allow_empty_texts() {
+        let check = |input: &str, is_nothing: bool| {
+            let texts = crate::parse::<Request>(format!("{{\"input\":{input}}}").as_bytes()).unwrap().input;
+            assert_eq!(texts.check_sizes("input", &Limits::default()), Ok(()), "{input}");
+            assert_eq!(texts.is_nothing(), is_nothing, "{input}");
+        };
+        check(r#""""#, true);
+        check("[]", true);
+        check(r#"[""]"#, false);
+        check(r#"["","a"]"#, false);
+        check(r#""a""#, false);
     }
 
     #[test]

@@ -131,13 +131,14 @@ impl Reranker {
     }
 
     /// Tokenises pairs of `query` and each text, truncated to the model's length: cuts off the end of the text, and of the query only if it
-    /// takes more than half of the length.
-    pub fn input(&self, query: &str, texts: &[String]) -> RerankInput {
+    /// takes more than half of the length. `text_tokens_max`: a text is shortened to this number of tokens before.
+    pub fn input(&self, query: &str, texts: &[String], text_tokens_max: Option<usize>) -> RerankInput {
         let query = format!("{}{query}", self.prompts.query);
         let document = &self.prompts.document;
-        let texts = texts
-            .iter()
-            .map(|text| if document.is_empty() { text.clone() } else { format!("{document}{text}") });
+        let texts = texts.iter().map(|text| {
+            let text = text_tokens_max.map_or(text.as_str(), |most| self.first_tokens(text, most));
+            if document.is_empty() { text.to_owned() } else { format!("{document}{text}") }
+        });
         match &self.cross_encoder {
             CrossEncoder::Local(model) => {
                 RerankInput::of_pairs(texts.map(|text| model.tokenizer().encode_pair(&query, &text)))
@@ -154,6 +155,22 @@ impl Reranker {
                 let content = Content::Remote(RemoteRequest { query: Some(query), texts });
                 RerankInput { content, tokens, truncated: Vec::new() }
             }
+        }
+    }
+
+    /// The start of a text with at most this number of tokens, which are estimated for an upstream.
+    fn first_tokens<'t>(&self, text: &'t str, tokens_max: usize) -> &'t str {
+        // a token has at least a byte
+        if text.len() <= tokens_max {
+            return text;
+        }
+        let spans = match self.tokenizer() {
+            Some(tokenizer) => tokenizer.token_spans(text),
+            None => estimate::token_spans(text),
+        };
+        match tokens_max.checked_sub(1).and_then(|last| spans.get(last)) {
+            Some(last) => &text[..text.floor_char_boundary(last.end)],
+            None => text,
         }
     }
 }
@@ -173,7 +190,7 @@ impl Scheduler {
         deadline: Option<Instant>,
     ) -> Result<Vec<f32>, InferenceError> {
         let tokenizing = model.clone();
-        let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts)).await;
+        let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts, None)).await;
         self.rerank(&model, input.map_err(|_| InferenceError::Failed)?, deadline).await
     }
 

@@ -97,6 +97,10 @@ impl Llm {
     /// `has_steps`: whether sources are searched and replies are kept.
     async fn answer(&self, call: LlmCall, has_steps: bool) -> Result<LlmReply, LlmError> {
         let request = Request::read(call.body.clone())?;
+        if request.is_stream && call.api == Api::Embeddings {
+            let reason = "is true, and embeddings are no stream; leave it out".to_owned();
+            return Err(LlmError::Invalid { field: "stream".to_owned(), reason });
+        }
         call.entry.update(|record| {
             record.model = Some(request.model.as_str().into());
             record.is_stream = request.is_stream;
@@ -104,7 +108,7 @@ impl Llm {
         let table = self.table();
         let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
         let targets = match call.caller.models.contains(&request.model) {
-            true => table.targets(&request.model, &request.metadata, sticky),
+            true => table.targets(call.api, &request.model, &request.metadata, sticky),
             false => None,
         };
         let Some(mut targets) = targets else { return Err(LlmError::NoModel(request.model)) };
@@ -123,7 +127,7 @@ impl Llm {
             tracing::error!(%error, "guardrails can't be compiled together");
             LlmError::Internal
         })?;
-        let route = table.route(&request.model).filter(|_| has_steps);
+        let route = table.route(call.api, &request.model).filter(|_| has_steps);
         let steps = Steps {
             guard,
             retrieval: self.retrieval_of(&call, &request, route, &table)?,
@@ -161,7 +165,8 @@ impl Llm {
         augment::check_api(call.api, self.retrieval.is_some(), (!is_asked).then_some(&request.model))?;
         if is_asked {
             augment::check_asked(&options, &call.caller)?;
-            let may_use = |model: &String| call.caller.models.contains(model) && table.has_model(model);
+            let has_model = |model: &str| table.has_model(Api::ChatCompletions, model);
+            let may_use = |model: &String| call.caller.models.contains(model) && has_model(model);
             if let Some(model) = options.condense_model.as_ref().filter(|model| !may_use(model)) {
                 return Err(LlmError::NoModel(model.clone()));
             }
@@ -448,7 +453,10 @@ async fn replied(
     let body = match body {
         AttemptedBody::Whole(body, usage) => {
             match status.is_success() && output.api.is_charged() {
-                true => settlement.count(usage, body.len() as u64 / 4),
+                true => {
+                    let completion = if output.api.has_completion() { body.len() as u64 / 4 } else { 0 };
+                    settlement.count(usage, completion);
+                }
                 false => settlement.uncharged(),
             }
             if !status.is_success() || !output.is_needed() {

@@ -14,7 +14,7 @@ use weir_translate::json::Tape;
 use crate::LlmError;
 use crate::judge::Judge;
 use crate::similarity::Embedding;
-use crate::strings::{Reading, Walk, texts};
+use crate::strings::{Reading, Walk, field_of_tokens, texts};
 
 /// Most guardrails: a set of them is a mask of 64 bits.
 const GUARDRAILS_MAX: usize = 64;
@@ -151,6 +151,11 @@ impl Guard {
         report: &mut Report,
     ) -> Result<Bytes, LlmError> {
         let Some(rules) = &self.input else { return Ok(body.clone()) };
+        let tape = Tape::parse(body).ok().filter(|_| changes_texts(rules));
+        if let Some(field) = tape.as_ref().and_then(|tape| field_of_tokens(tape.root(body))) {
+            let reason = "is given as tokens, which the guardrails of this model can't read: send text";
+            return Err(LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() });
+        }
         let walk = Walk { models, ..Walk::default() };
         let edited = checked(body, walk, Some(rules), placeholders, Direction::Input, report)?;
         Ok(edited.map_or_else(|| body.clone(), Bytes::from))

@@ -287,7 +287,7 @@ impl Drop for StreamOutput {
 fn blocked_events(api: Api, head: Option<&ChunkHead>, rule: &str) -> String {
     let message = format!("the answer was blocked by the guardrail rule `{rule}`");
     match api {
-        Api::ChatCompletions | Api::Completions => {
+        Api::ChatCompletions | Api::Completions | Api::Embeddings => {
             let (object, field, value) = match api == Api::Completions {
                 true => ("text_completion", "text", json!("")),
                 false => ("chat.completion.chunk", "delta", json!({})),

@@ -64,7 +64,7 @@ pub(crate) fn pieces(api: Api, data: &str) -> Pieces {
 /// The pieces of an event.
 pub(crate) fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
     let mut pieces = match api {
-        Api::ChatCompletions | Api::Completions => of_chunk(event),
+        Api::ChatCompletions | Api::Completions | Api::Embeddings => of_chunk(event),
         Api::Messages | Api::CountTokens => of_message(event),
         Api::Responses => of_response(event),
     };

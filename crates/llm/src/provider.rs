@@ -26,6 +26,8 @@ pub enum Api {
     Messages,
     /// Anthropic's `/v1/messages/count_tokens`.
     CountTokens,
+    /// OpenAI's `/v1/embeddings`.
+    Embeddings,
 }
 
 /// How the reply of a target becomes that of the request's API.
@@ -49,12 +51,18 @@ impl Api {
             Api::Responses => "/responses",
             Api::Messages => "/v1/messages",
             Api::CountTokens => "/v1/messages/count_tokens",
+            Api::Embeddings => "/embeddings",
         }
     }
 
     /// Whether providers charge for it.
     pub(crate) fn is_charged(self) -> bool {
         self != Api::CountTokens
+    }
+
+    /// Whether a model answers with text, whose tokens count.
+    pub(crate) fn has_completion(self) -> bool {
+        self != Api::Embeddings
     }
 
     /// Whether a stream of it tells its usage only when it is asked to.
@@ -72,7 +80,7 @@ impl Api {
             Provider::Anthropic | Provider::Gemini => false,
         };
         match (self, upstream.provider) {
-            (Api::ChatCompletions | Api::Completions | Api::Responses, _) if is_openai => {
+            (Api::ChatCompletions | Api::Completions | Api::Responses | Api::Embeddings, _) if is_openai => {
                 Ok(Conversion::Same)
             }
             (Api::ChatCompletions, Provider::Anthropic) => Ok(Conversion::FromAnthropic),
@@ -82,6 +90,16 @@ impl Api {
             _ => {
                 let remedy = match self {
                     Api::CountTokens => "name a model of Anthropic",
+                    Api::Embeddings => match upstream.provider {
+                        Provider::Gemini => {
+                            "name a model of an upstream with `provider = \"openai\"` and the `url` https://generativelanguage.googleapis.com/v1beta/openai"
+                        }
+                        Provider::Anthropic
+                        | Provider::OpenAi
+                        | Provider::Azure
+                        | Provider::Ollama
+                        | Provider::Vllm => "name a model of an upstream with OpenAI's API",
+                    },
                     Api::ChatCompletions | Api::Completions | Api::Responses | Api::Messages => {
                         "call /v1/chat/completions"
                     }

@@ -174,6 +174,7 @@ impl Request {
             Api::ChatCompletions => self.max_completion_tokens.or(self.max_tokens),
             Api::Completions | Api::Messages | Api::CountTokens => self.max_tokens,
             Api::Responses => self.max_output_tokens,
+            Api::Embeddings => Some(0),
         };
         let completion = limit.unwrap_or(open).saturating_mul(self.choices);
         TokenUsage { prompt: self.prompt_tokens(), completion, ..TokenUsage::default() }
@@ -367,5 +368,6 @@ mod tests {
         check(Api::Completions, r#","max_tokens":7,"prompt":[[1,2],[3]]"#, 14);
         check(Api::Completions, r#","max_tokens":7,"prompt":[1,2,3]"#, 7);
         check(Api::Completions, r#","max_tokens":7,"prompt":"[]""#, 7);
+        check(Api::Embeddings, r#","max_tokens":7,"n":2"#, 0);
     }
 }

@@ -208,7 +208,7 @@ impl StreamSource {
                 let error = json!({"type": "error", "code": code, "message": message, "param": null});
                 format!("event: error\ndata: {error}\n\n")
             }
-            Api::ChatCompletions | Api::Completions => {
+            Api::ChatCompletions | Api::Completions | Api::Embeddings => {
                 let error = json!({"message": message, "type": "server_error", "param": null, "code": code});
                 format!("data: {}\n\n", json!({"error": error}))
             }

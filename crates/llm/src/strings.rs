@@ -91,6 +91,8 @@ impl Walk<'_> {
                 }
                 Ok(())
             }
+            // an embedding is no text
+            Kind::Array if !is_data && field == "embedding" && is_tokens(value) => Ok(()),
             Kind::Array if self.removes_tokens && !is_data && is_tokens(value) => {
                 edits.replace(value.range(), b"[]".to_vec());
                 Ok(())
@@ -148,6 +150,14 @@ impl Walk<'_> {
 /// Whether an object under this name is the arguments of a tool.
 fn is_data_name(name: &str) -> bool {
     matches!(name, "input" | "arguments" | "args" | "metadata" | "variables")
+}
+
+/// The field of a request whose text is given as tokens, which no guardrail can read.
+pub(crate) fn field_of_tokens(request: Value<'_>) -> Option<&'static str> {
+    ["prompt", "input"].into_iter().find(|name| {
+        let list = request.get(name);
+        list.is_some_and(|list| is_tokens(list) || list.items().any(is_tokens))
+    })
 }
 
 /// Whether an array may stand for a text: tokens, or bytes.

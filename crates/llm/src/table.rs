@@ -20,6 +20,7 @@ use weir_telemetry::Metrics;
 use weir_translate::TokenUsage;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
 
+use crate::Api;
 use crate::cache::{self, ReplyCache};
 use crate::guard::Guards;
 use crate::listing::{Listing, Offer};
@@ -188,7 +189,12 @@ impl Llm {
 
     /// Whether requests of a model lead to any upstream.
     pub fn has_model(&self, model: &str) -> bool {
-        self.table.load().has_model(model)
+        self.table.load().has_model(Api::ChatCompletions, model)
+    }
+
+    /// Whether requests for embeddings of a model lead to any upstream.
+    pub fn has_embeddings(&self, model: &str) -> bool {
+        self.table.load().has_model(Api::Embeddings, model)
     }
 
     /// Whether there is any upstream.
@@ -262,7 +268,7 @@ impl Table {
         let table = Table { upstreams, exact, prefixes, prices, guards };
         for route in &config.routes {
             let condenses = route.retrieval.as_ref().and_then(|retrieval| retrieval.condense_model.as_ref());
-            if let Some(other) = condenses.filter(|other| !table.has_model(other)) {
+            if let Some(other) = condenses.filter(|other| !table.has_model(Api::ChatCompletions, other)) {
                 let reason = format!("its `condense_model` `{other}` is the model of no route");
                 return Err(TableError::Route { model: route.model.clone(), reason });
             }
@@ -271,8 +277,8 @@ impl Table {
     }
 
     /// Whether requests of a model lead to any target.
-    pub(crate) fn has_model(&self, model: &str) -> bool {
-        self.route(model).is_some() || self.target_without_route(model).is_some()
+    pub(crate) fn has_model(&self, api: Api, model: &str) -> bool {
+        self.route(api, model).is_some() || self.target_without_route(api, model).is_some()
     }
 
     /// The models of routes without `*`.
@@ -311,14 +317,18 @@ impl Table {
 
     /// The targets for a model in the order in which they are tried; `None` if there is no route for it. Without a route, `ID/NAME` leads to the
     /// upstream `ID`, and the only upstream takes every name.
+    ///
+    /// Texts to embed go to an upstream by a route with a name or by `ID/NAME` only, not by the route `*` or to the only upstream: a mistyped
+    /// name of a model of this gateway must not send them to another server.
     pub(crate) fn targets(
         &self,
+        api: Api,
         model: &str,
         metadata: &Map<String, Value>,
         sticky: impl Fn(&HeaderName) -> Option<Vec<u8>>,
     ) -> Option<Vec<Target>> {
-        let Some(route) = self.route(model) else {
-            return self.target_without_route(model).map(|target| vec![target]);
+        let Some(route) = self.route(api, model) else {
+            return self.target_without_route(api, model).map(|target| vec![target]);
         };
         let passes = |target: &&RouteTarget| target.when.as_ref().is_none_or(|when| when.evaluate(metadata));
         let targets: Vec<&RouteTarget> = route.targets.iter().filter(passes).collect();
@@ -336,16 +346,21 @@ impl Table {
     }
 
     /// The route of a model's name.
-    pub(crate) fn route(&self, model: &str) -> Option<&Arc<Route>> {
-        let prefix = || self.prefixes.iter().find(|(prefix, _)| model.starts_with(prefix));
+    pub(crate) fn route(&self, api: Api, model: &str) -> Option<&Arc<Route>> {
+        let is_open = |prefix: &str| prefix.is_empty() && api == Api::Embeddings;
+        let prefix =
+            || self.prefixes.iter().find(|(prefix, _)| model.starts_with(prefix) && !is_open(prefix));
         self.exact.get(model).or_else(|| prefix().map(|(_, route)| route))
     }
 
-    fn target_without_route(&self, model: &str) -> Option<Target> {
+    fn target_without_route(&self, api: Api, model: &str) -> Option<Target> {
         if let Some((id, name)) = model.split_once('/')
             && let Some(upstream) = self.upstreams.get(id)
         {
             return Some(self.target(upstream, name));
+        }
+        if api == Api::Embeddings {
+            return None;
         }
         let has_routes = !self.exact.is_empty() || !self.prefixes.is_empty();
         let only = self.upstreams.values().next().filter(|_| self.upstreams.len() == 1 && !has_routes)?;

@@ -82,12 +82,21 @@ async fn forward(to: Entrance, request: Request, gateway: &Gateway) -> Result<Re
         .ok_or_else(ApiError::internal_error)?;
     let usage = caller.key.and_then(|key| gateway.keys.usage(key));
     let (headers, body) = read_in_time(gateway, request).await?;
-    let api = if let Entrance::Api(api) = to { api } else { Api::ChatCompletions };
-    let sent = LlmCall { api, headers, body, caller, usage, entry };
-    let answered = match to {
-        Entrance::Api(_) => gateway.llm.forward(sent).await,
-        Entrance::Ollama(endpoint) => Box::pin(gateway.llm.forward_ollama(endpoint, sent)).await,
-    };
+    match to {
+        Entrance::Api(api) => send(gateway, LlmCall { api, headers, body, caller, usage, entry }).await,
+        Entrance::Ollama(endpoint) => {
+            let call = LlmCall { api: Api::ChatCompletions, headers, body, caller, usage, entry };
+            reply(Box::pin(gateway.llm.forward_ollama(endpoint, call)).await)
+        }
+    }
+}
+
+/// Has a request answered by the upstreams of its model.
+pub(super) async fn send(gateway: &Gateway, call: LlmCall) -> Result<Response> {
+    reply(gateway.llm.forward(call).await)
+}
+
+fn reply(answered: std::result::Result<LlmReply, LlmError>) -> Result<Response> {
     let LlmReply { status, headers, body } = answered.map_err(refused)?;
     let body = match body {
         LlmBody::Whole(body) => Body::from(body),

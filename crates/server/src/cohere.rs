@@ -75,12 +75,10 @@ fn by_type(embeddings: &Rows, types: &[EmbeddingType]) -> EmbeddingsByType {
                 all.int8 = Some(embeddings.iter().map(|row| dtype::int8(row).collect()).collect())
             }
             EmbeddingType::Uint8 => {
-                let unsigned = |row| dtype::int8(row).map(|x| x.cast_unsigned() ^ 0x80).collect();
-                all.uint8 = Some(embeddings.iter().map(unsigned).collect());
+                all.uint8 = Some(embeddings.iter().map(|row| dtype::uint8(row).collect()).collect());
             }
             EmbeddingType::Binary => {
-                let signed = |row| dtype::bits(row).map(|x| (x ^ 0x80).cast_signed()).collect();
-                all.binary = Some(embeddings.iter().map(signed).collect());
+                all.binary = Some(embeddings.iter().map(|row| dtype::binary(row).collect()).collect());
             }
             EmbeddingType::Ubinary => {
                 all.ubinary = Some(embeddings.iter().map(|row| dtype::bits(row).collect()).collect());

@@ -8,8 +8,8 @@ pub(super) fn bytes_of(dtype: EmbeddingDtype, dimension: usize) -> usize {
     match dtype {
         EmbeddingDtype::Float32 => 4 * dimension,
         EmbeddingDtype::Float16 => 2 * dimension,
-        EmbeddingDtype::Int8 => dimension,
-        EmbeddingDtype::Ubinary => dimension.div_ceil(8),
+        EmbeddingDtype::Int8 | EmbeddingDtype::Uint8 => dimension,
+        EmbeddingDtype::Binary | EmbeddingDtype::Ubinary => dimension.div_ceil(8),
     }
 }
 
@@ -21,6 +21,8 @@ pub(super) fn push_bytes(dtype: EmbeddingDtype, embedding: &[f32], bytes: &mut V
             bytes.extend(embedding.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()));
         }
         EmbeddingDtype::Int8 => bytes.extend(int8(embedding).map(i8::cast_unsigned)),
+        EmbeddingDtype::Uint8 => bytes.extend(uint8(embedding)),
+        EmbeddingDtype::Binary => bytes.extend(binary(embedding).map(i8::cast_unsigned)),
         EmbeddingDtype::Ubinary => bytes.extend(bits(embedding)),
     }
 }
@@ -30,6 +32,16 @@ pub(super) fn int8(embedding: &[f32]) -> impl Iterator<Item = i8> {
     let largest = embedding.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
     let factor = if largest > 0.0 { 127.0 / largest } else { 0.0 };
     embedding.iter().map(move |x| (x * factor).round() as i8)
+}
+
+/// [`int8`] plus 128.
+pub(super) fn uint8(embedding: &[f32]) -> impl Iterator<Item = u8> {
+    int8(embedding).map(|x| x.cast_unsigned() ^ 0x80)
+}
+
+/// [`bits`] less 128.
+pub(super) fn binary(embedding: &[f32]) -> impl Iterator<Item = i8> {
+    bits(embedding).map(|x| (x ^ 0x80).cast_signed())
 }
 
 /// One bit per value, 1 if it is positive; eight in a byte, the first in the highest bit, the last byte filled with zeros.
@@ -50,12 +62,15 @@ mod tests {
         assert_eq!(values(&[0.5, -1.0, 0.25, 0.0]), [64, -127, 32, 0]);
         assert_eq!(values(&[0.0, 0.0]), [0, 0]);
         assert_eq!(values(&[]), [0i8; 0]);
+        assert_eq!(uint8(&[0.5, -1.0, 0.25, 0.0]).collect::<Vec<u8>>(), [192, 1, 160, 128]);
     }
 
     #[test]
     fn bits_are_packed_like_those_of_numpy() {
         let bytes: Vec<u8> = bits(&[1.0, -1.0, 0.0, 2.0, -1.0, -1.0, -1.0, 0.1, 0.3]).collect();
         assert_eq!(bytes, [0b1001_0001, 0b1000_0000]);
+        let signed: Vec<i8> = binary(&[1.0, -1.0, 0.0, 2.0, -1.0, -1.0, -1.0, 0.1, -0.3]).collect();
+        assert_eq!(signed, [17, -128]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `POST /v1/embeddings`, and the embedding of texts that it shares with TEI's `POST /embed`.
 
+mod forwarded;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use super::admission::Admitted;
 use super::body::{self, Call};
 use super::context;
 use super::encoding::{Encoding, Wanted};
+use super::tei::check_normalize;
 use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{
@@ -29,24 +32,31 @@ const TOKENIZED_INLINE_BYTES_MAX: usize = 8 << 10;
 /// Render replies with more floats than this in the background.
 const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 
-/// Embeds texts in the shape of OpenAI's API.
+/// Embeds texts in the shape of OpenAI's API: by a model of this gateway, or by the upstream that the model's name leads to.
 pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let headers = request.headers().clone();
     let (bytes, place) = read_body(&call, request).await?;
-    let mut request: EmbeddingsRequest = weir_api::parse(&bytes)?;
+    let (mut request, model) = match of_this_gateway(&call, &bytes) {
+        Ok(found) => found,
+        Err(error) => match forwarded::of_upstream(&call, &headers, &bytes)? {
+            true => return Box::pin(forwarded::send(&call, headers, bytes, place)).await,
+            false => return Err(error),
+        },
+    };
     drop(bytes);
-    let encoding =
-        Encoding::of(&headers, &Wanted { format: request.encoding_format, dtype: request.embed_dtype })?;
-    let model = models::embedder(&call.models, &call.caller, &request.model)?.clone();
+    let (format, dtype) = request.output()?;
+    let encoding = Encoding::of(&headers, &Wanted { format: Some(format), dtype })?;
     if let Some(decoder) = model.token_decoder() {
         request.input.decode("input", |ids| decoder.decode(ids))?;
     }
     request.check(&call.config.request_limits())?;
     check_dimensions(&model, request.dimensions).await?;
+    check_normalize(&model, request.normalize)?;
+    let is_scaled = request.normalize == Some(true) && !model.is_normalised();
     let job = EmbedJob {
         role: request.role()?,
-        truncate: request.truncate.unwrap_or_default(),
+        truncate: request.truncate(),
         texts: request.input,
         field: "input",
         model: model.clone(),
@@ -55,18 +65,28 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
         dimensions: request.dimensions.map(Count::get),
         place,
     };
-    let EmbedOutput { embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
-    let is_long = encoding.is_rendered() && is_long_reply(&embeddings);
+    let EmbedOutput { mut embeddings, usage, truncated, split, place, .. } = embed(&call, job).await?;
+    let is_long = (is_scaled || encoding.is_rendered()) && is_long_reply(&embeddings);
     let response = call.retrieval.maybe_in_background(is_long, move || {
+        if is_scaled {
+            embeddings.iter_mut().for_each(l2_normalise);
+        }
         let described = Described { name: &request.model, model: &model, usage };
-        vectors::reply(encoding, embeddings, &described, place, |embeddings, base64, place| {
-            vectors::list(&embeddings, base64, &request.model, usage, place)
+        vectors::reply(encoding, embeddings, &described, place, |embeddings, encoding, place| {
+            vectors::list(&embeddings, encoding, &request.model, usage, place)
         })
     });
     let mut response = response.await??;
     vectors::set_truncated(response.headers_mut(), &truncated);
     vectors::set_split(response.headers_mut(), &split);
     Ok(response)
+}
+
+/// The request and its model, if it is one of this gateway.
+fn of_this_gateway(call: &Call, bytes: &[u8]) -> Result<(EmbeddingsRequest, Arc<LoadedModel>)> {
+    let request: EmbeddingsRequest = weir_api::parse(bytes)?;
+    let model = models::embedder(&call.models, &call.caller, &request.model)?.clone();
+    Ok((request, model))
 }
 
 /// Reads the body of a request for embeddings; the memory that was reserved for it when it was admitted.

@@ -11,7 +11,7 @@ pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// Numbers in JSON.
-    Json,
+    Json(EmbeddingDtype),
     /// Base64 in JSON.
     Base64(EmbeddingDtype),
     /// The bytes of all embeddings.
@@ -49,17 +49,19 @@ impl Encoding {
                 return Ok(Encoding::Raw(named.or(wanted.dtype).unwrap_or_default()));
             }
             if essence.eq_ignore_ascii_case(ARROW) {
-                check_floats(wanted.dtype, "an Arrow stream")?;
-                return Ok(Encoding::Arrow);
+                return match wanted.dtype {
+                    None | Some(EmbeddingDtype::Float32) => Ok(Encoding::Arrow),
+                    Some(other) => Err(unwritable(other, "an Arrow stream has `float32`")),
+                };
             }
         }
         match wanted.format.unwrap_or_default() {
             EncodingFormat::Base64 => Ok(Encoding::Base64(wanted.dtype.unwrap_or_default())),
             EncodingFormat::Bytes => Ok(Encoding::Raw(wanted.dtype.unwrap_or_default())),
-            EncodingFormat::Float => {
-                check_floats(wanted.dtype, "a list of numbers")?;
-                Ok(Encoding::Json)
+            EncodingFormat::Float if wanted.dtype == Some(EmbeddingDtype::Float16) => {
+                Err(unwritable(EmbeddingDtype::Float16, "a list has `float32` or whole numbers"))
             }
+            EncodingFormat::Float => Ok(Encoding::Json(wanted.dtype.unwrap_or_default())),
         }
     }
 }
@@ -73,17 +75,12 @@ fn dtype_named(name: &str) -> Result<EmbeddingDtype, Invalid> {
     })
 }
 
-fn check_floats(dtype: Option<EmbeddingDtype>, what: &str) -> Result<(), Invalid> {
-    match dtype {
-        None | Some(EmbeddingDtype::Float32) => Ok(()),
-        Some(other) => {
-            let message = format!(
-                "`embed_dtype` is `{}`, and {what} has floats; leave it out, or send `\"encoding_format\": \"base64\"` or `\"bytes\"`",
-                other.name()
-            );
-            Err(Invalid::at(ErrorCode::InvalidParameter, &["embed_dtype"], message))
-        }
-    }
+fn unwritable(dtype: EmbeddingDtype, what: &str) -> Invalid {
+    let message = format!(
+        "`embed_dtype` is `{}`, and {what}; leave it out, or send `\"encoding_format\": \"base64\"` or `\"bytes\"`",
+        dtype.name()
+    );
+    Invalid::at(ErrorCode::InvalidParameter, &["embed_dtype"], message)
 }
 
 #[cfg(test)]
@@ -115,9 +112,10 @@ mod tests {
         );
         check("application/octet-stream; dtype=float64", &none, Err("Accept"));
         check("application/vnd.apache.arrow.stream", &none, Ok(Encoding::Arrow));
-        check("application/json", &none, Ok(Encoding::Json));
-        check("*/*", &none, Ok(Encoding::Json));
-        assert_eq!(Encoding::of(&HeaderMap::new(), &none), Ok(Encoding::Json));
+        let floats = Ok(Encoding::Json(EmbeddingDtype::Float32));
+        check("application/json", &none, floats);
+        check("*/*", &none, floats);
+        assert_eq!(Encoding::of(&HeaderMap::new(), &none).map_err(|_| ""), floats);
     }
 
     #[test]
@@ -133,6 +131,13 @@ mod tests {
         check("*/*", &wanted(None, half), Err("embed_dtype"));
         check(ARROW, &wanted(None, half), Err("embed_dtype"));
         check(RAW, &wanted(Some(EncodingFormat::Float), half), Ok(Encoding::Raw(EmbeddingDtype::Float16)));
-        check("*/*", &wanted(None, Some(EmbeddingDtype::Float32)), Ok(Encoding::Json));
+        check(
+            "*/*",
+            &wanted(None, Some(EmbeddingDtype::Float32)),
+            Ok(Encoding::Json(EmbeddingDtype::Float32)),
+        );
+        let bits = Some(EmbeddingDtype::Binary);
+        check("*/*", &wanted(None, bits), Ok(Encoding::Json(EmbeddingDtype::Binary)));
+        check(ARROW, &wanted(None, bits), Err("embed_dtype"));
     }
 }

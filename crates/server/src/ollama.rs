@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use weir_api::{
     Capability, Count, OllamaDetails, OllamaEmbedReply, OllamaEmbedRequest, OllamaModel, OllamaProcess,
@@ -39,13 +39,24 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let (bytes, place) = read_body(&call, request).await?;
     let request: OllamaEmbedRequest = weir_api::parse(&bytes)?;
     drop(bytes);
-    request.input.check("input", &call.config.request_limits())?;
     let model = model_of(&call, &request.model)?;
     check_dimensions(&model, request.dimensions).await?;
+    // no error, because Ollama's clients expect none
+    let Some(input) = request.input.filter(|input| !input.is_nothing()) else {
+        return Ok(Json(OllamaEmbedReply {
+            model: request.model,
+            embeddings: Vec::new(),
+            total_duration: nanoseconds_since(started),
+            load_duration: 0,
+            prompt_eval_count: 0,
+        })
+        .into_response());
+    };
+    input.check_sizes("input", &call.config.request_limits())?;
     let truncate = if request.truncate == Some(false) { Truncate::Error } else { Truncate::End };
     let job = EmbedJob {
         dimensions: request.dimensions.map(Count::get),
-        ..prepared.job(model, request.input, "input", truncate, place)
+        ..prepared.job(model, input, "input", truncate, place)
     };
     let EmbedOutput { embeddings, usage, truncated, place, .. } = embed_texts(&call, job).await?;
     let floats = embeddings.floats().len();
@@ -53,7 +64,7 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
         let reply = OllamaEmbedReply {
             model: request.model,
             embeddings: vectors::lists(&embeddings),
-            total_duration: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            total_duration: nanoseconds_since(started),
             load_duration: 0,
             prompt_eval_count: usage.prompt_tokens,
         };
@@ -69,9 +80,13 @@ pub(super) async fn embed_prompt(call: Call, request: Request) -> Reply<OllamaPr
     let prepared = Prepared::of(&request);
     let (bytes, place) = read_body(&call, request).await?;
     let request: OllamaPromptRequest = weir_api::parse(&bytes)?;
-    request.prompt.check("prompt", &call.config.request_limits())?;
     let model = model_of(&call, &request.model)?;
-    let job = prepared.job(model, request.prompt, "prompt", Truncate::End, place);
+    let prompt = Texts::one(request.prompt.unwrap_or_default());
+    if prompt.is_nothing() {
+        return Ok(Json(OllamaPromptReply { embedding: Vec::new() }));
+    }
+    prompt.check_sizes("prompt", &call.config.request_limits())?;
+    let job = prepared.job(model, prompt, "prompt", Truncate::End, place);
     let made = embed_texts(&call, job).await?;
     Ok(Json(OllamaPromptReply { embedding: made.embeddings.into_floats() }))
 }
@@ -108,6 +123,10 @@ impl Prepared {
             place,
         }
     }
+}
+
+fn nanoseconds_since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn model_of(call: &Call, name: &str) -> Result<Arc<LoadedModel>> {

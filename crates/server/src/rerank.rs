@@ -10,7 +10,7 @@ use weir_access::Running;
 use weir_api::{
     CohereTokens, CohereVersion, ErrorCode, Invalid, Label, Labels, ListObject, PredictInputs, PredictReply,
     PredictRequest, RerankMeta, RerankReply, RerankRequest, RerankResult, RerankUnits, RerankedDocument,
-    TeiRank, Usage,
+    TeiRank, TruncationDirection, Usage,
 };
 use weir_inference::{RerankInput, Reranker};
 use weir_retrieval::models;
@@ -20,6 +20,7 @@ use super::context;
 use super::dialect::Dialect;
 use super::embeddings::read_body;
 use super::error::ApiError;
+use super::vectors;
 use crate::Result;
 
 /// Sorts documents by their relevance to a query.
@@ -52,7 +53,8 @@ async fn answer(
         Some(name) => models::reranker(&call.models, &call.caller, name, "model")?,
         None => models::default_reranker(&call.models, &call.caller)?,
     };
-    let (name, is_raw) = (request.model.clone().unwrap_or_else(|| model.id.clone()), request.raw_scores);
+    check_upstream(model, &request)?;
+    let name = request.model.clone().unwrap_or_else(|| model.id.clone());
     let is_tei = request.texts.is_some();
     let field = if is_tei { "texts" } else { "documents" };
     let texts = request.take_texts();
@@ -62,8 +64,7 @@ async fn answer(
         (false, Version::Two) => request.return_documents == Some(true),
     };
     let mut shown = if is_shown { texts.clone() } else { Vec::new() };
-    let (scores, tokens) =
-        scores(call, model, request.query, texts, field, is_raw == Some(true), until).await?;
+    let Scored { scores, tokens, truncated } = score(call, model, &request, texts, field, until).await?;
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     let count = request.top_n.map_or(usize::MAX, |top_n| usize::try_from(top_n.get()).unwrap_or(usize::MAX));
@@ -71,7 +72,8 @@ async fn answer(
     let mut text = |index: usize| is_shown.then(|| std::mem::take(&mut shown[index]));
     if is_tei {
         let rank = |index: usize| TeiRank { index, score: scores[index], text: text(index) };
-        return Ok(Json(order.into_iter().map(rank).collect::<Vec<_>>()).into_response());
+        let ranks: Vec<TeiRank> = order.into_iter().map(rank).collect();
+        return Ok(with_truncated(Json(ranks).into_response(), &truncated));
     }
     let result = |index: usize| RerankResult {
         index,
@@ -82,41 +84,73 @@ async fn answer(
         Version::One => "1",
         Version::Two => "2",
     };
-    Ok(Json(RerankReply {
+    let reply = Json(RerankReply {
         id: format!("rerank-{}", super::layers::new_uuid()),
         model: name,
         object: ListObject::List,
         results: order.into_iter().map(result).collect(),
-        usage: Usage { prompt_tokens: tokens, total_tokens: tokens, truncated: 0 },
+        usage: Usage { prompt_tokens: tokens, total_tokens: tokens, truncated: truncated.len() },
         meta: RerankMeta {
             api_version: CohereVersion { version: version.to_owned() },
             billed_units: RerankUnits { search_units: 1.0 },
             tokens: CohereTokens { input_tokens: tokens },
         },
-    })
-    .into_response())
+    });
+    Ok(with_truncated(reply.into_response(), &truncated))
 }
 
-/// The score of each text for the query, and the tokens of all pairs.
-async fn scores(
+fn with_truncated(mut response: Response, truncated: &[usize]) -> Response {
+    vectors::set_truncated(response.headers_mut(), truncated);
+    response
+}
+
+/// Refuses what depends on the truncation of documents, for a model on another server: it is not known here.
+fn check_upstream(model: &Reranker, request: &RerankRequest) -> Result<(), Invalid> {
+    let is_upstream = model.labels().is_none();
+    let has_chunks = request.max_chunks_per_doc.is_some_and(|chunks| chunks.get() > 1);
+    let field = match (request.truncate == Some(false), has_chunks) {
+        (true, _) if is_upstream => "truncate",
+        (false, true) if is_upstream => "max_chunks_per_doc",
+        _ => return Ok(()),
+    };
+    let message = format!(
+        "the model `{}` runs on another server, to which `{field}` is not passed on; leave it out",
+        model.id
+    );
+    Err(Invalid::at(ErrorCode::InvalidParameter, &[field], message))
+}
+
+/// Scores of texts.
+struct Scored {
+    scores: Vec<f32>,
+    /// Tokens of all pairs.
+    tokens: usize,
+    /// Indices of truncated texts.
+    truncated: Vec<usize>,
+}
+
+/// The score of each text for the query of the request.
+async fn score(
     call: &Call,
     model: &Arc<Reranker>,
-    query: String,
+    request: &RerankRequest,
     texts: Vec<String>,
     field: &str,
-    is_raw: bool,
     until: Option<Instant>,
-) -> Result<(Vec<f32>, usize)> {
-    let tokenizing = model.clone();
-    let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts));
-    let input = input.await.map_err(|error| ApiError::internal(&error))?;
+) -> Result<Scored> {
+    let (tokenizing, query) = (model.clone(), request.query.clone());
+    let text_tokens_max =
+        request.max_tokens_per_doc.map(|tokens| usize::try_from(tokens.get()).unwrap_or(usize::MAX));
+    let input = tokio::task::spawn_blocking(move || tokenizing.input(&query, &texts, text_tokens_max)).await;
+    let mut input = input.map_err(|error| ApiError::internal(&error))?;
+    request.check_truncated(field, &input.truncated)?;
     let _running = check_tokens(call, &model.id, &input, field)?;
-    let tokens = input.tokens;
-    let scores = match is_raw {
+    let (tokens, truncated) = (input.tokens, std::mem::take(&mut input.truncated));
+    let scores = match request.raw_scores == Some(true) {
         true => call.scheduler.rerank_logits(model, input, until).await?,
         false => call.scheduler.rerank(model, input, until).await?,
     };
-    Ok((scores, tokens))
+    Ok(Scored { scores, tokens, truncated })
 }
 
 /// Classifies texts and pairs of texts by the first classifier of this process.
@@ -124,6 +158,13 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
     let (bytes, _place) = read_body(&call, request).await?;
     let request: PredictRequest = weir_api::parse(&bytes)?;
     let is_raw = request.raw_scores == Some(true);
+    if request.truncation_direction == Some(TruncationDirection::Left) {
+        let message =
+            "`truncation_direction` is `Left`, and inputs lose their end; leave it out, or send `Right`";
+        return Err(
+            Invalid::at(ErrorCode::InvalidParameter, &["truncation_direction"], message.to_owned()).into()
+        );
+    }
     let model = models::default_classifier(&call.models, &call.caller)?;
     let (inputs, is_one) = match request.inputs {
         PredictInputs::Text(text) => (vec![vec![text]], true),
@@ -151,6 +192,13 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
     let input = tokio::task::spawn_blocking(move || tokenizing.texts_and_pairs(&inputs)).await;
     let input = input.map_err(|error| ApiError::internal(&error))?;
     let (labels, input) = model.labels().zip(input).ok_or_else(ApiError::internal_error)?;
+    if let Some(&index) = input.truncated.first()
+        && request.truncate == Some(false)
+    {
+        let message = "the input is longer than the model's input limit; shorten it, or leave `truncate` out";
+        let code = ErrorCode::ContextLengthExceeded;
+        return Err(Invalid::at_item(code, "inputs", index, message.to_owned()).into());
+    }
     let _running = check_tokens(&call, &model.id, &input, "inputs")?;
     let rows = call.scheduler.classify(model, input).await?;
     let mut all: Vec<Labels> = rows.iter().map(|logits| labelled(labels, logits, is_raw)).collect();

@@ -69,10 +69,12 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
 }
 
 /// Refuses embeddings that are not normalised from a model that normalises.
-fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), Invalid> {
+pub(super) fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), Invalid> {
     if normalize == Some(false) && model.is_normalised() {
-        let message =
-            format!("`normalize` is false, and model `{}` makes embeddings of length one only", model.id);
+        let message = format!(
+            "`normalize` is false, and model `{}` makes embeddings of length one only; leave it out",
+            model.id
+        );
         return Err(Invalid::at(ErrorCode::InvalidParameter, &["normalize"], message));
     }
     Ok(())

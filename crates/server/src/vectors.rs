@@ -29,18 +29,17 @@ pub(super) struct Described<'a> {
     pub(super) usage: Usage,
 }
 
-/// The reply in the encoding of the request; `json` writes it as JSON, with numbers or base64.
+/// The reply in the encoding of the request; `json` writes it if that is JSON.
 pub(super) fn reply(
     encoding: Encoding,
     embeddings: Rows,
     described: &Described<'_>,
     place: Reservation,
-    json: impl FnOnce(Rows, Option<EmbeddingDtype>, Reservation) -> Result<Response>,
+    json: impl FnOnce(Rows, Encoding, Reservation) -> Result<Response>,
 ) -> Result<Response> {
     let (count, dimension) = (embeddings.len(), embeddings.width());
     let (mut response, media, dtype) = match encoding {
-        Encoding::Json => return json(embeddings, None, place),
-        Encoding::Base64(dtype) => return json(embeddings, Some(dtype), place),
+        Encoding::Json(_) | Encoding::Base64(_) => return json(embeddings, encoding, place),
         Encoding::Raw(dtype) => (raw(embeddings, dtype, place), RAW, dtype),
         Encoding::Arrow => {
             let stream = arrow::stream(embeddings).map_err(|error| ApiError::internal(&error))?;
@@ -73,10 +72,10 @@ fn raw(embeddings: Rows, dtype: EmbeddingDtype, place: Reservation) -> Response 
     held(bytes, place).into_response()
 }
 
-/// The reply of OpenAI's API, written without a value for each float between; base64 of a type, or numbers.
+/// The reply of OpenAI's API, written without a value for each float between; in base64, or as numbers.
 pub(super) fn list(
     embeddings: &Rows,
-    base64: Option<EmbeddingDtype>,
+    encoding: Encoding,
     model: &str,
     usage: Usage,
     place: Reservation,
@@ -88,12 +87,20 @@ pub(super) fn list(
         let separator = if index == 0 { "" } else { "," };
         // a vector takes all bytes
         _ = write!(text, "{separator}{{\"object\":\"embedding\",\"index\":{index},\"embedding\":");
-        match base64 {
-            None => decimal::push_list(&mut text, embedding),
-            Some(EmbeddingDtype::Float32) if cfg!(target_endian = "little") => {
+        match encoding {
+            Encoding::Json(EmbeddingDtype::Float32) | Encoding::Raw(_) | Encoding::Arrow => {
+                decimal::push_list(&mut text, embedding);
+            }
+            Encoding::Base64(EmbeddingDtype::Float32) if cfg!(target_endian = "little") => {
                 push_base64(&mut text, embedding.as_bytes());
             }
-            Some(dtype) => {
+            Encoding::Json(dtype) => {
+                bytes.clear();
+                dtype::push_bytes(dtype, embedding, &mut bytes);
+                let is_signed = matches!(dtype, EmbeddingDtype::Int8 | EmbeddingDtype::Binary);
+                push_integers(&mut text, &bytes, is_signed);
+            }
+            Encoding::Base64(dtype) => {
                 bytes.clear();
                 dtype::push_bytes(dtype, embedding, &mut bytes);
                 push_base64(&mut text, &bytes);
@@ -132,6 +139,18 @@ fn push_rows(text: &mut Vec<u8>, embeddings: &Rows) {
             text.push(b',');
         }
         decimal::push_list(text, embedding);
+    }
+    text.push(b']');
+}
+
+/// Appends bytes as a list of whole numbers.
+fn push_integers(text: &mut Vec<u8>, bytes: &[u8], is_signed: bool) {
+    text.push(b'[');
+    for (index, byte) in bytes.iter().enumerate() {
+        let number = if is_signed { i16::from(byte.cast_signed()) } else { i16::from(*byte) };
+        let separator = if index == 0 { "" } else { "," };
+        // a vector takes all bytes
+        _ = write!(text, "{separator}{number}");
     }
     text.push(b']');
 }
@@ -231,20 +250,32 @@ mod tests {
             String::from_utf8(futures_util::FutureExt::now_or_never(bytes).unwrap().unwrap().to_vec())
                 .unwrap()
         };
-        let written = list(&embeddings, None, "a\"b", usage, Reservation::default()).unwrap();
+        let floats = Encoding::Json(EmbeddingDtype::Float32);
+        let written = list(&embeddings, floats, "a\"b", usage, Reservation::default()).unwrap();
         assert_eq!(body(written), serde_json::to_string(&reply).unwrap());
         let bare = bare_list(&embeddings, Reservation::default());
         assert_eq!(body(bare), serde_json::to_string(&rows).unwrap());
         let none = Rows::from_iter([&[f32::NAN][..]]);
         assert_eq!(body(object(&none, Reservation::default())), r#"{"embeddings":[[null]]}"#);
         let ones = Rows::from_iter([&[1.0f32, -2.0][..]]);
-        let encoded = |dtype| {
-            let written = list(&ones, Some(dtype), "m", usage, Reservation::default()).unwrap();
+        let written = |encoding| {
+            let written = list(&ones, encoding, "m", usage, Reservation::default()).unwrap();
             let reply: EmbeddingsReply = serde_json::from_str(&body(written)).unwrap();
             reply.data[0].embedding.clone()
         };
-        assert_eq!(encoded(EmbeddingDtype::Float32), EncodedEmbedding::Base64("AACAPwAAAMA=".to_owned()));
-        assert_eq!(encoded(EmbeddingDtype::Float16), EncodedEmbedding::Base64("ADwAwA==".to_owned()));
+        let encoded = |dtype, expected: &str| {
+            assert_eq!(written(Encoding::Base64(dtype)), EncodedEmbedding::Base64(expected.to_owned()));
+        };
+        encoded(EmbeddingDtype::Float32, "AACAPwAAAMA=");
+        encoded(EmbeddingDtype::Float16, "ADwAwA==");
+        encoded(EmbeddingDtype::Int8, "QIE=");
+        let listed = |dtype, expected: &[f32]| {
+            assert_eq!(written(Encoding::Json(dtype)), EncodedEmbedding::Float(expected.to_vec()));
+        };
+        listed(EmbeddingDtype::Int8, &[64.0, -127.0]);
+        listed(EmbeddingDtype::Uint8, &[192.0, 1.0]);
+        listed(EmbeddingDtype::Binary, &[0.0]);
+        listed(EmbeddingDtype::Ubinary, &[128.0]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ Filter = Mapping[str, Any]
 """A condition on metadata: docs/search.md describes the language."""
 Vector = Union[Sequence[float], NDArray[np.floating[Any]]]
 Truncate = Literal["end", "start", "split", "error"]
-TextRole = Literal["query", "document"]
+EmbedTask = Literal["query", "document", "text-matching", "classification", "clustering"]
 
 
 class _DocumentText(TypedDict):
@@ -122,13 +122,13 @@ class EmbedOptions(TypedDict, total=False):
     """How texts are embedded.
 
     The model (default: the first one of the gateway), the dimension of the embeddings, how long texts are truncated,
-    the role of the texts.
+    the purpose of the texts.
     """
 
     model: str
     dimensions: int
     truncate: Truncate
-    input_type: TextRole
+    input_type: EmbedTask
 
 
 class ChatMessage(TypedDict):

@@ -56,6 +56,20 @@ pub(super) const EMBED_CODES: &[ErrorCode] = &[
     ErrorCode::UpstreamError,
     ErrorCode::UpstreamTimeout,
 ];
+/// The same with those of models of upstreams.
+pub(super) const OPENAI_EMBED_CODES: &[ErrorCode] = &[
+    ErrorCode::BatchTooLarge,
+    ErrorCode::BudgetExceeded,
+    ErrorCode::EmptyInput,
+    ErrorCode::TokenInputUnsupported,
+    ErrorCode::ContextLengthExceeded,
+    ErrorCode::GuardrailBlocked,
+    ErrorCode::ModelNotFound,
+    ErrorCode::StoreUnavailable,
+    ErrorCode::UpstreamCredentials,
+    ErrorCode::UpstreamError,
+    ErrorCode::UpstreamTimeout,
+];
 pub(super) const DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::BatchTooLarge,
     ErrorCode::InvalidFilter,

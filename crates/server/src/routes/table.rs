@@ -19,8 +19,8 @@ use weir_policy::Scope;
 
 use super::codes::{
     DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
-    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, PAGE_CODES, PUT_COLLECTION_CODES,
-    SEARCH_CODES,
+    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, OPENAI_EMBED_CODES, PAGE_CODES,
+    PUT_COLLECTION_CODES, SEARCH_CODES,
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
@@ -56,7 +56,7 @@ const fn openai_embeddings(path: &'static str) -> Route {
         .takes::<EmbeddingsRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
         .returns(Content::or_numbers::<EmbeddingsReply>())
-        .fails_with(EMBED_CODES)
+        .fails_with(OPENAI_EMBED_CODES)
 }
 
 /// A route of text-embeddings-inference that computes with the default model.
@@ -197,7 +197,7 @@ pub const ROUTES: &[Route] = &[
         .replies::<List<FeedbackReply>>()
         .fails_with(PAGE_CODES),
     openai_embeddings("/v1/embeddings").about(
-        "Embed texts, as OpenAI's API does; `Accept: application/octet-stream` answers raw floats.",
+        "Embed texts, as OpenAI's API does; `Accept: application/octet-stream` answers raw floats. `UPSTREAM/NAME` is a model of an upstream, which embeds them.",
     ),
     openai_embeddings("/embeddings").about("The same as `/v1/embeddings`."),
     Route::new("post", "/embed", EMBED, handler!(tei::embed))

@@ -11,6 +11,7 @@ mod memory;
 mod models;
 mod onnx;
 mod openai_client;
+mod other_clients;
 mod recordings;
 mod refusals;
 mod roles;

@@ -86,7 +86,7 @@ fn inputs_that_are_no_texts_are_refused() {
             r#"{"model":"pseudo","input":["a",{}]}"#,
             "invalid_parameter",
             "input[1]",
-            "invalid type: map, expected a string at line 1 column 33",
+            "an object without a `text` at line 1 column 33",
         ),
         (r#"{"model":"pseudo","input":[57668,53901]}"#, "token_input_unsupported", "input", tokens),
         (r#"{"model":"pseudo","input":[[57668,53901]]}"#, "token_input_unsupported", "input", tokens),

@@ -10,6 +10,7 @@ mod clock;
 mod database;
 mod dialects;
 mod disconnects;
+mod embeddings;
 mod fallback;
 mod framing;
 mod full_disk;

@@ -56,7 +56,7 @@ impl Line {
     }
 
     fn read(&self, texts: usize) -> RerankInput {
-        self.models.reranker("ce").unwrap().input("weir", &vec!["a weir of stone".to_owned(); texts])
+        self.models.reranker("ce").unwrap().input("weir", &vec!["a weir of stone".to_owned(); texts], None)
     }
 
     fn rerank(&self, texts: usize) -> impl Future<Output = Result<Vec<f32>, InferenceError>> {
