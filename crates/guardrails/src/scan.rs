@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::injection::{self, Event, Word, Words};
-use crate::text::Text;
+use crate::text::{Text, is_two_byte_letter};
 use crate::words::{NO_WORD, WORD_BYTES_MAX, is_alone, is_word, word_length, word_rest};
 use crate::{Finding, RuleSet, address, number, phone, secret};
 
@@ -426,7 +426,8 @@ impl<'t> Pass<'t> {
         for character in text.str[self.from..].chars().rev() {
             let is_part = match u8::try_from(character) {
                 Ok(byte) if byte.is_ascii() => address::is_local(byte) || byte == b':',
-                _ => is_word(character) && !is_alone(character),
+                // All that addresses take for letters, some of which Unicode does not.
+                _ => is_letter_of_addresses(character) || (is_word(character) && !is_alone(character)),
             };
             if !is_part || text.len() - start + character.len_utf8() > WORD_BYTES_MAX {
                 break;
@@ -435,4 +436,8 @@ impl<'t> Pass<'t> {
         }
         start
     }
+}
+
+fn is_letter_of_addresses(character: char) -> bool {
+    is_two_byte_letter(character.encode_utf8(&mut [0; 4]).as_bytes()[0])
 }

@@ -24,7 +24,7 @@ impl Rng {
 
 /// Matches, their halves, and ordinary text.
 #[rustfmt::skip]
-const PARTS: [&str; 100] = [
+const PARTS: [&str; 101] = [
     "ada@example.com", "jörg.müller@bücher.de", "ada@", "@example.com", "a.b-c", "4111 1111 1111 1111", "4111-1111-1111-1111", "4111111111111111",
     "4111 1111", "630427373398", "DE89 3704 0044 0532 0130 00", "DE89370400440532013000", "GB82 WEST", "gb82", "10.0.0.1", "10.0.0", "1.2.3.4.5",
     "2001:db8::1", "::1", "fe80::", "a::b", "https://user:pass@host.example/x", "https://example.com/", "https://user:pa", "redis://:x@h", "://",
@@ -36,7 +36,7 @@ const PARTS: [&str; 100] = [
     "機密", "機", "TK-1234", "TK-12", "ab", "abc", "b-c", "hello", "world", "the", "2024", "3", "é", "日本語", "\u{200b}", "😀", "naïve", "Страница",
     "ada\u{200b}@example.com", "ａｄａ＠ｅｘａｍｐｌｅ．ｃｏｍ", "4111\u{a0}1111\u{202f}1111\u{2009}1111", "４１１１１１１１", "１１１１１１１１", "4111–1111–1111–1111", "\u{a0}",
     "\u{feff}", "\u{e0041}\u{e0062}", "\u{fe0f}", "\u{20e3}", "1\u{fe0f}\u{20e3}", "e\u{301}", "\u{301}", "４", "–", "ｓｋ－aB3dE5gH7jK9mN1pQ3sT5vW7y", "ＴＫ-12", "fal\u{200d}con",
-    "𝐢𝐠𝐧𝐨𝐫𝐞 𝐚𝐥𝐥", "4111\n1111", "ﬁ",
+    "𝐢𝐠𝐧𝐨𝐫𝐞 𝐚𝐥𝐥", "4111\n1111", "ﬁ", "A\u{3a2}nn@example.com",
 ];
 const SEPARATORS: [&str; 15] =
     ["\r\n", "\u{200b}", "\u{a0}", " ", " ", " ", " ", "", "", ", ", ". ", "\n", "\n\n", "-", ":"];
