@@ -107,6 +107,10 @@ pub(crate) fn locate(text: &str, view: View, positions: &[usize]) -> Vec<Place> 
 
 /// The start of the text that is needed so that `count` characters before `position` are shown. Looks back `bytes_max` bytes at most.
 pub(crate) fn shown_before(text: &str, position: usize, count: usize, bytes_max: usize) -> usize {
+    let bytes = &text.as_bytes()[position.saturating_sub(count)..position];
+    if !bytes.iter().any(|byte| is_special(*byte)) {
+        return position - bytes.len();
+    }
     let mut start = position;
     let mut shown = 0;
     for character in text[..position].chars().rev() {
@@ -114,7 +118,8 @@ pub(crate) fn shown_before(text: &str, position: usize, count: usize, bytes_max:
             break;
         }
         start -= character.len_utf8();
-        shown += usize::from(!(is_invisible(character) || is_combining_mark(character)));
+        shown +=
+            usize::from(!(character.is_control() || is_invisible(character) || is_combining_mark(character)));
     }
     start
 }

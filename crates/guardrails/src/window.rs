@@ -168,10 +168,10 @@ impl Window {
 
     /// Whether the held text from `start` on is longer than the window.
     fn is_overlong(&self, start: usize) -> bool {
-        let text = &self.buffer[start..];
-        text.len() > self.bytes_max
-            && (text.len() > self.bytes_max.saturating_mul(INVISIBLE_RATIO_MAX)
-                || shown(text).is_none_or(|shown| shown.len() > self.bytes_max))
+        let length = self.buffer.len() - start;
+        length > self.bytes_max
+            && (length > self.bytes_max.saturating_mul(INVISIBLE_RATIO_MAX)
+                || shown(&self.buffer[start..]).is_none_or(|shown| shown.len() > self.bytes_max))
     }
 
     /// Releases the held text before `end` with placeholders for findings, up to one that blocks.
