@@ -85,7 +85,7 @@ impl Attachment {
                     let text = cleaner.clean(&reference.citation.quote);
                     Some(annotations::of_message(&reference.citation, text, source))
                 }
-                Api::Completions => None,
+                Api::Completions | Api::Embeddings => None,
             };
             found.extend(annotation.filter(|annotation| !found.contains(annotation)));
         }
@@ -181,6 +181,7 @@ pub(crate) fn texts(api: Api, body: &[u8]) -> Vec<String> {
 fn slots(api: Api, reply: &Value) -> Vec<Slot> {
     let list = |value: &Value| value.as_array().map_or(0, Vec::len);
     match api {
+        Api::Embeddings => Vec::new(),
         Api::ChatCompletions | Api::Completions => {
             let end = if api == Api::ChatCompletions { "/message" } else { "" };
             let choices = 0..list(&reply["choices"]);
@@ -220,7 +221,7 @@ fn text_of(api: Api, object: &Value) -> &str {
 pub(crate) fn annotate(api: Api, object: &mut Value, annotations: Vec<Value>) {
     let field = match api {
         Api::Messages | Api::CountTokens => "citations",
-        Api::ChatCompletions | Api::Completions | Api::Responses => "annotations",
+        Api::ChatCompletions | Api::Completions | Api::Responses | Api::Embeddings => "annotations",
     };
     if annotations.is_empty() {
         return;
@@ -253,7 +254,7 @@ fn has_call(api: Api, reply: &Value, choice: usize) -> bool {
             let message = &reply["choices"][choice]["message"];
             any(&message["tool_calls"], &|_| true) || message["function_call"].is_object()
         }
-        Api::Completions => false,
+        Api::Completions | Api::Embeddings => false,
         Api::Messages | Api::CountTokens => any(&reply["content"], &|block| block["type"] == "tool_use"),
         Api::Responses => any(&reply["output"], &|item| is_call(item["type"].as_str().unwrap_or_default())),
     }

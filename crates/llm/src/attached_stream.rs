@@ -122,7 +122,9 @@ impl StreamAttachment {
             return out.extend_from_slice(event);
         }
         match self.api {
-            Api::ChatCompletions | Api::Completions => self.push_chunk(event, data, &found, head, out),
+            Api::ChatCompletions | Api::Completions | Api::Embeddings => {
+                self.push_chunk(event, data, &found, head, out)
+            }
             Api::Messages | Api::CountTokens => self.push_message(event, data, out),
             Api::Responses => {
                 let StreamAttachment { attachment, texts, response, .. } = self;

@@ -245,6 +245,7 @@ pub(crate) fn check_api(api: Api, has_collections: bool, model: Option<&String>)
         });
     }
     match api {
+        Api::Embeddings => Err(invalid("weir", "asks for sources, which only answers have: leave it out")),
         Api::CountTokens => {
             Err(invalid("weir", "asks for sources; tokens are counted without them: leave it out"))
         }

@@ -21,8 +21,8 @@ pub(crate) fn nothing_found(api: Api, request: &Request) -> Kept {
         (Api::ChatCompletions, true) => {
             format!("{}data: [DONE]\n\n", events(chat_events(&id, model, created)))
         }
-        (Api::Completions, false) => completion(&id, model, created).to_string(),
-        (Api::Completions, true) => {
+        (Api::Completions | Api::Embeddings, false) => completion(&id, model, created).to_string(),
+        (Api::Completions | Api::Embeddings, true) => {
             format!("{}data: [DONE]\n\n", events(vec![completion(&id, model, created)]))
         }
         (Api::Messages | Api::CountTokens, false) => message(&id, model).to_string(),

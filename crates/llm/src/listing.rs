@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use weir_config::Provider;
 use weir_upstream::{TimeLimits, UpstreamRequest};
 
-use crate::Llm;
 use crate::decode::DecodedBody;
 use crate::table::{Route, Table, Upstream};
+use crate::{Api, Llm};
 
 /// How long a list is given without asking again.
 const FRESH_FOR: Duration = Duration::from_secs(300);
@@ -114,7 +114,7 @@ impl Llm {
 impl Offer {
     fn names(&self, table: &Table) -> Vec<String> {
         let list = self.upstream.listing.list.borrow().names.clone();
-        let leads_here = |name: &String| match (&self.route, table.route(name)) {
+        let leads_here = |name: &String| match (&self.route, table.route(Api::ChatCompletions, name)) {
             (Some(route), Some(found)) => Arc::ptr_eq(route, found),
             (None, _) => true,
             (Some(_), None) => false,

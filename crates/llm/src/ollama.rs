@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::Caller;
 use weir_translate::TranslateError;
 use weir_translate::ollama::{self, Endpoint, Moment, OllamaStream, Reply};
-use weir_upstream::SseParser;
+use weir_upstream::{EventTooLarge, SseDecoder};
 
 use crate::forward::{LlmBody, LlmCall, LlmReply};
 use crate::frames::EVENT_BYTES_MAX;
@@ -102,26 +102,27 @@ fn translated(
 
 /// The lines that follow from events.
 struct Lines {
-    parser: SseParser,
+    decoder: SseDecoder,
     stream: OllamaStream,
     started: Instant,
 }
 
 impl Lines {
     fn new(reply: Reply, started: Instant) -> Lines {
-        Lines { parser: SseParser::new(EVENT_BYTES_MAX), stream: OllamaStream::new(reply), started }
+        Lines { decoder: SseDecoder::new(EVENT_BYTES_MAX), stream: OllamaStream::new(reply), started }
     }
 
-    fn push(&mut self, mut events: Bytes, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+    fn push(&mut self, events: Bytes, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         let moment = moment(self.started);
-        loop {
-            let event = self.parser.next_event(&mut events);
-            let event = event.map_err(|_| {
-                TranslateError::Reply(format!("an event has more than {EVENT_BYTES_MAX} bytes"))
-            })?;
-            let Some(event) = event else { return Ok(()) };
-            self.stream.push(&event.data, &moment, out)?;
+        self.decoder.push(events);
+        let too_large =
+            |EventTooLarge| TranslateError::Reply(format!("an event has more than {EVENT_BYTES_MAX} bytes"));
+        while let Some(event) = self.decoder.next_event().map_err(too_large)? {
+            if let Some(data) = event.data() {
+                self.stream.push(&String::from_utf8_lossy(data), &moment, out)?;
+            }
         }
+        Ok(())
     }
 
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {

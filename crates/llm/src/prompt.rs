@@ -64,7 +64,7 @@ pub(crate) fn place(
         Api::ChatCompletions => in_chat(body, instructions, sources),
         Api::Messages | Api::CountTokens => in_messages(body, instructions, sources),
         Api::Responses => in_response(body, instructions, sources),
-        Api::Completions => {
+        Api::Completions | Api::Embeddings => {
             let prompt = question(api, body)?;
             let parts = [Some(instructions.to_owned()), sources, Some(prompt)];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -175,7 +175,7 @@ fn clean_part(part: &mut Value) {
 fn turns_field(api: Api) -> &'static str {
     match api {
         Api::ChatCompletions | Api::Messages | Api::CountTokens => "messages",
-        Api::Responses => "input",
+        Api::Responses | Api::Embeddings => "input",
         Api::Completions => "prompt",
     }
 }
@@ -229,7 +229,7 @@ pub(crate) fn text_of(message: &Value) -> String {
 
 fn no_question(api: Api) -> LlmError {
     let reason = match api {
-        Api::Completions => "has no question: it must be one text",
+        Api::Completions | Api::Embeddings => "has no question: it must be one text",
         Api::ChatCompletions | Api::Messages | Api::CountTokens | Api::Responses => {
             "has no question: the last message of the role `user` has no text"
         }

@@ -8,12 +8,11 @@ use weir_api::{
     DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
     FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
-    KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, ModelReply, ModelsReply, NewKeyReply,
-    OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses,
-    OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion,
-    PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
-    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
-    UsageReportReply,
+    KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
+    OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply, OllamaPromptRequest,
+    OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply, PredictRequest, QueryReply,
+    ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest,
+    TeiError, TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
