@@ -245,7 +245,19 @@ pub(crate) fn check_api(api: Api, has_collections: bool, model: Option<&String>)
         });
     }
     match api {
-        Api::Embeddings => Err(invalid("weir", "asks for sources, which only answers have: leave it out")),
+        Api::Embeddings => Err(match model {
+            Some(model) => {
+                let reason = format!(
+                    "is `{model}`, whose answers have sources; embeddings have none: send the request to \
+                     `/v1/chat/completions`, or use another model"
+                );
+                invalid("model", &reason)
+            }
+            None => invalid(
+                "weir",
+                "asks for sources, which embeddings do not have: send the request to `/v1/chat/completions`, or leave it out",
+            ),
+        }),
         Api::CountTokens => {
             Err(invalid("weir", "asks for sources; tokens are counted without them: leave it out"))
         }

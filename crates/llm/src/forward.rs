@@ -156,7 +156,7 @@ impl Llm {
                 (ChatRetrieval { sources_as: Some(form), ..options }, false)
             }
             // tokens are counted without sources, which are searched for an answer
-            None if matches!(call.api, Api::CountTokens | Api::Embeddings) => return Ok(None),
+            None if call.api == Api::CountTokens => return Ok(None),
             None => match of_route() {
                 Some(options) => (options, false),
                 None => return Ok(None),

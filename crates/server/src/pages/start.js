@@ -467,7 +467,8 @@ const look = async () => {
       ? `${plural(known, 'document')} in ${plural(collections.length, 'collection')}.`
       : 'This API key sees no collection. Ask whoever made it for one that does.';
     form.hidden = collections.length === 0;
-    await offerAnswers();
+    // the list of models may wait for an upstream
+    offerAnswers();
     if (!form.hidden) await run();
   } catch (error) {
     form.hidden = true;

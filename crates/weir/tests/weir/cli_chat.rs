@@ -181,12 +181,18 @@ fn a_model_must_be_named_where_there_is_none_or_several() {
     let expected =
         "error: the gateway has several models for chat: assistant, second\nhint: choose one with --model\n";
     check(&several.chat(&["why"]), 1, "", expected);
-    let none = CommandLine::start(&[], "");
-    let run = none.chat(&["why"]);
+    // the models of an upstream are listed where there are no routes
+    let offered = CommandLine::start(&[], "");
+    assert_eq!(offered.chat(&["why"]).code, 0);
+    let folder = TempDir::new().unwrap();
+    let gateway = Gateway::start_with(folder.path(), &[]);
+    let chat =
+        |arguments: &[&str]| Weir::new().env("WEIR_URL", &gateway.url).run(&[&["chat"], arguments].concat());
+    let run = chat(&["why"]);
     assert_eq!(run.code, 1);
     let expected = "error: the gateway lists no model for chat\nhint: add an `[[upstreams]]` entry";
     assert!(run.err.starts_with(expected), "{}", run.err);
-    let usage = none.chat(&["why", "--top-k", "3"]);
+    let usage = chat(&["why", "--top-k", "3"]);
     assert_eq!(usage.code, 2);
     assert!(usage.err.contains("--collection <NAME>"), "{}", usage.err);
 }

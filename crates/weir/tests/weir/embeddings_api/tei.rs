@@ -81,7 +81,8 @@ fn refusals_have_the_body_and_the_status_of_tei() {
             r#"{"inputs":"a","normalize":false}"#,
             422,
             "Validation",
-            "normalize: `normalize` is false, and model `pseudo` makes embeddings of length one only".to_owned(),
+            "normalize: `normalize` is false, and model `pseudo` makes embeddings of length one only; leave it out"
+                .to_owned(),
         ),
         (
             r#"{"inputs":"a","dimensions":5}"#,

@@ -312,7 +312,7 @@ fn a_body_in_an_unknown_encoding_is_refused_and_not_read_as_text() {
 #[test]
 fn the_sample_on_the_page_of_errors_is_what_the_gateway_prints() {
     let page = std::fs::read_to_string(in_repository("docs/errors.md")).unwrap();
-    let sample = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let sample = page.split("```json output\n").nth(1).unwrap().split("```").next().unwrap();
     let mut printed = Gateway::start().send("POST", "/v1/search", Some(br#"{"query":"a","top_k":0}"#)).json();
     printed["request_id"] = json!("…");
     assert_eq!(serde_json::from_str::<Value>(sample).unwrap(), printed);
