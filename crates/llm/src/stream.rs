@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use serde_json::json;
+use weir_translate::json::Tape;
 use weir_translate::{ReplyContext, StreamTranslator, TokenUsage, TranslateError};
 use weir_upstream::{EventTooLarge, SseDecoder, SseEvent};
 
@@ -127,9 +128,18 @@ impl StreamSource {
         while self.broken.is_none()
             && let Some(event) = self.decoder.next_event().map_err(|EventTooLarge| too_large())?
         {
-            self.take_event(event, &mut out);
+            self.take_events(event, &mut out);
         }
         Ok(out.into_bytes())
+    }
+
+    /// Takes an event, or several where a server left out the empty lines between them.
+    fn take_events(&mut self, event: SseEvent, out: &mut Passed) {
+        let has_lines = event.data_at().is_none();
+        match event.data().filter(|data| has_lines && Tape::parse(data).is_err()) {
+            Some(_) => event.separated().into_iter().for_each(|event| self.take_event(event, out)),
+            None => self.take_event(event, out),
+        }
     }
 
     /// Passes an event on, or its translation. What breaks the stream is told after what came before it.
@@ -159,7 +169,7 @@ impl StreamSource {
                 // an event whose empty line is missing is completed, unless it was cut
                 if let Some(rest) = self.decoder.rest() {
                     let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
-                    self.take_event(SseEvent::new(whole.into()), &mut out);
+                    self.take_events(SseEvent::new(whole.into()), &mut out);
                 }
                 // some servers send `[DONE]` behind an error
                 self.broken = match (self.seen.is_complete, &self.seen.error) {

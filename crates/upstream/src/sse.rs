@@ -65,6 +65,19 @@ impl SseEvent {
         fields(&self.raw).filter(|(field, _)| *field == b"event").last().map_or(b"", |(_, at)| &self.raw[at])
     }
 
+    /// The events that were meant where empty lines are missing: each ends by its line of data.
+    pub fn separated(&self) -> Vec<SseEvent> {
+        let (mut events, mut fields_of_one) = (Vec::new(), Vec::new());
+        for (field, at) in fields(&self.raw) {
+            fields_of_one.extend_from_slice(&[field, b": ", &self.raw[at], b"\n"].concat());
+            if field == b"data" {
+                fields_of_one.push(b'\n');
+                events.push(SseEvent::new(std::mem::take(&mut fields_of_one).into()));
+            }
+        }
+        events
+    }
+
     /// Whether every line is the field `event` or `data`: nothing else is sent to the client by it.
     pub fn has_only_data(&self) -> bool {
         fields(&self.raw).all(|(field, _)| matches!(field, b"data" | b"event"))
@@ -308,6 +321,13 @@ mod tests {
         check(b"data: [DONE]\r\n\r\ndata: cut off\r\n", &[("", "[DONE]")]);
         check(b"\n\r\n\n\r\rdata: a\r\r\n\n", &[("", "a")]);
         check(b"", &[]);
+    }
+
+    #[test]
+    fn events_without_an_empty_line_between_them_are_separated() {
+        let event = SseEvent::new(Bytes::from_static(b"event: a\r\ndata: 1\r\n: x\ndata:2\nid: 3\n\n"));
+        let events: Vec<_> = event.separated().iter().map(|event| event.raw().clone()).collect();
+        assert_eq!(events, ["event: a\ndata: 1\n\n", ": x\ndata: 2\n\n"]);
     }
 
     #[test]

@@ -168,8 +168,15 @@ fn examples_have_fields_of_their_types_and_chat_has_messages_and_sources() {
     let sources = &description["components"]["schemas"]["ChatRetrieval"]["properties"];
     let mut fields: Vec<&String> = sources.as_object().unwrap().keys().collect();
     fields.sort_unstable();
-    let mut expected =
-        ["collection", "top_k", "filter", "min_relevance", "tokens_max", "on_empty", "condense_model"];
-    expected.sort_unstable();
+    let expected = [
+        "collection",
+        "condense_model",
+        "filter",
+        "min_relevance",
+        "on_empty",
+        "sources_as",
+        "tokens_max",
+        "top_k",
+    ];
     assert_eq!(fields, expected);
 }
