@@ -7,15 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import anthropic
+from anthropic.types import CitationsSearchResultLocation
 
 from ..gateway import ensure, refused
 from ..table import Call
 from .expected import (
     BREAK,
+    CITED_QUOTE,
+    CITED_TEXT,
+    CITED_URL,
     CLAUDE,
+    ECHO_SOURCES,
+    LISTED,
+    LISTED_CLAUDE,
     OPENAI,
     PROMPT,
     PROVIDER_ERROR,
+    SOURCE_LIST,
     TOKENS_MAX,
     TOOL_DESCRIPTION,
     TOOL_NAME,
@@ -125,6 +133,40 @@ class Messages:
         ]
 
 
+def same_cited(message: Any) -> str:
+    """The result of an answer with a citation of its own API, and with its list of sources."""
+    texts = [block.text for block in message.content]
+    ensure(texts == [CITED_TEXT, SOURCE_LIST], f"the texts are {texts!r}")
+    citations = message.content[0].citations or []
+    ensure(len(citations) == 1, f"the citations are {citations!r}")
+    ensure(isinstance(citations[0], CitationsSearchResultLocation), f"the citation is a {type(citations[0])}")
+    ensure((citations[0].cited_text, citations[0].source) == (CITED_QUOTE, CITED_URL), f"it is {citations[0]!r}")
+    return "the citation of the source, and the list of sources"
+
+
+def listed(client: anthropic.Anthropic, model: str) -> list[Call]:
+    """A route whose answers show their sources."""
+    fields: dict[str, Any] = {"model": model, "max_tokens": TOKENS_MAX, "extra_headers": ECHO_SOURCES}
+
+    def whole() -> str:
+        return same_cited(client.messages.create(messages=MESSAGES, **fields))
+
+    def stream() -> str:
+        with client.messages.stream(messages=MESSAGES, **fields) as stream:
+            return same_cited(stream.get_final_message())
+
+    def next_turn() -> str:
+        said: Any = client.messages.create(messages=MESSAGES, **fields).content
+        turns: list[Any] = [*MESSAGES, {"role": "assistant", "content": said}, *MESSAGES]
+        return same_cited(client.messages.create(messages=turns, **fields))
+
+    return [
+        Call(f'messages.create(model="{model}", …)', whole),
+        Call(f'messages.stream(model="{model}", …)', stream),
+        Call(f'messages.create(model="{model}", …) after such an answer', next_turn),
+    ]
+
+
 async def asynchronous(url: str) -> str:
     """A stream by the asynchronous client."""
     async with anthropic.AsyncAnthropic(base_url=url, api_key="unused") as client:
@@ -142,6 +184,8 @@ def calls(url: str) -> list[Call]:
     return [
         *Messages(client, CLAUDE).calls(),
         *Messages(client, OPENAI).calls(),
+        *listed(client, LISTED_CLAUDE),
+        *listed(client, LISTED),
         Call("AsyncAnthropic: messages.stream(…)", lambda: asyncio.run(asynchronous(url))),
         Call(
             'messages.create(model="none")',

@@ -90,3 +90,19 @@ def same_citations(citations: Any) -> str:
     ensure(citation["verified"] and citation["quote"] == CITED_QUOTE, f"the citation is {citation!r}")
     ensure((citation["start"], citation["end"]) == (0, len(CITED_QUOTE)), f"the bytes are {citation!r}")
     return "the quotation of the source, and its bytes"
+
+
+# Routes whose answers show their sources (servers.GUARDED): as a list, by two providers, and as Open WebUI reads them.
+LISTED, LISTED_CLAUDE, OPEN_WEBUI = "listed", "listed-claude", "open-webui"
+CITED_URL = "https://example.com/weirs"
+SOURCE_LIST = f"\n\n**Sources**\n\n- [1] [weirs]({CITED_URL}), bytes 0\u201371"
+LISTED_TEXT = CITED_TEXT + SOURCE_LIST
+
+
+def same_url_citation(citation: Any, text: str | None) -> str:
+    """The result of an answer with its list, and with a citation that names the place of `[1]`."""
+    ensure(text == LISTED_TEXT, f"the text is {text!r}")
+    ensure((citation.url, citation.title) == (CITED_URL, "weirs"), f"the citation is {citation!r}")
+    marker = (text or "")[citation.start_index : citation.end_index]
+    ensure(marker == "[1]", f"the indices of {citation!r} are those of {marker!r}")
+    return "the citation at `[1]`, and the list of sources"

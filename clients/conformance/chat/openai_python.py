@@ -19,6 +19,8 @@ from .expected import (
     GEMINI,
     GUARDED,
     INJECTION,
+    LISTED,
+    OPEN_WEBUI,
     OPENAI,
     PRIVATE_PROMPT,
     PROMPT,
@@ -32,6 +34,7 @@ from .expected import (
     same_citations,
     same_text,
     same_tool,
+    same_url_citation,
     text_of,
 )
 
@@ -233,6 +236,62 @@ def guarded(client: openai.OpenAI) -> list[Call]:
     ]
 
 
+def listed(client: openai.OpenAI) -> list[Call]:
+    """Routes whose answers show their sources."""
+    messages: Any = MESSAGES
+    fields: dict[str, Any] = {"model": LISTED, "extra_headers": ECHO_SOURCES}
+
+    def same_message(message: Any) -> str:
+        ensure(len(message.annotations or []) == 1, f"the annotations are {message.annotations!r}")
+        return same_url_citation(message.annotations[0].url_citation, message.content)
+
+    def chat() -> str:
+        return same_message(client.chat.completions.create(messages=messages, **fields).choices[0].message)
+
+    def chat_stream() -> str:
+        with client.chat.completions.stream(messages=messages, **fields) as stream:
+            return same_message(stream.get_final_completion().choices[0].message)
+
+    def same_response(response: Any) -> str:
+        part = response.output[0].content[0]
+        ensure([one.type for one in part.annotations] == ["url_citation"], f"the part is {part!r}")
+        return same_url_citation(part.annotations[0], response.output_text)
+
+    def response() -> str:
+        return same_response(client.responses.create(input=PROMPT, **fields))
+
+    def response_stream() -> str:
+        with client.responses.stream(input=PROMPT, **fields) as stream:
+            events: list[Any] = list(stream)
+            final = stream.get_final_response()
+        numbers = [event.sequence_number for event in events if event.type.startswith("response.")]
+        ensure(numbers == sorted(numbers), f"the numbers are {numbers}")
+        added = [event for event in events if event.type == "response.output_text.annotation.added"]
+        ensure(len(added) == 1, f"{len(added)} annotations were added")
+        deltas = text_of(event.delta for event in events if event.type == "response.output_text.delta")
+        ensure(deltas == final.output_text, f"the deltas are {deltas!r}")
+        return same_response(final)
+
+    def open_webui() -> str:
+        stream: Any = client.chat.completions.create(
+            model=OPEN_WEBUI, messages=messages, stream=True, extra_headers=ECHO_SOURCES
+        )
+        chunks = list(stream)
+        ensure(all(chunk.choices[0].delta is not None for chunk in chunks), f"the chunks are {chunks!r}")
+        same_answer(text_of(chunk.choices[0].delta.content for chunk in chunks), CITED_TEXT)
+        events = [chunk.event for chunk in chunks if getattr(chunk, "event", None)]
+        ensure([event["type"] for event in events] == ["source"], f"the events are {events!r}")
+        return "the answer, and an event with its source"
+
+    return [
+        Call(f'chat.completions.create(model="{LISTED}", …)', chat),
+        Call(f'chat.completions.stream(model="{LISTED}", …)', chat_stream),
+        Call(f'responses.create(model="{LISTED}", …)', response),
+        Call(f'responses.stream(model="{LISTED}", …)', response_stream),
+        Call(f'chat.completions.create(model="{OPEN_WEBUI}", stream=True)', open_webui),
+    ]
+
+
 def calls(url: str) -> list[Call]:
     """Chats with a model of each provider, the other routes, a refusal."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="unused")
@@ -248,6 +307,7 @@ def calls(url: str) -> list[Call]:
         *completions(client),
         *responses(client),
         *guarded(client),
+        *listed(client),
         Call(
             'chat.completions.create(model="none")',
             lambda: refused(

@@ -20,7 +20,11 @@ FAULTS = ("x-mock-drop-midstream", "x-mock-error-midstream")
 # What the mock is to reply.
 ECHO = "x-mock-echo"
 
-DOCUMENT = {"id": "weirs", "text": "A weir is a low dam across a river. It raises the water level a little."}
+DOCUMENT = {
+    "id": "weirs",
+    "text": "A weir is a low dam across a river. It raises the water level a little.",
+    "metadata": {"url": "https://example.com/weirs"},
+}
 # Everything that the gateway does with a chat beside passing it on.
 GUARDED = """
 [[routes]]
@@ -28,6 +32,21 @@ model = "guarded"
 targets = [{ upstream = "mock" }]
 retrieval = { collection = "default", top_k = 1 }
 cache = { mode = "exact" }
+
+[[routes]]
+model = "listed"
+targets = [{ upstream = "mock" }]
+retrieval = { collection = "default", top_k = 1, sources_as = "markdown" }
+
+[[routes]]
+model = "listed-claude"
+targets = [{ upstream = "claude" }]
+retrieval = { collection = "default", top_k = 1, sources_as = "markdown" }
+
+[[routes]]
+model = "open-webui"
+targets = [{ upstream = "mock" }]
+retrieval = { collection = "default", top_k = 1, sources_as = "open-webui" }
 
 [[guardrails]]
 id = "pii"

@@ -1,11 +1,11 @@
-//! The field `weir` of chat completions, and what a reply from sources has beside its choices.
+//! The field `weir` of chat requests, and what a reply from sources has beside its answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Count, RawJson};
 
-/// Where a chat request takes its sources from: `weir` in `POST /v1/chat/completions`.
+/// Where a chat request takes its sources from: `weir` in `POST /v1/chat/completions`, `/v1/completions`, `/v1/messages` and `/v1/responses`.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object such as {\"collection\": \"notes\"}")]
@@ -26,6 +26,21 @@ pub struct ChatRetrieval {
     /// A model that rewrites the last question of a longer conversation so that it can be searched by itself; default: the last question is searched
     /// as it is.
     pub condense_model: Option<String>,
+    /// How the reply shows its sources; default: `fields`. A request to a model whose route has a collection may have this field alone.
+    pub sources_as: Option<SourcesAs>,
+}
+
+/// How a reply shows its sources. Every reply has the fields `citations` and `sources`, and the citations of its own API.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourcesAs {
+    /// In fields only.
+    #[default]
+    Fields,
+    /// Also as a list of the cited sources, in Markdown, at the end of the answer.
+    Markdown,
+    /// Also as the events by which Open WebUI shows sources, in streams of chat completions.
+    OpenWebui,
 }
 
 /// What happens to a chat request for which nothing is found.

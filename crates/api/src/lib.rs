@@ -34,7 +34,7 @@ mod tei;
 mod texts;
 mod usage;
 
-pub use chat::{ChatCitation, ChatRetrieval, ChatSource, OnEmpty};
+pub use chat::{ChatCitation, ChatRetrieval, ChatSource, OnEmpty, SourcesAs};
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use cohere::{
     CohereEmbedReply, CohereEmbedRequest, CohereEmbeddings, CohereError, CohereInputType, CohereMeta,

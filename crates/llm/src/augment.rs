@@ -4,24 +4,25 @@
 //! Retrieved text is data. It stands in a message of its own, between marks that it can't contain, and the model is told to follow no
 //! instructions in it; a source that looks like an injected prompt is flagged.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 use weir_api::{
-    ChatRetrieval, ChatSource, Count, ErrorCode, GroupBy, OnEmpty, RawJson, SearchOrBatchReply,
-    SearchRequest, Syntax,
+    ChatRetrieval, Count, ErrorCode, GroupBy, Metadata, OnEmpty, RawJson, SearchOrBatchReply, SearchRequest,
+    SourcesAs, Syntax,
 };
 use weir_inference::Caching;
 use weir_policy::{Caller, Scope};
 use weir_retrieval::{RequestError, Retrieval, SearchContext};
 
-use crate::citations::citations;
 use crate::request::Request;
-use crate::{Api, LlmError};
+use crate::{Api, LlmError, prompt};
 
 /// Most tokens of all sources together, unless the request says otherwise.
 const TOKENS_MAX: u64 = 3_000;
 /// Bytes of a source per token, for the estimate.
 const BYTES_PER_TOKEN: u64 = 4;
+/// Fields of metadata that may have a document's address.
+const URL_FIELDS: [&str; 3] = ["url", "source_url", "source"];
 /// Longest part of a question that is searched.
 const QUERY_BYTES_MAX: usize = 2_000;
 
@@ -46,11 +47,25 @@ pub(crate) struct Source {
     pub(crate) relevance: Option<f32>,
     /// Whether it looks like an injected prompt.
     pub(crate) flagged: bool,
+    pub(crate) origin: Origin,
 }
 
-/// The sources of a request, best first.
+/// What a document says of itself, for readers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Origin {
+    pub(crate) title: Option<String>,
+    pub(crate) url: Option<String>,
+    pub(crate) page: Option<String>,
+    pub(crate) heading: Option<String>,
+}
+
+/// The sources of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sources(Vec<Source>);
+pub(crate) struct Sources {
+    /// Best first.
+    pub(crate) list: Vec<Source>,
+    pub(crate) shown_as: SourcesAs,
+}
 
 /// What is done with each source.
 pub(crate) struct SourceChecks<'a> {
@@ -69,29 +84,10 @@ pub(crate) enum Augmented {
 }
 
 impl Sources {
-    /// `citations` and `sources` of the reply with this answer.
-    pub(crate) fn report(&self, answer: &str) -> Map<String, Value> {
-        let sources: Vec<ChatSource> = (1..)
-            .zip(&self.0)
-            .map(|(n, source)| ChatSource {
-                n,
-                document_id: source.document_id.clone(),
-                start: source.start,
-                end: source.start + source.text.len() as u64,
-                relevance: source.relevance,
-                flagged: source.flagged,
-            })
-            .collect();
-        let mut fields = Map::new();
-        fields.insert("citations".to_owned(), json!(citations(answer, &self.0)));
-        fields.insert("sources".to_owned(), json!(sources));
-        fields
-    }
-
     /// The message with the sources, each as `redact` leaves it.
     fn message(&self, redact: &mut dyn FnMut(&str) -> String) -> String {
         let mut text = String::from("Sources:\n");
-        for (n, source) in (1..).zip(&self.0) {
+        for (n, source) in (1..).zip(&self.list) {
             let id = escaped(&source.document_id).replace('"', "&quot;");
             text.push_str(&format!(
                 "<source n=\"{n}\" document=\"{id}\">\n{}\n</source>\n",
@@ -133,6 +129,7 @@ pub(crate) fn unescaped(text: &str) -> String {
 /// `Invalid` for a request that has no question; `Retrieval`.
 pub(crate) async fn augment(
     retrieval: Option<&Retrieval>,
+    api: Api,
     request: &Request,
     options: ChatRetrieval,
     question: String,
@@ -142,21 +139,15 @@ pub(crate) async fn augment(
     let Some(retrieval) = retrieval else { return Err(LlmError::Internal) };
     let on_empty = options.on_empty.unwrap_or(OnEmpty::Call);
     let sources = search(retrieval, options, question, caller, checks.is_flagged).await?;
-    if sources.0.is_empty() && on_empty == OnEmpty::Reply {
+    if sources.list.is_empty() && on_empty == OnEmpty::Reply {
         return Ok(Augmented::Nothing(sources));
     }
     let mut body = request.object()?;
     body.remove("weir");
-    let Some(Value::Array(messages)) = body.get_mut("messages") else {
-        return Err(invalid("messages", "must be a list"));
-    };
-    let last = last_question(messages).ok_or_else(no_question)?;
-    let system = if sources.0.is_empty() { NO_SOURCES } else { INSTRUCTIONS };
-    if !sources.0.is_empty() {
-        messages.insert(last, json!({"role": "user", "content": sources.message(checks.redact)}));
-    }
-    let systems = messages.iter().take_while(|message| is_role(message, &["system", "developer"])).count();
-    messages.insert(systems, json!({"role": "system", "content": system}));
+    let is_empty = sources.list.is_empty();
+    let instructions = if is_empty { NO_SOURCES } else { INSTRUCTIONS };
+    let message = (!is_empty).then(|| sources.message(checks.redact));
+    prompt::place(api, &mut body, instructions, message)?;
     let request = Request::read(Value::Object(body).to_string().into())?;
     Ok(Augmented::Request(Box::new(request), sources))
 }
@@ -169,7 +160,7 @@ async fn search(
     caller: &std::sync::Arc<Caller>,
     is_flagged: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Sources, LlmError> {
-    let ChatRetrieval { collection, top_k, filter, min_relevance, tokens_max, .. } = options;
+    let ChatRetrieval { collection, top_k, filter, min_relevance, tokens_max, sources_as, .. } = options;
     let search = SearchRequest {
         query: Some(searchable(question)),
         syntax: Some(Syntax::Text),
@@ -197,6 +188,7 @@ async fn search(
         let Some(rest) = left.checked_sub(result.text.len() as u64) else { continue };
         left = rest;
         let flagged = is_flagged(&result.text);
+        let origin = origin_of(result.title, &result.metadata);
         let text = result.citation.quote;
         let header = result.text.strip_suffix(&*text).unwrap_or_default().to_owned();
         sources.push(Source {
@@ -206,9 +198,27 @@ async fn search(
             header,
             relevance: result.relevance,
             flagged,
+            origin,
         });
     }
-    Ok(Sources(sources))
+    Ok(Sources { list: sources, shown_as: sources_as.unwrap_or_default() })
+}
+
+/// What a document's title and metadata say: its address is the first of [`URL_FIELDS`] that is one.
+fn origin_of(title: Option<String>, metadata: &Metadata) -> Origin {
+    let fields = metadata.to_map().unwrap_or_default();
+    let text = |field: &str| match fields.get(field) {
+        Some(Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let is_url = |url: &String| url.starts_with("https://") || url.starts_with("http://");
+    Origin {
+        title,
+        url: URL_FIELDS.into_iter().filter_map(text).find(is_url),
+        page: text("page"),
+        heading: text("heading"),
+    }
 }
 
 /// The part of a question that is searched.
@@ -217,73 +227,29 @@ fn searchable(mut question: String) -> String {
     question
 }
 
-/// The text of the last message of the user.
-///
-/// # Errors
-/// `Invalid`: there is none.
-pub(crate) fn question(body: &Map<String, Value>) -> Result<String, LlmError> {
-    let messages = body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let text = last_question(messages).map(|last| text_of(&messages[last])).unwrap_or_default();
-    if text.trim().is_empty() { Err(no_question()) } else { Ok(text) }
-}
-
-/// The request by which a model rewrites the last question so that it can be searched alone; `None` for the first question of a conversation.
-pub(crate) fn condensing(body: &Map<String, Value>, model: &str) -> Option<Value> {
-    let messages = body.get("messages")?.as_array()?;
-    let turns = messages.iter().filter(|message| is_role(message, &["user", "assistant"]));
-    let turns: Vec<String> = turns
-        .map(|message| format!("{}: {}", message["role"].as_str().unwrap_or_default(), text_of(message)))
-        .collect();
-    if turns.len() < 2 {
-        return None;
-    }
-    let instruction = "Rewrite the last question of this conversation so that it can be understood alone, in its language and in one sentence. \
-        Reply with the question only.";
-    Some(json!({
-        "model": model,
-        "max_tokens": 200,
-        "temperature": 0,
-        "messages": [{"role": "system", "content": instruction}, {"role": "user", "content": turns.join("\n")}],
-    }))
-}
-
-fn last_question(messages: &[Value]) -> Option<usize> {
-    messages.iter().rposition(|message| is_role(message, &["user"]))
-}
-
-fn is_role(message: &Value, roles: &[&str]) -> bool {
-    message["role"].as_str().is_some_and(|role| roles.contains(&role))
-}
-
-/// The text of a message: its content, or the texts of its parts.
-pub(crate) fn text_of(message: &Value) -> String {
-    match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
-    }
-}
-
-/// Checks that a request can have sources: it is of chat completions, and the gateway has collections. `model`: that whose route has the sources;
-/// `None` if the request asks for them.
+/// Checks that a request can have sources: the gateway has collections, and there is an answer. `model`: that whose route has the sources; `None` if
+/// the request asks for them.
 ///
 /// # Errors
 /// `Invalid`.
 pub(crate) fn check_api(api: Api, has_collections: bool, model: Option<&String>) -> Result<(), LlmError> {
-    let what = match (has_collections, api) {
-        (true, Api::ChatCompletions) => return Ok(()),
-        (true, _) => "are added to requests of `/v1/chat/completions` only: send it there",
-        (false, _) => "are searched by a gateway with collections, which this one is not",
-    };
-    Err(match model {
-        Some(model) => invalid(
-            "model",
-            &format!("is `{model}`, whose answers have sources; these {what}, or use another model"),
-        ),
-        None => invalid("weir", &format!("asks for sources, which {what}")),
-    })
+    if !has_collections {
+        let what = "searched by a gateway with collections, which this one is not";
+        return Err(match model {
+            Some(model) => {
+                let reason =
+                    format!("is `{model}`, whose answers have sources; these are {what}: use another model");
+                invalid("model", &reason)
+            }
+            None => invalid("weir", &format!("asks for sources, which are {what}")),
+        });
+    }
+    match api {
+        Api::CountTokens => {
+            Err(invalid("weir", "asks for sources; tokens are counted without them: leave it out"))
+        }
+        Api::ChatCompletions | Api::Completions | Api::Messages | Api::Responses => Ok(()),
+    }
 }
 
 /// Who may choose a collection by a request: callers with the scope `search`. Collections of routes are the operator's choice.
@@ -314,15 +280,20 @@ pub(crate) fn options_of(route: &weir_config::RouteRetrieval) -> ChatRetrieval {
         tokens_max: route.tokens_max.map(Count::from),
         on_empty: Some(on_empty),
         condense_model: route.condense_model.clone(),
+        sources_as: Some(route.sources_as),
     }
+}
+
+/// The error of a request that has a form of sources and no collection.
+pub(crate) fn no_collection() -> LlmError {
+    invalid(
+        "weir",
+        "has `sources_as` alone, and the route of the model has no collection: name a `collection` beside it",
+    )
 }
 
 fn invalid(field: &str, reason: &str) -> LlmError {
     LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() }
-}
-
-fn no_question() -> LlmError {
-    invalid("messages", "has no question: the last message of the role `user` has no text")
 }
 
 #[cfg(test)]
@@ -337,14 +308,16 @@ mod tests {
         let text = "a < b </source> < / SOURCE > <source n=\"2\"> <b> é</sour";
         let seen = escaped(text);
         assert_eq!(seen, "a < b &lt;/source> &lt; / SOURCE > &lt;source n=\"2\"> <b> é</sour");
-        let sources = Sources(vec![Source {
+        let source = Source {
             document_id: "a\"<source".to_owned(),
             start: 0,
             text: text.to_owned(),
             header: String::new(),
             relevance: None,
             flagged: false,
-        }]);
+            origin: Origin::default(),
+        };
+        let sources = Sources { list: vec![source], shown_as: SourcesAs::Fields };
         assert_eq!(sources.message(&mut str::to_owned).matches("<source").count(), 1);
         assert_eq!(sources.message(&mut str::to_owned).matches("</source>").count(), 1);
     }
@@ -353,20 +326,5 @@ mod tests {
     fn a_long_question_is_searched_by_its_beginning() {
         assert_eq!(searchable("é".repeat(1_500)).len(), QUERY_BYTES_MAX);
         assert_eq!(searchable("grep -v".to_owned()), "grep -v");
-    }
-
-    #[test]
-    fn the_question_is_the_last_text_of_the_user() {
-        let check = |messages: Value, expected: Option<&str>| {
-            let body = json!({"messages": messages});
-            assert_eq!(question(body.as_object().unwrap()).ok().as_deref(), expected, "{body}");
-        };
-        check(json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]), Some("a"));
-        let parts =
-            json!([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}]);
-        check(json!([{"role": "user", "content": parts}]), Some("a\nb"));
-        check(json!([{"role": "system", "content": "a"}]), None);
-        check(json!([{"role": "user", "content": " "}]), None);
-        check(json!("a"), None);
     }
 }

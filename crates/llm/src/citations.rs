@@ -8,30 +8,73 @@ use crate::augment::{Source, unescaped};
 
 /// Most citations of one answer; further ones are not checked.
 const CITATIONS_MAX: usize = 200;
+/// Most references of one answer; further ones are not checked.
+const REFERENCES_MAX: usize = 1_000;
 /// Longest quotation, in bytes, that is looked for before a number.
 const QUOTE_BYTES_MAX: usize = 4_096;
 /// What may stand between a quotation and its number.
 const BETWEEN: [char; 6] = [' ', '.', ',', ';', ':', '\n'];
 
-/// The citations of `answer`, in its order, each once.
-pub(crate) fn citations(answer: &str, sources: &[Source]) -> Vec<ChatCitation> {
+/// A number in brackets of an answer, and what it refers to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reference {
+    /// The bytes of its marker, such as `[1]`.
+    pub(crate) marker: Range<usize>,
+    pub(crate) citation: ChatCitation,
+}
+
+/// The citations of references, in their order, each once.
+pub(crate) fn citations<'a>(references: impl IntoIterator<Item = &'a Reference>) -> Vec<ChatCitation> {
     let mut found: Vec<ChatCitation> = Vec::new();
+    for Reference { citation, .. } in references {
+        if found.len() < CITATIONS_MAX && !found.contains(citation) {
+            found.push(citation.clone());
+        }
+    }
+    found
+}
+
+/// The references of `answer`, in its order.
+pub(crate) fn references(answer: &str, sources: &[Source]) -> Vec<Reference> {
+    let mut found: Vec<Reference> = Vec::new();
     let mut begin = 0;
-    while let Some((marker, numbers)) = next_marker(answer, begin) {
+    while let Some((marker, numbers)) = next_marker(answer, begin)
+        && found.len() < REFERENCES_MAX
+    {
         let before = &answer[..marker.start];
         // of `[1][2]` and `[1] [2]`, the text before all of them is cited
         let quoted =
             quotation(before.trim_end_matches(|c: char| BETWEEN.contains(&c) || "[]0123456789".contains(c)));
         let statement = last_sentence(&answer[begin..marker.start]);
-        for n in numbers {
-            let citation = check(n, quoted, statement, sources);
-            if found.len() < CITATIONS_MAX && !found.contains(&citation) {
-                found.push(citation);
-            }
-        }
         begin = marker.end;
+        let left = REFERENCES_MAX - found.len();
+        found.extend(numbers.into_iter().take(left).map(|n| {
+            let citation = check(n, quoted, statement, sources);
+            Reference { marker: marker.clone(), citation }
+        }));
     }
     found
+}
+
+/// The references that hold, in `sent`: the answer as the caller gets it, where guardrails may have changed it.
+pub(crate) fn verified_in(sent: &str, references: &[Reference]) -> Vec<Reference> {
+    let mut markers: Vec<(Range<usize>, usize)> = Vec::new();
+    let mut begin = 0;
+    while let Some((marker, numbers)) = next_marker(sent, begin)
+        && markers.len() < REFERENCES_MAX
+    {
+        begin = marker.end;
+        let left = REFERENCES_MAX - markers.len();
+        markers.extend(numbers.into_iter().take(left).map(|n| (marker.clone(), n)));
+    }
+    let is_same = markers.len() == references.len()
+        && markers.iter().zip(references).all(|((_, n), reference)| *n == reference.citation.n);
+    let verified = |(at, (marker, n)): (usize, (Range<usize>, usize))| {
+        let holds = |reference: &&Reference| reference.citation.n == n && reference.citation.verified;
+        let found = if is_same { references.get(at).filter(holds) } else { references.iter().find(holds) };
+        Some(Reference { marker, citation: found?.citation.clone() })
+    };
+    markers.into_iter().enumerate().filter_map(verified).collect()
 }
 
 /// The next `[1]` or `[1, 2]` from `begin` on: where it stands, and its numbers.
@@ -186,6 +229,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::augment::Origin;
 
     const TEXT: &str =
         "A weir is a low  dam across\na river. It raises the water level. Fish pass it by a ladder.";
@@ -198,12 +242,13 @@ mod tests {
             header: String::new(),
             relevance: None,
             flagged: false,
+            origin: Origin::default(),
         };
         vec![source("weirs", 100, TEXT), source("mills", 0, "Mills ground corn.")]
     }
 
     fn check(answer: &str, expected: &[(usize, bool, &str)]) {
-        let found = citations(answer, &sources());
+        let found = citations(&references(answer, &sources()));
         let seen: Vec<(usize, bool, &str)> =
             found.iter().map(|one| (one.n, one.verified, one.quote.as_str())).collect();
         assert_eq!(seen, expected, "{answer}");
@@ -235,7 +280,7 @@ mod tests {
         check("\"A weir is a high dam\" [1]", &[(1, false, "A weir is a high dam")]);
         check("\"water level\" [3]", &[(3, false, "water level")]);
         check("See [0].", &[(0, false, "")]);
-        let found = citations("\"no\" [1] \"no\" [9]", &sources());
+        let found = citations(&references("\"no\" [1] \"no\" [9]", &sources()));
         assert_eq!(found[0].reason.as_deref(), Some("source 1 does not contain the quoted text"));
         assert_eq!(found[1].reason.as_deref(), Some("there is no source 9; 2 were given"));
         assert_eq!((found[0].document_id.as_deref(), found[1].document_id.as_deref()), (Some("weirs"), None));
@@ -254,5 +299,22 @@ mod tests {
     fn brackets_that_are_no_citation_are_left_alone() {
         check("a[i] = [x, 1] [] [1 [99999999] é[", &[]);
         check("[[1]]", &[(1, true, &TEXT[..36])]);
+    }
+
+    #[test]
+    fn references_that_hold_are_found_where_guardrails_changed_the_answer() {
+        let answer = "ann@example.com: \"Mills ground corn\" [2], \"no\" [1], \"a low dam\" [1].";
+        let found = references(answer, &sources());
+        let check = |sent: &str, expected: &[(&str, usize)]| {
+            let held = verified_in(sent, &found);
+            let seen: Vec<(&str, usize)> =
+                held.iter().map(|one| (&sent[..one.marker.end], one.citation.n)).collect();
+            assert_eq!(seen, expected, "{sent}");
+        };
+        let (first, second) = ("[EMAIL_1]: \"Mills ground corn\" [2]", ", \"no\" [1], \"a low dam\" [1]");
+        let sent = format!("{first}{second}.");
+        check(&sent, &[(first, 2), (&sent[..sent.len() - 1], 1)]);
+        check("one is gone [2]", &[("one is gone [2]", 2)]);
+        check("none [3]", &[]);
     }
 }

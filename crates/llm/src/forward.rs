@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use weir_access::{Reservation, Usage};
 use weir_api::ChatRetrieval;
 use weir_config::{CacheMode, Direction, RouteCache};
@@ -17,17 +17,18 @@ use weir_translate::anthropic;
 use weir_upstream::UpstreamError;
 
 use crate::attempt::{Attempted, AttemptedBody, attempt};
-use crate::augment::{self, Augmented, NOTHING_FOUND, SourceChecks, augment};
+use crate::augment::{self, Augmented, SourceChecks, augment};
 use crate::cache::{Kept, Keys};
+use crate::empty_reply::nothing_found;
 use crate::guard::{Guard, Report};
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
 use crate::provider::Conversion;
-use crate::request::{COMPLETION_TOKENS_DEFAULT, Request};
+use crate::request::{Asked, COMPLETION_TOKENS_DEFAULT, Request};
 use crate::settlement::{Settlement, unix_now};
 use crate::similarity::Question;
 use crate::stream::ReplyStream;
 use crate::table::{Route, Table, Target};
-use crate::{Api, Llm, LlmError};
+use crate::{Api, Llm, LlmError, prompt};
 
 /// The longest `Retry-After` of an upstream that is waited for. A longer one is told to the caller, who decides.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
@@ -140,10 +141,20 @@ impl Llm {
         route: Option<&Arc<Route>>,
         table: &Table,
     ) -> Result<Option<ChatRetrieval>, LlmError> {
-        let asked = request.retrieval()?;
         let of_route = || route.and_then(|route| route.retrieval.as_ref()).map(augment::options_of);
-        let is_asked = asked.is_some();
-        let Some(options) = asked.or_else(of_route) else { return Ok(None) };
+        let (options, is_asked) = match request.asked()? {
+            Some(Asked::Retrieval(options)) => (*options, true),
+            Some(Asked::SourcesAs(form)) => {
+                let options = of_route().ok_or_else(augment::no_collection)?;
+                (ChatRetrieval { sources_as: Some(form), ..options }, false)
+            }
+            // tokens are counted without sources, which are searched for an answer
+            None if call.api == Api::CountTokens => return Ok(None),
+            None => match of_route() {
+                Some(options) => (options, false),
+                None => return Ok(None),
+            },
+        };
         augment::check_api(call.api, self.retrieval.is_some(), (!is_asked).then_some(&request.model))?;
         if is_asked {
             augment::check_asked(&options, &call.caller)?;
@@ -177,7 +188,7 @@ impl Llm {
         };
         // the search is the gateway's own: it takes the question as it was asked
         let question = match &retrieval {
-            Some(_) => Some(augment::question(&request.object()?)?),
+            Some(_) => Some(prompt::question(call.api, &request.object()?)?),
             None => None,
         };
         // the futures of steps that most requests do not have are not part of this one, which is moved
@@ -221,14 +232,14 @@ impl Llm {
         };
         let caller = &call.caller;
         let checks = SourceChecks { is_flagged: &is_flagged, redact: &mut redact };
-        match augment(retrieval, &request, options, question, caller, checks).await? {
+        match augment(retrieval, call.api, &request, options, question, caller, checks).await? {
             Augmented::Request(with_sources, sources) => {
                 output.sources = Some(sources);
                 Ok((*with_sources, None))
             }
             Augmented::Nothing(sources) => {
                 output.sources = Some(sources);
-                let reply = nothing_found(&request);
+                let reply = nothing_found(call.api, &request);
                 Ok((request, Some(reply)))
             }
         }
@@ -239,7 +250,7 @@ impl Llm {
         let mut placeholders = Placeholders::new();
         let report = &mut output.reporter.report;
         if guard.has_judges() {
-            let question = augment::question(&request.object()?).ok();
+            let question = prompt::question(output.api, &request.object()?).ok();
             guard.judge_topics(self.embedding.as_ref(), question.as_deref(), report).await?;
         }
         let body = guard.check_input(request.body(), &mut placeholders, report)?;
@@ -257,7 +268,7 @@ impl Llm {
         question: String,
     ) -> Result<String, LlmError> {
         let Some(model) = &options.condense_model else { return Ok(question) };
-        let Some(body) = augment::condensing(&request.object()?, model) else { return Ok(question) };
+        let Some(body) = prompt::condensing(call.api, &request.object()?, model) else { return Ok(question) };
         let call = LlmCall {
             api: Api::ChatCompletions,
             headers: HeaderMap::new(),
@@ -270,7 +281,7 @@ impl Llm {
         let reply = Box::pin(self.answer(call, false)).await?;
         let LlmBody::Whole(body) = reply.body else { return Ok(question) };
         let reply: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let condensed = augment::text_of(&reply["choices"][0]["message"]);
+        let condensed = prompt::text_of(&reply["choices"][0]["message"]);
         Ok(if condensed.trim().is_empty() { question } else { condensed })
     }
 
@@ -476,31 +487,4 @@ fn add_report(headers: &mut HeaderMap, report: &Report) {
     {
         headers.insert(X_WEIR_GUARDRAILS, value);
     }
-}
-
-/// The reply to a question for which nothing was found.
-fn nothing_found(request: &Request) -> Kept {
-    let mut reply = Map::new();
-    reply.insert("id".to_owned(), json!(format!("chatcmpl-{:032x}", rand::random::<u128>())));
-    reply.insert("created".to_owned(), json!(unix_now() as u64));
-    reply.insert("model".to_owned(), json!(request.model));
-    let choice = |field: &str, value: Value, finish: Value| json!([{"index": 0, field: value, "finish_reason": finish}]);
-    let message = json!({"role": "assistant", "content": NOTHING_FOUND});
-    let with = |object: &str, choices: Value| {
-        let mut reply = reply.clone();
-        reply.insert("object".to_owned(), json!(object));
-        reply.insert("choices".to_owned(), choices);
-        Value::Object(reply)
-    };
-    let (media, body) = if request.is_stream {
-        let first = with("chat.completion.chunk", choice("delta", message, Value::Null));
-        let last = with("chat.completion.chunk", choice("delta", json!({}), json!("stop")));
-        ("text/event-stream", format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n"))
-    } else {
-        let mut whole = with("chat.completion", choice("message", message, json!("stop")));
-        whole["usage"] = json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0});
-        ("application/json", whole.to_string())
-    };
-    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
-    Kept { body: body.into(), headers, usage: Default::default(), cost_nanos: 0 }
 }

@@ -161,15 +161,26 @@ impl Guard {
         placeholders: &mut Placeholders,
         report: &mut Report,
     ) -> String {
-        let Some(rules) = &self.input else { return text.to_owned() };
-        let mut findings = Vec::new();
-        rules.scan(text, &mut findings);
-        for finding in &findings {
-            let rule = &rules.rules()[finding.rule];
-            let action = if rule.action == Action::Flag { "flag" } else { "redact" };
-            report.add_named(Direction::Input, &rule.name, action, 1);
+        match &self.input {
+            Some(rules) => redacted(text, rules, Direction::Input, placeholders, report),
+            None => text.to_owned(),
         }
-        redact(text, &findings, rules, placeholders)
+    }
+
+    /// What of a text that the gateway adds to an answer the caller is given: without what the rules for answers redact or block, and with what the
+    /// placeholders of the request stand for. `own`: the placeholders of the answer.
+    pub(crate) fn redact_added(
+        &self,
+        text: &str,
+        own: &mut Placeholders,
+        of_request: &Placeholders,
+        report: &mut Report,
+    ) -> String {
+        let text = match &self.output {
+            Some(rules) => redacted(text, rules, Direction::Output, own, report),
+            None => text.to_owned(),
+        };
+        if self.restores { of_request.restore(&text) } else { text }
     }
 
     /// Checks the texts of a whole reply, and puts back what placeholders of the request stand for.
@@ -255,6 +266,24 @@ impl Guard {
         of_input.iter().for_each(|(placeholder, _)| placeholders.reserve(placeholder));
         placeholders
     }
+}
+
+/// A text of documents with placeholders for what rules redact or block.
+fn redacted(
+    text: &str,
+    rules: &RuleSet,
+    direction: Direction,
+    placeholders: &mut Placeholders,
+    report: &mut Report,
+) -> String {
+    let mut findings = Vec::new();
+    rules.scan(text, &mut findings);
+    for finding in &findings {
+        let rule = &rules.rules()[finding.rule];
+        let action = if rule.action == Action::Flag { "flag" } else { "redact" };
+        report.add_named(direction, &rule.name, action, 1);
+    }
+    redact(text, &findings, rules, placeholders)
 }
 
 /// The body with placeholders; `None` if nothing had to be redacted.

@@ -10,11 +10,15 @@
 
 #![forbid(unsafe_code)]
 
+mod annotations;
+mod attached;
+mod attached_stream;
 mod attempt;
 mod augment;
 mod cache;
 mod citations;
 mod decode;
+mod empty_reply;
 mod error;
 mod filter;
 mod forward;
@@ -26,11 +30,14 @@ mod guard;
 mod judge;
 mod output;
 mod pieces;
+mod prompt;
 mod provider;
 mod request;
+mod response_stream;
 mod settlement;
 mod shortened;
 mod similarity;
+mod source_list;
 mod stream;
 mod table;
 mod texts;

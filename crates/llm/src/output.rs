@@ -13,14 +13,14 @@ use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::TokenUsage;
 
+use crate::attached::{Attachment, Cleaner, texts};
+use crate::attached_stream::StreamAttachment;
 use crate::augment::Sources;
 use crate::cache::{Kept, Key, REPLY_BYTES_MAX, ReplyCache};
 use crate::filter::{BlockedBy, StreamFilter};
 use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report, blocked, direction_name};
-use crate::pieces::{Kind, pieces};
 use crate::similarity::Question;
-use crate::texts::decoded;
 use crate::{Api, LlmError};
 use weir_guardrails::Placeholders;
 
@@ -101,17 +101,24 @@ impl Output {
             keeping.keep(body.clone(), headers.clone(), usage, cost, &self.reporter.metrics);
         }
         // citations are compared with the sources before anything of the answer is redacted
-        let answer = self.sources.as_ref().map(|_| self.placeholders.restore(&answer_of(&body)));
+        let before = self.sources.as_ref().map(|_| texts(self.api, &body)).unwrap_or_default();
         let mut body = body;
         if let Some(guard) = &self.guard {
-            let checked = guard.check_output(body, &self.placeholders, &mut self.reporter.report);
-            body = checked?;
+            body = guard.check_output(body, &self.placeholders, &mut self.reporter.report)?;
+        }
+        if let Some(mut attachment) = self.attachment() {
+            body = attachment.attach(body, &before);
+            self.reporter.report.extend(&attachment.cleaner.report);
+        }
+        if let Some(guard) = &self.guard {
             guard.moderate(Direction::Output, &body, &mut self.reporter.report).await?;
         }
-        Ok(match self.sources.as_ref().zip(answer) {
-            Some((sources, answer)) => with_citations(body, sources, &answer),
-            None => body,
-        })
+        Ok(body)
+    }
+
+    fn attachment(&mut self) -> Option<Attachment> {
+        let cleaner = Cleaner::new(self.guard.clone(), self.placeholders.clone());
+        Some(Attachment::new(self.api, self.sources.take()?, cleaner))
     }
 
     /// The events of a whole stream for the caller, of a reply that was kept.
@@ -136,23 +143,10 @@ impl Drop for Output {
     }
 }
 
-/// The text of a reply's first choice.
-fn answer_of(body: &[u8]) -> String {
-    let reply: Value = serde_json::from_slice(body).unwrap_or_default();
-    crate::augment::text_of(&reply["choices"][0]["message"])
-}
-
-/// A reply with `citations` and `sources` beside its choices.
-fn with_citations(body: Bytes, sources: &Sources, answer: &str) -> Bytes {
-    let Ok(mut reply) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
-    reply.extend(sources.report(answer));
-    Value::Object(reply).to_string().into()
-}
-
 /// What is done with a stream.
 pub(crate) struct StreamOutput {
     filter: Option<StreamFilter>,
-    answer: String,
+    sources: Option<StreamAttachment>,
     head: Option<ChunkHead>,
     /// Bytes of the stream as they came, if it is to be kept.
     copy: Option<Vec<u8>>,
@@ -163,19 +157,20 @@ pub(crate) struct StreamOutput {
 
 /// What chunks of a stream repeat.
 #[derive(Deserialize)]
-struct ChunkHead {
+pub(crate) struct ChunkHead {
     id: Value,
     created: Value,
     model: Value,
 }
 
 impl StreamOutput {
-    pub(crate) fn new(output: Output, headers: HeaderMap) -> StreamOutput {
+    pub(crate) fn new(mut output: Output, headers: HeaderMap) -> StreamOutput {
         let guard = output.guard.as_ref().filter(|guard| guard.output.is_some() || guard.restores);
         let filter =
             guard.map(|guard| StreamFilter::new(output.api, guard.clone(), output.placeholders.clone()));
         let copy = output.keeping.is_some().then(Vec::new);
-        StreamOutput { filter, answer: String::new(), head: None, copy, headers, output }
+        let sources = output.attachment().map(|attachment| StreamAttachment::new(output.api, attachment));
+        StreamOutput { filter, sources, head: None, copy, headers, output }
     }
 
     /// What can be sent of whole events.
@@ -191,11 +186,13 @@ impl StreamOutput {
             }
         }
         self.read_head(&events);
-        self.read_answer(&events);
-        let Some(filter) = &mut self.filter else { return Ok(self.cited(events)) };
+        if let Some(sources) = &mut self.sources {
+            sources.read(&events);
+        }
+        let Some(filter) = &mut self.filter else { return Ok(self.with_sources(events)) };
         let mut out = Vec::with_capacity(events.len());
         let pushed = filter.push(&events, &mut out);
-        let sent = self.cited(out.into());
+        let sent = self.with_sources(out.into());
         pushed.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
     }
 
@@ -204,10 +201,12 @@ impl StreamOutput {
     /// # Errors
     /// As of [`StreamOutput::push`].
     pub(crate) fn end(&mut self) -> Result<Bytes, (Bytes, BlockedBy)> {
-        let Some(filter) = &mut self.filter else { return Ok(Bytes::new()) };
         let mut out = Vec::new();
-        let finished = filter.finish(&mut out);
-        let sent = self.cited(out.into());
+        let finished = self.filter.as_mut().map_or(Ok(()), |filter| filter.finish(&mut out));
+        let mut sent = self.with_sources(out.into());
+        if let Some(sources) = &mut self.sources {
+            sent = [&sent[..], &sources.end()].concat().into();
+        }
         finished.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
     }
 
@@ -231,20 +230,6 @@ impl StreamOutput {
         }
     }
 
-    /// Takes in the answer as it came.
-    fn read_answer(&mut self, events: &[u8]) {
-        if self.output.sources.is_none() {
-            return;
-        }
-        for (_, data) in datas(events) {
-            for ((choice, kind, _), range) in pieces(self.output.api, data).texts {
-                if (choice, kind) == (0, Kind::Answer) {
-                    self.answer.push_str(&decoded(&data.as_bytes()[range]).unwrap_or_default());
-                }
-            }
-        }
-    }
-
     /// Takes in what chunks repeat, of the first that has it.
     fn read_head(&mut self, events: &[u8]) {
         let has_head = matches!(self.output.api, Api::ChatCompletions | Api::Completions);
@@ -253,19 +238,16 @@ impl StreamOutput {
         }
     }
 
-    /// The events with a chunk of citations before the last.
-    fn cited(&mut self, events: Bytes) -> Bytes {
-        let Some(sources) = &self.output.sources else { return events };
-        let last = datas(&events).find(|(_, data)| pieces(self.output.api, data).ends_all);
-        let Some((at, _)) = last else { return events };
-        let answer = self.output.placeholders.restore(&self.answer);
-        let chunk = citation_chunk(self.head.as_ref(), sources.report(&answer));
-        [&events[..at], chunk.as_bytes(), &events[at..]].concat().into()
+    fn with_sources(&mut self, events: Bytes) -> Bytes {
+        match &mut self.sources {
+            Some(sources) => sources.push(&events, self.head.as_ref()),
+            None => events,
+        }
     }
 }
 
 /// The data of each event, and where the event begins.
-fn datas(events: &[u8]) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn datas(events: &[u8]) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < events.len() {
@@ -280,17 +262,8 @@ fn datas(events: &[u8]) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn citation_chunk(head: Option<&ChunkHead>, fields: Map<String, Value>) -> String {
-    let mut chunk = begun(head);
-    chunk.insert("object".to_owned(), json!("chat.completion.chunk"));
-    // clients read the first choice of every chunk, but of one that they asked for
-    chunk.insert("choices".to_owned(), json!([{"index": 0, "delta": {}, "finish_reason": null}]));
-    chunk.extend(fields);
-    format!("data: {}\n\n", Value::Object(chunk))
-}
-
 /// A chunk with what the others of its stream repeat.
-fn begun(head: Option<&ChunkHead>) -> Map<String, Value> {
+pub(crate) fn begun(head: Option<&ChunkHead>) -> Map<String, Value> {
     let Some(ChunkHead { id, created, model }) = head else { return Map::new() };
     let fields = [("id", id), ("created", created), ("model", model)];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
@@ -300,6 +273,9 @@ impl Drop for StreamOutput {
     fn drop(&mut self) {
         if let Some(filter) = &self.filter {
             self.output.reporter.report.extend(filter.report());
+        }
+        if let Some(sources) = &self.sources {
+            self.output.reporter.report.extend(&sources.attachment.cleaner.report);
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use weir_api::ChatRetrieval;
+use weir_api::{ChatRetrieval, SourcesAs};
 use weir_translate::TokenUsage;
 
 use crate::shortened::Shortened;
@@ -53,6 +53,19 @@ pub(crate) struct Request {
     choices: u64,
     /// The field `weir`, which is for the gateway.
     weir: Option<Range<usize>>,
+}
+
+/// What a caller asks for.
+pub(crate) enum Asked {
+    /// Sources of a collection.
+    Retrieval(Box<ChatRetrieval>),
+    /// Another form of the sources of the route.
+    SourcesAs(SourcesAs),
+}
+
+#[derive(Deserialize)]
+struct FormAlone {
+    sources_as: SourcesAs,
 }
 
 /// Bytes of a prompt per token, for the estimate before the provider has counted: common for English text in JSON.
@@ -147,12 +160,22 @@ impl Request {
         })
     }
 
-    /// Where the sources of the answer are to be searched, if the caller says so.
+    /// What the caller asks for in the field `weir`.
     ///
     /// # Errors
     /// `Invalid`.
-    pub(crate) fn retrieval(&self) -> Result<Option<ChatRetrieval>, LlmError> {
-        self.weir.as_ref().map(|range| read_field("weir", &self.body[range.clone()])).transpose()
+    pub(crate) fn asked(&self) -> Result<Option<Asked>, LlmError> {
+        let Some(range) = &self.weir else { return Ok(None) };
+        let value = &self.body[range.clone()];
+        // only a form that is alone in its object is read as such, for errors that name the missing collection
+        if let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(value)
+            && fields.len() == 1
+            && fields.contains_key("sources_as")
+        {
+            let FormAlone { sources_as } = read_field("weir", value)?;
+            return Ok(Some(Asked::SourcesAs(sources_as)));
+        }
+        Ok(Some(Asked::Retrieval(Box::new(read_field("weir", value)?))))
     }
 
     /// All of the body.

@@ -87,6 +87,7 @@ fn retrieval(arguments: &ChatArguments) -> Result<Option<ChatRetrieval>> {
         tokens_max: None,
         on_empty: None,
         condense_model: None,
+        sources_as: None,
     }))
 }
 

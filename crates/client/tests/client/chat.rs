@@ -84,6 +84,7 @@ async fn a_request_has_its_retrieval_in_the_field_of_the_gateway() {
         tokens_max: None,
         on_empty: None,
         condense_model: None,
+        sources_as: None,
     };
     client.chat(&ChatRequest { retrieval: Some(retrieval), ..request() }).await.unwrap();
     let plain = json!({"model": "m", "messages": [{"role": "user", "content": "why"}], "stream": true});

@@ -110,7 +110,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "retrieval",
         "table",
         "none",
-        "[Sources](chat.md) for each chat request: `collection`, `top_k`, `filter`, `min_relevance`, `tokens_max`, `reply_when_empty`, `condense_model`.",
+        "[Sources](chat.md) for each chat request: `collection`, `top_k`, `filter`, `min_relevance`, `tokens_max`, `reply_when_empty`, `condense_model`, [`sources_as`](chat.md#sources-in-front-ends) (`fields`, `markdown` or `open-webui`).",
     ),
     (
         "routes",

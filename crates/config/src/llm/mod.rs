@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use weir_api::SourcesAs;
 
 use crate::environment::Environment;
 use crate::secret::ApiKey;
@@ -213,6 +214,9 @@ pub struct RouteRetrieval {
     /// A model that rewrites the last question so that it can be searched alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condense_model: Option<String>,
+    /// How replies show their sources.
+    #[serde(default)]
+    pub sources_as: SourcesAs,
 }
 
 /// How the replies of a route are kept.

@@ -19,6 +19,7 @@ mod limits;
 mod memory;
 mod reload;
 mod setup;
+mod shown_sources;
 mod sources;
 mod telemetry;
 mod timeouts;

@@ -198,24 +198,7 @@ fn a_wrong_field_is_named() {
     check(ask("q", json!("notes")), "expected an object such as");
     check(ask("", json!({"collection": "default"})), "`messages`");
     check(ask("q", json!({"collection": "default", "filter": {"a": {"near": 1}}})), "filter");
-    let reply = proxy.post(
-        "/v1/completions",
-        &json!({"model": "m", "prompt": "q", "weir": {"collection": "default"}}),
-        &[],
-    );
-    let reply = reply.unwrap();
-    assert!(reply.status == 400 && reply.text.contains("`/v1/chat/completions` only"), "{}", reply.text);
-}
-
-#[test]
-fn a_model_with_sources_is_refused_by_apis_without_them() {
-    let mock = Mock::start(&[]);
-    let route = "[[routes]]\nmodel = \"docs\"\ntargets = [{ upstream = \"mock\" }]\nretrieval = { collection = \"default\" }\n";
-    let proxy = proxy(&mock, route);
-    for api in ["/v1/messages", "/v1/responses", "/v1/completions"] {
-        let body = json!({"model": "docs", "max_tokens": 9, "prompt": "q", "input": "q", "messages": [{"role": "user", "content": "q"}]});
-        let reply = proxy.post(api, &body, &[]).unwrap();
-        assert!(reply.status == 400 && reply.text.contains("or use another model"), "{api}: {}", reply.text);
-    }
-    assert_eq!(mock.stats()["requests"], 0);
+    let body = json!({"model": "m", "prompt": ["q", "r"], "weir": {"collection": "default"}});
+    let reply = proxy.post("/v1/completions", &body, &[]).unwrap();
+    assert!(reply.status == 400 && reply.text.contains("must be one text"), "{}", reply.text);
 }

@@ -1,0 +1,439 @@
+//! The sources of an answer, attached to a stream: what is known when a text ends is sent before the event that ends it.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::Api;
+use crate::attached::{Attachment, annotate};
+use crate::citations::Reference;
+use crate::frames::{data_of, end_of_first_event};
+use crate::output::{ChunkHead, begun, datas};
+use crate::pieces::{Kind, Pieces, pieces};
+use crate::response_stream::ResponseStream;
+use crate::texts::decoded;
+
+/// Attaches sources to the events of one stream.
+pub(crate) struct StreamAttachment {
+    api: Api,
+    pub(crate) attachment: Attachment,
+    texts: Texts,
+    /// Choices that call a tool; 0 where there are no choices.
+    calls: Vec<u32>,
+    /// Blocks of a message so far.
+    blocks: u64,
+    /// Of a message: whether its end was seen.
+    is_ended: bool,
+    response: ResponseStream,
+}
+
+/// The texts of an answer, by choice, block, or item and part.
+#[derive(Default)]
+pub(crate) struct Texts(Vec<Text>);
+
+struct Text {
+    lane: (u32, u32),
+    /// As the model wrote it.
+    written: String,
+    /// As the caller gets it.
+    sent: String,
+}
+
+impl Texts {
+    fn at(&mut self, lane: (u32, u32)) -> &mut Text {
+        let found = self.0.iter().position(|text| text.lane == lane);
+        let index = found.unwrap_or_else(|| {
+            self.0.push(Text { lane, written: String::new(), sent: String::new() });
+            self.0.len() - 1
+        });
+        &mut self.0[index]
+    }
+
+    /// The text as it was written, and as it was sent.
+    pub(crate) fn both(&mut self, lane: (u32, u32)) -> (&str, &str) {
+        let text = self.at(lane);
+        (&text.written, &text.sent)
+    }
+}
+
+impl StreamAttachment {
+    pub(crate) fn new(api: Api, attachment: Attachment) -> StreamAttachment {
+        StreamAttachment {
+            api,
+            attachment,
+            texts: Texts::default(),
+            calls: Vec::new(),
+            blocks: 0,
+            is_ended: false,
+            response: ResponseStream::default(),
+        }
+    }
+
+    /// Takes in the answer as it was written.
+    pub(crate) fn read(&mut self, events: &[u8]) {
+        for (_, data) in datas(events) {
+            for ((choice, kind, part), range) in pieces(self.api, data).texts {
+                if kind == Kind::Answer {
+                    let text = decoded(&data.as_bytes()[range]).unwrap_or_default();
+                    self.texts.at((choice, part)).written.push_str(&text);
+                }
+            }
+        }
+    }
+
+    /// The events that are sent for whole events. `head`: what the chunks of the stream repeat.
+    pub(crate) fn push(&mut self, events: &[u8], head: Option<&ChunkHead>) -> Bytes {
+        let mut out = Vec::with_capacity(events.len());
+        let mut rest = events;
+        while !rest.is_empty() {
+            let (event, after) = rest.split_at(end_of_first_event(rest));
+            rest = after;
+            self.push_event(event, head, &mut out);
+        }
+        out.into()
+    }
+
+    /// What is held when the stream ends without its last event.
+    pub(crate) fn end(&mut self) -> Bytes {
+        let mut out = Vec::new();
+        self.response.release(&mut out);
+        out.into()
+    }
+
+    fn push_event(&mut self, event: &[u8], head: Option<&ChunkHead>, out: &mut Vec<u8>) {
+        let data = data_of(event).and_then(|data| std::str::from_utf8(&event[data]).ok());
+        let Some(data) = data else { return out.extend_from_slice(event) };
+        let found = pieces(self.api, data);
+        for ((choice, kind, part), range) in &found.texts {
+            match kind {
+                Kind::Answer => {
+                    let text = decoded(&data.as_bytes()[range.clone()]).unwrap_or_default();
+                    self.texts.at((*choice, *part)).sent.push_str(&text);
+                }
+                Kind::Arguments => self.calls.push(if self.has_choices() { *choice } else { 0 }),
+                Kind::Reasoning | Kind::Refusal => {}
+            }
+        }
+        self.calls.dedup();
+        let is_looked_at = found.ends_all || found.repeats || !found.ended.is_empty();
+        if !is_looked_at {
+            return out.extend_from_slice(event);
+        }
+        match self.api {
+            Api::ChatCompletions | Api::Completions => self.push_chunk(event, data, &found, head, out),
+            Api::Messages | Api::CountTokens => self.push_message(event, data, out),
+            Api::Responses => {
+                let StreamAttachment { attachment, texts, response, .. } = self;
+                response.push(event, data, attachment, texts, out);
+            }
+        }
+    }
+
+    fn has_choices(&self) -> bool {
+        matches!(self.api, Api::ChatCompletions | Api::Completions)
+    }
+
+    /// A chunk that ends choices, or the end of the stream.
+    fn push_chunk(
+        &mut self,
+        event: &[u8],
+        data: &str,
+        found: &Pieces,
+        head: Option<&ChunkHead>,
+        out: &mut Vec<u8>,
+    ) {
+        if found.ends_all {
+            let (written, _) = self.texts.both((0, 0));
+            let references = self.attachment.references(written);
+            for item in self.attachment.items() {
+                let fields = json!({"event": {"type": "source", "data": item}});
+                self.write_chunk(0, Map::new(), fields, head, out);
+            }
+            let fields = Value::Object(self.attachment.fields(&references));
+            self.write_chunk(0, Map::new(), fields, head, out);
+            return out.extend_from_slice(event);
+        }
+        let mut chunk: Value = serde_json::from_str(data).unwrap_or_default();
+        let mut is_edited = false;
+        for choice in &found.ended {
+            let Some(ended) = chunk["choices"].as_array_mut().and_then(|choices| {
+                choices.iter_mut().find(|one| one["index"].as_u64().unwrap_or_default() == u64::from(*choice))
+            }) else {
+                continue;
+            };
+            let has_call = self.calls.contains(choice)
+                || matches!(ended["finish_reason"].as_str(), Some("tool_calls" | "function_call"));
+            let Some(delta) = self.last_delta(*choice, has_call) else { continue };
+            match text_at_end(self.api, ended) {
+                Some(text) => {
+                    append(text, &delta);
+                    if let Some(annotations) = delta.get("annotations").and_then(Value::as_array) {
+                        annotate(self.api, &mut ended["delta"], annotations.clone());
+                    }
+                    is_edited = true;
+                }
+                None => self.write_chunk(*choice, delta, json!({}), head, out),
+            }
+        }
+        match is_edited {
+            true => out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes()),
+            false => out.extend_from_slice(event),
+        }
+    }
+
+    /// What is added to a choice before it ends; `None`: nothing.
+    fn last_delta(&mut self, choice: u32, has_call: bool) -> Option<Map<String, Value>> {
+        let (written, sent) = self.texts.both((choice, 0));
+        let references = self.attachment.references(written);
+        let annotations = self.attachment.annotations(sent, &references);
+        let list = if has_call { None } else { self.attachment.list(&references) };
+        let mut delta = Map::new();
+        if let Some(list) = list {
+            delta.insert("content".to_owned(), list.into());
+        }
+        if !annotations.is_empty() {
+            delta.insert("annotations".to_owned(), annotations.into());
+        }
+        (!delta.is_empty()).then_some(delta)
+    }
+
+    fn write_chunk(
+        &self,
+        choice: u32,
+        delta: Map<String, Value>,
+        fields: Value,
+        head: Option<&ChunkHead>,
+        out: &mut Vec<u8>,
+    ) {
+        let mut chunk = begun(head);
+        // clients read the first choice of every chunk, but of one that they asked for
+        let (object, choice) = if self.api == Api::Completions {
+            let text = delta.get("content").cloned().unwrap_or_else(|| json!(""));
+            (
+                "text_completion",
+                json!({"index": choice, "text": text, "logprobs": null, "finish_reason": null}),
+            )
+        } else {
+            ("chat.completion.chunk", json!({"index": choice, "delta": delta, "finish_reason": null}))
+        };
+        chunk.insert("object".to_owned(), json!(object));
+        chunk.insert("choices".to_owned(), json!([choice]));
+        if let Value::Object(fields) = fields {
+            chunk.extend(fields);
+        }
+        out.extend_from_slice(format!("data: {}\n\n", Value::Object(chunk)).as_bytes());
+    }
+
+    /// An event of a message that is more than a piece of a text.
+    fn push_message(&mut self, event: &[u8], data: &str, out: &mut Vec<u8>) {
+        let mut value: Value = serde_json::from_str(data).unwrap_or_default();
+        let index = value["index"].as_u64().unwrap_or_default();
+        match value["type"].as_str() {
+            Some("content_block_start") => {
+                self.blocks = self.blocks.max(index.saturating_add(1));
+                if value["content_block"]["type"] == "tool_use" {
+                    self.calls.push(0);
+                }
+            }
+            Some("content_block_stop") => {
+                let lane = (u32::try_from(index).unwrap_or(u32::MAX), 0);
+                let (written, sent) = self.texts.both(lane);
+                let references = self.attachment.references(written);
+                for citation in self.attachment.annotations(sent, &references) {
+                    let delta = json!({"type": "citations_delta", "citation": citation});
+                    let event = json!({"type": "content_block_delta", "index": index, "delta": delta});
+                    write_named(&event, out);
+                }
+            }
+            Some("message_delta") if !self.is_ended => {
+                self.is_ended = true;
+                let references = self.all_references();
+                let has_call = !self.calls.is_empty() || value["delta"]["stop_reason"] == "tool_use";
+                if !has_call && let Some(list) = self.attachment.list(&references) {
+                    let block = json!({"type": "text", "text": ""});
+                    let delta = json!({"type": "text_delta", "text": list});
+                    let at = self.blocks;
+                    for event in [
+                        json!({"type": "content_block_start", "index": at, "content_block": block}),
+                        json!({"type": "content_block_delta", "index": at, "delta": delta}),
+                        json!({"type": "content_block_stop", "index": at}),
+                    ] {
+                        write_named(&event, out);
+                    }
+                }
+                let fields = self.attachment.fields(&references);
+                value.as_object_mut().into_iter().for_each(|value| value.extend(fields.clone()));
+                return write_named(&value, out);
+            }
+            _ => {}
+        }
+        out.extend_from_slice(event);
+    }
+
+    /// The references of all blocks of a message.
+    fn all_references(&self) -> Vec<Reference> {
+        self.texts.0.iter().flat_map(|text| self.attachment.references(&text.written)).collect()
+    }
+}
+
+/// The text of a choice in the chunk that ends it, if it has one there.
+fn text_at_end(api: Api, choice: &mut Value) -> Option<&mut Value> {
+    let text = if api == Api::Completions {
+        choice.get_mut("text")
+    } else {
+        choice.get_mut("delta").and_then(|delta| delta.get_mut("content"))
+    };
+    text.filter(|text| text.as_str().is_some_and(|text| !text.is_empty()))
+}
+
+fn append(text: &mut Value, delta: &Map<String, Value>) {
+    let list = delta.get("content").and_then(Value::as_str).unwrap_or_default();
+    *text = format!("{}{list}", text.as_str().unwrap_or_default()).into();
+}
+
+/// Writes an event that has its type as a name too.
+pub(crate) fn write_named(data: &Value, out: &mut Vec<u8>) {
+    let name = data["type"].as_str().unwrap_or_default();
+    out.extend_from_slice(format!("event: {name}\ndata: {data}\n\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_api::SourcesAs;
+
+    use super::*;
+    use crate::attached::Cleaner;
+    use crate::augment::{Origin, Source, Sources};
+
+    const LIST: &str = "\n\n**Sources**\n\n- [1] weirs, bytes 0–20";
+
+    fn stream(api: Api) -> StreamAttachment {
+        let source = Source {
+            document_id: "weirs".to_owned(),
+            start: 0,
+            text: "A weir is a low dam.".to_owned(),
+            header: String::new(),
+            relevance: None,
+            flagged: false,
+            origin: Origin::default(),
+        };
+        let sources = Sources { list: vec![source], shown_as: SourcesAs::Markdown };
+        let cleaner = Cleaner::new(None, Arc::default());
+        StreamAttachment::new(api, Attachment::new(api, sources, cleaner))
+    }
+
+    /// What is sent for events, cut between any two of them.
+    fn run(api: Api, events: &[Value]) -> Vec<Value> {
+        let mut attached = stream(api);
+        let mut out = Vec::new();
+        for event in events {
+            let mut bytes = Vec::new();
+            write_named(event, &mut bytes);
+            attached.read(&bytes);
+            out.extend_from_slice(&attached.push(&bytes, None));
+        }
+        out.extend_from_slice(&attached.end());
+        datas(&out).map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    fn chunk(delta: Value, finish: Value) -> Value {
+        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    }
+
+    fn content(events: &[Value]) -> String {
+        events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect()
+    }
+
+    #[test]
+    fn the_list_stands_before_the_end_of_a_choice_and_behind_its_last_piece() {
+        let check = |events: &[Value], expected: &str| {
+            let sent = run(Api::ChatCompletions, events);
+            assert_eq!(content(&sent), expected);
+            let last = sent.iter().rposition(|event| event["choices"][0]["delta"]["content"].is_string());
+            let end = sent.iter().position(|event| event["choices"][0]["finish_reason"].is_string());
+            assert!(last <= end, "{sent:?}");
+        };
+        let piece = chunk(json!({"content": "A dam [1]"}), Value::Null);
+        let answer = format!("A dam [1]{LIST}");
+        check(&[piece.clone(), chunk(json!({}), json!("stop"))], &answer);
+        check(&[chunk(json!({"content": "A dam [1]"}), json!("stop"))], &answer);
+        check(&[piece.clone(), chunk(json!({}), json!("tool_calls"))], "A dam [1]");
+        check(&[chunk(json!({"content": "None."}), json!("stop"))], "None.");
+        let call = json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]});
+        check(&[piece, chunk(call, Value::Null), chunk(json!({}), json!("stop"))], "A dam [1]");
+    }
+
+    #[test]
+    fn a_text_before_the_use_of_a_tool_gets_no_list() {
+        let text = [
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "A dam [1]"}}),
+            json!({"type": "content_block_stop", "index": 0}),
+        ];
+        let tool = [
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "n", "input": {}}}),
+            json!({"type": "content_block_stop", "index": 1}),
+        ];
+        let end = |reason: &str| json!({"type": "message_delta", "delta": {"stop_reason": reason}});
+        let has_list = |events: &[Value]| {
+            let sent = run(Api::Messages, events);
+            assert_eq!(sent.last().unwrap()["citations"][0]["verified"], true, "{sent:?}");
+            assert!(sent.iter().any(|event| event["delta"]["type"] == "citations_delta"), "{sent:?}");
+            sent.iter().any(|event| event["index"] == 1 && event["delta"]["text"] == LIST)
+        };
+        assert!(has_list(&[&text[..], &[end("end_turn")]].concat()));
+        assert!(!has_list(&[&text[..], &tool, &[end("tool_use")]].concat()));
+    }
+
+    /// The events of a response with one text, and those of `more` before its end.
+    fn response(more: &[Value], last: &str) -> Vec<Value> {
+        let at = |kind: &str| json!({"type": kind, "item_id": "i", "output_index": 0, "content_index": 0});
+        let mut delta = at("response.output_text.delta");
+        delta["delta"] = "A dam [1]".into();
+        let mut done = at("response.output_text.done");
+        done["text"] = "A dam [1]".into();
+        let part = json!({"type": "output_text", "text": "A dam [1]", "annotations": []});
+        let item = json!({"type": "message", "content": [part]});
+        let mut events =
+            vec![delta, done, json!({"type": "response.output_item.done", "output_index": 0, "item": item})];
+        events.extend_from_slice(more);
+        events.push(json!({"type": last, "response": {"output": [item]}}));
+        (0..)
+            .zip(&mut events)
+            .for_each(|(number, event): (u64, &mut Value)| event["sequence_number"] = number.into());
+        events
+    }
+
+    #[test]
+    fn the_events_of_a_response_are_numbered_and_agree() {
+        let call = json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "function_call"}});
+        let reasoning =
+            json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "reasoning"}});
+        let check = |events: &[Value], expected: &str| {
+            let sent = run(Api::Responses, events);
+            let numbers: Vec<u64> =
+                sent.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
+            assert_eq!(numbers, (0..sent.len() as u64).collect::<Vec<u64>>(), "{sent:?}");
+            let deltas: String = sent.iter().filter_map(|event| event["delta"].as_str()).collect();
+            assert_eq!(deltas, expected);
+            for event in &sent {
+                let item = &event["item"]["content"][0];
+                let part = if item.is_null() { &event["response"]["output"][0]["content"][0] } else { item };
+                if !part.is_null() {
+                    assert_eq!(part["text"], expected, "{event}");
+                    assert_eq!(part["annotations"][0]["index"], 6, "{event}");
+                }
+                let is_done = event["type"] == "response.output_text.done";
+                assert!(!is_done || event["text"] == expected, "{event}");
+            }
+        };
+        let answer = format!("A dam [1]{LIST}");
+        check(&response(&[], "response.completed"), &answer);
+        check(&response(&[reasoning], "response.incomplete"), &answer);
+        check(&response(&[call], "response.completed"), "A dam [1]");
+        check(&response(&[], "response.failed"), "A dam [1]");
+        let cut = response(&[], "response.completed");
+        assert_eq!(run(Api::Responses, &cut[..3]).len(), 4, "nothing is kept back when a stream breaks off");
+    }
+}
