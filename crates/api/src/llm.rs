@@ -104,6 +104,9 @@ pub struct CompletionRequest {
     /// Values that the conditions of routes are compared with.
     #[serde(default)]
     pub metadata: Option<Map<String, Value>>,
+    /// Where the sources of the answer are searched; upstreams do not see this field.
+    #[serde(default)]
+    pub weir: Option<ChatRetrieval>,
 }
 
 /// A request in OpenAI's API of responses. Fields that are not listed here are passed on as they are.
@@ -134,6 +137,9 @@ pub struct ResponsesRequest {
     /// Values that the conditions of routes are compared with.
     #[serde(default)]
     pub metadata: Option<Map<String, Value>>,
+    /// Where the sources of the answer are searched; upstreams do not see this field.
+    #[serde(default)]
+    pub weir: Option<ChatRetrieval>,
 }
 
 /// The input of a request of responses.
@@ -174,6 +180,9 @@ pub struct MessagesRequest {
     /// Values that the conditions of routes are compared with.
     #[serde(default)]
     pub metadata: Option<Map<String, Value>>,
+    /// Where the sources of the answer are searched; upstreams do not see this field.
+    #[serde(default)]
+    pub weir: Option<ChatRetrieval>,
 }
 
 /// A request for the number of tokens of a request in Anthropic's API.
