@@ -161,9 +161,9 @@ fn examples_have_fields_of_their_types_and_chat_has_messages_and_sources() {
         }
     };
     check("/v1/chat/completions", &["model", "messages", "stream", "max_completion_tokens", "tools", "weir"]);
-    check("/v1/completions", &["model", "prompt", "max_tokens"]);
-    check("/v1/responses", &["model", "input", "instructions", "max_output_tokens"]);
-    check("/v1/messages", &["model", "messages", "system", "max_tokens"]);
+    check("/v1/completions", &["model", "prompt", "max_tokens", "weir"]);
+    check("/v1/responses", &["model", "input", "instructions", "max_output_tokens", "weir"]);
+    check("/v1/messages", &["model", "messages", "system", "max_tokens", "weir"]);
     check("/v1/messages/count_tokens", &["model", "messages"]);
     let sources = &description["components"]["schemas"]["ChatRetrieval"]["properties"];
     let mut fields: Vec<&String> = sources.as_object().unwrap().keys().collect();
