@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_text_in_base64_is_checked_and_an_image_is_none() {
         let encoded = |text: &str| BASE64.encode(text);
-        let text = |mark: &str| format!("{}{mark}", "a long story; ".repeat(3));
+        let text = |mark: &str| format!("{}{mark}", "a long story; ".repeat(5));
         let (before, after) = (encoded(&text("x")), encoded(&text("[X_1]")));
         check(
             &format!(r#"{{"file_data":"data:text/plain;base64,{before}","data":"{before}"}}"#),

@@ -1,0 +1,57 @@
+//! Changes to the bytes of a JSON text.
+
+use std::ops::Range;
+
+use super::write_string;
+
+/// Changes to a text: what stands in a range is replaced.
+#[derive(Debug, Clone, Default)]
+pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
+
+impl Edits {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Replaces a range by JSON. Ranges must not overlap.
+    pub fn replace(&mut self, range: Range<usize>, json: Vec<u8>) {
+        self.0.push((range, json));
+    }
+
+    /// Replaces a range by a JSON string.
+    pub fn replace_by_string(&mut self, range: Range<usize>, text: &str) {
+        let mut json = Vec::with_capacity(text.len() + 2);
+        write_string(&mut json, text);
+        self.replace(range, json);
+    }
+
+    /// The text with the changes, before and behind a range.
+    pub fn apply_around(&self, text: &[u8], range: Range<usize>) -> (Vec<u8>, Vec<u8>) {
+        let part = |part: Range<usize>| {
+            let within =
+                self.0.iter().filter(|(place, _)| part.start <= place.start && place.end <= part.end);
+            let moved = |(place, json): &(Range<usize>, Vec<u8>)| {
+                (place.start - part.start..place.end - part.start, json.clone())
+            };
+            Edits(within.map(moved).collect()).apply(&text[part.clone()])
+        };
+        (part(0..range.start), part(range.end..text.len()))
+    }
+
+    /// The text with the changes.
+    pub fn apply(&self, text: &[u8]) -> Vec<u8> {
+        let mut edits: Vec<&(Range<usize>, Vec<u8>)> = self.0.iter().collect();
+        edits.sort_by_key(|(range, _)| (range.start, range.end));
+        let more: usize = edits.iter().map(|(_, json)| json.len()).sum();
+        let mut written = Vec::with_capacity(text.len() + more);
+        let mut at = 0;
+        for (range, json) in edits {
+            written.extend_from_slice(&text[at..range.start]);
+            written.extend_from_slice(json);
+            at = range.end;
+        }
+        written.extend_from_slice(&text[at..]);
+        written
+    }
+}
