@@ -1,7 +1,7 @@
 //! The LLM gateway: requests of several APIs are routed to providers, translated where the APIs differ ([`weir_translate`]), streamed, and counted.
 //!
 //! A request passes these steps:
-//! 1. [`request`]: the fields that decide something are read; the rest of the body is not parsed.
+//! 1. [`request`]: the body is parsed once, and the fields that decide something are read. Changes are made to its bytes.
 //! 2. [`table`]: the model's name leads to targets. Upstreams, routes and prices are one table that is swapped as a whole.
 //! 3. The tokens of the prompt and of the allowed output are reserved of the key's limits.
 //! 4. [`forward`]: the targets are tried in the order of [`weir_policy::routing`] until one replies. A stream has replied when its first event is
