@@ -32,6 +32,8 @@ pub(crate) struct StreamFilter {
     models: Vec<String>,
     /// The placeholders of the reply so far, so that a value has the same one wherever it is repeated.
     own: Placeholders,
+    /// The calls of tools that are running, as index, path and id.
+    calls: Vec<(u32, String, String)>,
     lanes: Vec<LaneState>,
     report: Report,
 }
@@ -69,7 +71,8 @@ impl StreamFilter {
         models: Vec<String>,
     ) -> StreamFilter {
         let own = guard.placeholders_of_output(&placeholders);
-        StreamFilter { api, guard, placeholders, models, own, lanes: Vec::new(), report: Report::default() }
+        let (calls, lanes, report) = (Vec::new(), Vec::new(), Report::default());
+        StreamFilter { api, guard, placeholders, models, own, calls, lanes, report }
     }
 
     /// Takes whole events and appends what can be sent to `out`.
@@ -114,8 +117,14 @@ impl StreamFilter {
         // nothing in data that is no JSON can be checked, or read by a client; the stream is broken by it
         let Ok(tape) = Tape::parse(data) else { return Ok(()) };
         let root = tape.root(data);
-        let Pieces { texts: found, ended, begun, once, ends_all, has_more } = pieces_of(self.api, root);
-        for (index, path) in begun {
+        let Pieces { texts: found, ended, calls, once, ends_all, has_more } = pieces_of(self.api, root);
+        for (index, path, id) in calls {
+            match self.calls.iter_mut().find(|call| (call.0, &call.1) == (index, &path)) {
+                // some servers repeat the id in each event of a call
+                Some(call) if call.2 == id => continue,
+                Some(call) => call.2 = id,
+                None => self.calls.push((index, path.clone(), id)),
+            }
             self.end_lanes(|lane| lane.index == index && lane.path.starts_with(&path), out)?;
         }
         let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
@@ -515,8 +524,22 @@ mod tests {
             format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
         };
         let events = [call("{\"to\":\"ann@exa"), call("mple.com\"}"), END.to_owned()];
-        let (_, _, all) = run(&guard(""), &events);
-        assert!(all.contains("[EMAIL_1]") && !all.contains("ann@") && !all.contains("mple.com"), "{all}");
+        // the id is repeated in each event by some servers, and names another call after that
+        let named = |event: &String, id: &str| {
+            event.replace("{\"function\"", &format!("{{\"id\":\"{id}\",\"function\""))
+        };
+        let repeated = [
+            named(&events[0], "a"),
+            named(&events[1], "a"),
+            named(&call("{\"n\":4111111111111111}"), "b"),
+            END.to_owned(),
+        ];
+        for events in [events.to_vec(), repeated.to_vec()] {
+            let (_, _, all) = run(&guard(""), &events);
+            assert!(all.contains(r#"{\"to\":\"[EMAIL_1]\"}"#), "{all}");
+            assert!(!all.contains("ann@") && !all.contains("mple.com") && !all.contains("4111"), "{all}");
+            assert_eq!(all.contains(r#"{\"n\":\"[PAYMENT_CARD_1]\"}"#), events.len() == 4, "{all}");
+        }
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub(crate) struct Pieces {
     pub(crate) texts: Vec<(Lane, Range<usize>)>,
     /// Choices, blocks or items that end by this event.
     pub(crate) ended: Vec<u32>,
-    /// Calls of tools that begin by this event, as index and path: earlier ones at the same place have ended.
-    pub(crate) begun: Vec<(u32, String)>,
+    /// Calls of tools that name themselves in this event, as index, path and id: one of another id at the same place has ended.
+    pub(crate) calls: Vec<(u32, String, String)>,
     /// Values that clients take once, and would append to themselves from another event: ids, names, roles.
     pub(crate) once: Vec<Range<usize>>,
     /// Whether all texts end before this event.
@@ -158,9 +158,8 @@ fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
             }
         }
         JsonKind::Object => {
-            let is_call = value.get("id").is_some_and(|id| id.is_string() && !id.is(""));
-            if is_call {
-                pieces.begun.push((lane.index, lane.path.clone()));
+            if let Some(id) = value.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
+                pieces.calls.push((lane.index, lane.path.clone(), id.into_owned()));
             }
             for (name, value) in value.entries().map(|(key, value)| (key.string(), value)) {
                 if matches!(&*name, "id" | "name" | "role") && value.is_string() {
@@ -288,11 +287,11 @@ mod tests {
         let first = r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":""}}]}"#;
         check(chat, first, &[(1, answer, "\"\"")], true);
         let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"function":{"arguments":"{"}}]}}]}"#;
-        assert!(check(chat, call, &[(0, arguments, "\"{\"")], false).begun.is_empty());
+        assert!(check(chat, call, &[(0, arguments, "\"{\"")], false).calls.is_empty());
         let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"id":"c","function":{"name":"f","arguments":""}}]}}]}"#;
         assert_eq!(
-            check(chat, call, &[(0, arguments, "\"\"")], true).begun,
-            [(0, ".tool_calls[2]".to_owned())]
+            check(chat, call, &[(0, arguments, "\"\"")], true).calls,
+            [(0, ".tool_calls[2]".to_owned(), "c".to_owned())]
         );
         let end = check(chat, r#"{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}"#, &[], true);
         assert_eq!(end.ended, [1]);

@@ -14,7 +14,7 @@ impl Edits {
         self.0.is_empty()
     }
 
-    /// Replaces a range by JSON. Ranges must not overlap.
+    /// Replaces a range by JSON. Of changes that overlap, the first in the text holds; of those of one range, the first that was made.
     pub fn replace(&mut self, range: Range<usize>, json: Vec<u8>) {
         self.0.push((range, json));
     }
@@ -47,6 +47,9 @@ impl Edits {
         let mut written = Vec::with_capacity(text.len() + more);
         let mut at = 0;
         for (range, json) in edits {
+            if range.start < at {
+                continue;
+            }
             written.extend_from_slice(&text[at..range.start]);
             written.extend_from_slice(json);
             at = range.end;
