@@ -38,7 +38,7 @@ pub(crate) struct Place {
     pub(crate) end: usize,
 }
 
-/// A part of a text and what stands for it.
+/// A range of the original text and its normalised form.
 enum Part<'n> {
     /// The same bytes.
     Same(Range<usize>),

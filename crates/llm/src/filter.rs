@@ -10,10 +10,9 @@ use bytes::Bytes;
 use weir_config::{Direction, StreamMode};
 use weir_guardrails::{Action, Placeholders, Restorer, Window, redact};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
-use weir_upstream::SseEvent;
+use weir_upstream::{SseDecoder, SseEvent};
 
 use crate::Api;
-use crate::frames::end_of_first_event;
 use crate::guard::{Guard, Report};
 use crate::pieces::{Kind, Lane, Pieces, pieces_of};
 use crate::strings::{Reading, Walk};
@@ -80,13 +79,12 @@ impl StreamFilter {
     /// # Errors
     /// [`BlockedBy`]; what was appended is sent before.
     pub(crate) fn push(&mut self, events: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
-        let mut rest = events;
-        while !rest.is_empty() {
-            let (event, after) = rest.split_at(end_of_first_event(rest));
-            rest = after;
-            self.push_event(&SseEvent::new(Bytes::copy_from_slice(event)), out)?;
+        let mut decoder = SseDecoder::new(usize::MAX);
+        decoder.push(Bytes::copy_from_slice(events));
+        while let Ok(Some(event)) = decoder.next_event() {
+            self.push_event(&event, out)?;
         }
-        Ok(())
+        decoder.rest().map_or(Ok(()), |event| self.push_event(&event, out))
     }
 
     /// Releases what is held at the end of the stream.

@@ -142,7 +142,7 @@ impl StreamSource {
         }
     }
 
-    /// Passes an event on, or its translation. What breaks the stream is told after what came before it.
+    /// Appends an event, or its translation, to `out`. An event that breaks the stream is reported after those before it.
     fn take_event(&mut self, event: SseEvent, out: &mut Passed) {
         match &mut self.events {
             Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {

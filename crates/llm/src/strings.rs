@@ -196,7 +196,7 @@ fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     restored
 }
 
-/// A file within a request or reply: what stands before its base64, and the base64.
+/// Splits a file within a request or reply into the prefix of its `data:` URL, which may be empty, and its base64.
 fn file<'a>(field: &str, text: &'a str) -> Option<(&'a str, &'a str)> {
     let start = match text.strip_prefix("data:") {
         Some(url) => text.len() - url.split_once(";base64,")?.1.len(),

@@ -16,7 +16,7 @@ pub use edits::Edits;
 const DEPTH_MAX: usize = 128;
 /// Most values of a text: 16 MiB of tape.
 const VALUES_MAX: usize = 1 << 20;
-/// Up to so many keys of an object are compared in pairs.
+/// Largest number of keys of an object that are compared pairwise; more are looked up in a set.
 const PAIRS_MAX: usize = 16;
 
 /// Why a text is not read.

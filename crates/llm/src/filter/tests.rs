@@ -67,6 +67,19 @@ fn events_without_findings_are_passed_on_byte_by_byte() {
 }
 
 #[test]
+fn events_of_one_chunk_are_checked_each_whatever_ends_their_lines() {
+    for end in ["\n", "\r\n", "\r"] {
+        let events =
+            [chat("Write to ann@exam"), chat("ple.com "), END.to_owned()].concat().replace('\n', end);
+        let mut filter = StreamFilter::new(Api::ChatCompletions, guard(""), Arc::default(), Vec::new());
+        let mut out = Vec::new();
+        filter.push(events.as_bytes(), &mut out).unwrap();
+        let all = String::from_utf8(out).unwrap();
+        assert!(all.contains("Write to") && all.contains("[EMAIL_1]") && !all.contains("ple.com"), "{all}");
+    }
+}
+
+#[test]
 fn an_event_that_the_end_cuts_is_completed_if_it_can_be_checked() {
     let whole = chat("mail ann@example.com");
     for cut in ["\n", ""] {

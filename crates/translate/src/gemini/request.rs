@@ -252,7 +252,7 @@ impl Turns {
         part.into()
     }
 
-    /// The result of a call. Its files are a part of it since Gemini 3, and stand beside it before.
+    /// The result of a call. Since Gemini 3 its files are inside of the result; for earlier models they are parts beside it.
     fn push_result(&mut self, message: Message) -> Result<(), TranslateError> {
         let Some(name) = self.names.get(&message.call_id) else {
             let reason =

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::write_string;
 
-/// Changes to a text: what stands in a range is replaced.
+/// Replacements of byte ranges of a JSON text.
 #[derive(Debug, Clone, Default)]
 pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
 
