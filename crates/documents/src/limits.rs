@@ -1,0 +1,61 @@
+//! The limits of one file.
+
+/// The limits of one file. The defaults bound memory to a few times the size of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of text; the rest is cut and said as the warning `text_limit`.
+    pub text_bytes: usize,
+    /// Pages; the rest is cut and said as the warning `page_limit`.
+    pub pages: usize,
+    /// The first page that is read, from 0. Used to go on behind a page that failed.
+    pub first_page: usize,
+    /// Operators of all content streams of a PDF.
+    pub pdf_operators: u64,
+    /// Forms that all pages of a PDF draw.
+    pub pdf_forms: u64,
+    /// Nested forms of a PDF.
+    pub pdf_form_depth: usize,
+    /// Glyphs of one PDF page.
+    pub page_glyphs: usize,
+    /// Entries of a zip archive.
+    pub zip_entries: usize,
+    /// Unpacked bytes of one entry of a zip archive.
+    pub zip_entry_bytes: u64,
+    /// Unpacked bytes of all entries that are read.
+    pub zip_bytes: u64,
+    /// Nested elements of an XML part.
+    pub xml_depth: usize,
+    /// Events of all XML parts.
+    pub xml_events: u64,
+    /// Cells of all sheets.
+    pub cells: u64,
+    /// Nested groups of an RTF file.
+    pub rtf_depth: usize,
+    /// Nested parts of a message.
+    pub mail_depth: usize,
+    /// Parts of a message.
+    pub mail_parts: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            text_bytes: 16 << 20,
+            pages: 20_000,
+            first_page: 0,
+            pdf_operators: 20_000_000,
+            pdf_forms: 100_000,
+            pdf_form_depth: 20,
+            page_glyphs: 500_000,
+            zip_entries: 20_000,
+            zip_entry_bytes: 128 << 20,
+            zip_bytes: 512 << 20,
+            xml_depth: 256,
+            xml_events: 50_000_000,
+            cells: 5_000_000,
+            rtf_depth: 2_000,
+            mail_depth: 8,
+            mail_parts: 1_000,
+        }
+    }
+}
