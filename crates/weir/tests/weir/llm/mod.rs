@@ -14,6 +14,7 @@ mod embeddings;
 mod fallback;
 mod framing;
 mod full_disk;
+mod guarded_shapes;
 mod guardrails;
 mod headers;
 mod limits;
