@@ -106,7 +106,8 @@ impl Isolation {
         let mut output = Output::new(self.text_bytes_max);
         let mut stderr = Vec::new();
         let read = read_output(&mut child, &mut output, &mut stderr, deadline);
-        let status = end(&mut child, read.is_ok() && !output.is_complete())?;
+        let ends_itself = matches!(read, Ok(None)) && !output.is_complete();
+        let status = end(&mut child, ends_itself)?;
         let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
         match read? {
             Some(Refusal::Deadline) => Err(self.timeout()),
