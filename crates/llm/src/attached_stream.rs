@@ -4,12 +4,12 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use weir_translate::json::unescaped;
+use weir_upstream::SseEvent;
 
 use crate::Api;
 use crate::attached::{Attachment, annotate};
 use crate::citations::Reference;
-use crate::frames::{data_of, end_of_first_event};
-use crate::output::{ChunkHead, begun, datas};
+use crate::output::{ChunkHead, begun};
 use crate::pieces::{Kind, Lane, Pieces, pieces};
 use crate::response_stream::ResponseStream;
 
@@ -71,7 +71,8 @@ impl StreamAttachment {
 
     /// Takes in the answer as it was written.
     pub(crate) fn read(&mut self, events: &[u8]) {
-        for (_, data) in datas(events) {
+        for event in SseEvent::all(events) {
+            let data = event.text().unwrap_or_default();
             for (Lane { index, kind, part, .. }, range) in pieces(self.api, data).texts {
                 if kind == Kind::Answer {
                     let text = unescaped(&data.as_bytes()[range]).unwrap_or_default();
@@ -84,11 +85,8 @@ impl StreamAttachment {
     /// The events that are sent for whole events. `head`: what the chunks of the stream repeat.
     pub(crate) fn push(&mut self, events: &[u8], head: Option<&ChunkHead>) -> Bytes {
         let mut out = Vec::with_capacity(events.len());
-        let mut rest = events;
-        while !rest.is_empty() {
-            let (event, after) = rest.split_at(end_of_first_event(rest));
-            rest = after;
-            self.push_event(event, head, &mut out);
+        for event in SseEvent::all(events) {
+            self.push_event(&event, head, &mut out);
         }
         out.into()
     }
@@ -100,9 +98,9 @@ impl StreamAttachment {
         out.into()
     }
 
-    fn push_event(&mut self, event: &[u8], head: Option<&ChunkHead>, out: &mut Vec<u8>) {
-        let data = data_of(event).and_then(|data| std::str::from_utf8(&event[data]).ok());
-        let Some(data) = data else { return out.extend_from_slice(event) };
+    fn push_event(&mut self, event: &SseEvent, head: Option<&ChunkHead>, out: &mut Vec<u8>) {
+        let Some(data) = event.text() else { return out.extend_from_slice(event.raw()) };
+        let event = event.raw();
         let found = pieces(self.api, data);
         for (Lane { index, kind, part, .. }, range) in &found.texts {
             match kind {
@@ -339,7 +337,7 @@ mod tests {
             out.extend_from_slice(&attached.push(&bytes, None));
         }
         out.extend_from_slice(&attached.end());
-        datas(&out).map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+        SseEvent::all(&out).iter().map(|event| serde_json::from_str(event.text().unwrap()).unwrap()).collect()
     }
 
     fn chunk(delta: Value, finish: Value) -> Value {

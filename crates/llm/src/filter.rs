@@ -6,11 +6,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use weir_config::{Direction, StreamMode};
 use weir_guardrails::{Action, Placeholders, Restorer, Window, redact_parts};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
-use weir_upstream::{SseDecoder, SseEvent};
+use weir_upstream::SseEvent;
 
 use crate::Api;
 use crate::guard::{Guard, Report};
@@ -79,12 +78,7 @@ impl StreamFilter {
     /// # Errors
     /// [`BlockedBy`]; what was appended is sent before.
     pub(crate) fn push(&mut self, events: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
-        let mut decoder = SseDecoder::new(usize::MAX);
-        decoder.push(Bytes::copy_from_slice(events));
-        while let Ok(Some(event)) = decoder.next_event() {
-            self.push_event(&event, out)?;
-        }
-        decoder.rest().map_or(Ok(()), |event| self.push_event(&event, out))
+        SseEvent::all(events).iter().try_for_each(|event| self.push_event(event, out))
     }
 
     /// Releases what is held at the end of the stream.

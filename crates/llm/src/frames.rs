@@ -1,9 +1,6 @@
 //! Server-sent events that are passed on as they came, and what has to be known of them.
 
-use std::ops::Range;
-
 use bytes::Bytes;
-use memchr::memmem;
 use weir_translate::TokenUsage;
 use weir_translate::events::{EventFacts, ProviderError};
 use weir_translate::json::{Edits, JsonError, Tape};
@@ -11,28 +8,6 @@ use weir_upstream::SseEvent;
 
 /// Upper bound of the bytes of one event that the gateway wrote itself, or that was bounded before.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
-
-/// The offset after the first empty line, which may be the first line: it counts as an event without data, wherever chunks are cut.
-pub(crate) fn end_of_first_event(bytes: &[u8]) -> usize {
-    if let Some(empty) = [&b"\n"[..], b"\r\n"].into_iter().find(|line| bytes.starts_with(line)) {
-        return empty.len();
-    }
-    let mut ends = memchr::memchr_iter(b'\n', bytes).filter_map(|at| {
-        let rest = &bytes[at + 1..];
-        let empty = [&b"\n"[..], b"\r\n"].into_iter().find(|end| rest.starts_with(end))?;
-        Some(at + 1 + empty.len())
-    });
-    ends.next().unwrap_or(bytes.len())
-}
-
-/// Where the data of an event stands: after the field's name, without the end of the line.
-pub(crate) fn data_of(event: &[u8]) -> Option<Range<usize>> {
-    let field = if event.starts_with(b"data:") { 0 } else { memmem::find(event, b"\ndata:")? + 1 };
-    let start = field + b"data:".len();
-    let start = start + usize::from(event.get(start) == Some(&b' '));
-    let end = memchr::memchr2(b'\n', b'\r', &event[start..]).map_or(event.len(), |end| start + end);
-    Some(start..end)
-}
 
 /// What the events of a stream said so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use weir_upstream::{SseDecoder, SseEvent};
 
 use crate::Api;
 use crate::filter::StreamFilter;
-use crate::frames::{EVENT_BYTES_MAX, Seen, data_of, end_of_first_event};
+use crate::frames::{EVENT_BYTES_MAX, Seen};
 use crate::guard::{Guard, Guards, Report};
 use crate::request::Request;
 use crate::strings::texts;
@@ -192,20 +192,11 @@ fn check_filter(api: Api, stream: &[u8]) {
     filter.push(stream, &mut out).expect("no rule blocks");
     filter.finish(&mut out).expect("no rule blocks");
     let is_valid = |data: &[u8]| data.trim_ascii() == b"[DONE]" || is_json(data);
-    if datas(stream).into_iter().all(is_valid) {
+    let all_valid = |events: &[u8]| SseEvent::all(events).iter().filter_map(SseEvent::data).all(is_valid);
+    if all_valid(stream) {
         let text = out.escape_ascii();
-        assert!(datas(&out).into_iter().all(is_valid), "{text}");
+        assert!(all_valid(&out), "{text}");
     }
-}
-
-fn datas(events: &[u8]) -> Vec<&[u8]> {
-    let (mut found, mut rest) = (Vec::new(), events);
-    while !rest.is_empty() {
-        let (event, after) = rest.split_at(end_of_first_event(rest));
-        found.extend(data_of(event).map(|data| &event[data]));
-        rest = after;
-    }
-    found
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use weir_config::Direction;
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::TokenUsage;
+use weir_upstream::SseEvent;
 
 use crate::attached::{Attachment, Cleaner, texts};
 use crate::attached_stream::StreamAttachment;
 use crate::augment::Sources;
 use crate::cache::{Kept, REPLY_BYTES_MAX, ReplyCache};
 use crate::filter::{BlockedBy, StreamFilter};
-use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report, blocked, direction_name};
 use crate::long_scans::scanned;
 use crate::reply_key::{Key, Question};
@@ -229,9 +229,10 @@ impl StreamOutput {
     /// Keeps a stream that is complete, and whose events can be read.
     pub(crate) fn keep(&mut self, usage: TokenUsage, cost_nanos: u64) {
         let can_be_read = |events: &[u8]| {
-            let is_read =
-                |data: &str| data.trim() == "[DONE]" || serde_json::from_str::<IgnoredAny>(data).is_ok();
-            datas(events).all(|(_, data)| is_read(data))
+            let is_read = |data: &[u8]| {
+                data.trim_ascii() == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok()
+            };
+            SseEvent::all(events).iter().filter_map(SseEvent::data).all(is_read)
         };
         if let Some((keeping, copy)) = self.output.keeping.take().zip(self.copy.take())
             && can_be_read(&copy)
@@ -245,7 +246,8 @@ impl StreamOutput {
     fn read_head(&mut self, events: &[u8]) {
         let has_head = matches!(self.output.api, Api::ChatCompletions | Api::Completions);
         if has_head && self.head.is_none() {
-            self.head = datas(events).find_map(|(_, data)| serde_json::from_str(data).ok());
+            let events = SseEvent::all(events);
+            self.head = events.iter().find_map(|event| serde_json::from_slice(event.data()?).ok());
         }
     }
 
@@ -255,22 +257,6 @@ impl StreamOutput {
             None => events,
         }
     }
-}
-
-/// The data of each event, and where the event begins.
-pub(crate) fn datas(events: &[u8]) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        while at < events.len() {
-            let (start, event) = (at, &events[at..]);
-            let event = &event[..end_of_first_event(event)];
-            at += event.len();
-            if let Some(data) = data_of(event).and_then(|data| std::str::from_utf8(&event[data]).ok()) {
-                return Some((start, data));
-            }
-        }
-        None
-    })
 }
 
 /// A chunk with what the others of its stream repeat.

@@ -33,6 +33,18 @@ impl SseEvent {
         SseEvent { raw, data }
     }
 
+    /// The events of a part of a stream that is cut between events.
+    pub fn all(part: &[u8]) -> Vec<SseEvent> {
+        let mut decoder = SseDecoder::new(usize::MAX);
+        decoder.push(Bytes::copy_from_slice(part));
+        let mut events = Vec::new();
+        while let Ok(Some(event)) = decoder.next_event() {
+            events.push(event);
+        }
+        events.extend(decoder.rest());
+        events
+    }
+
     /// The bytes as they came, with the empty line that ends the event.
     pub fn raw(&self) -> &Bytes {
         &self.raw
@@ -50,6 +62,11 @@ impl SseEvent {
             Data::Line(range) => Some(&self.raw[range.clone()]),
             Data::Lines(joined) => Some(joined),
         }
+    }
+
+    /// The data, if it is UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.data()?).ok()
     }
 
     /// Where the data stands in the raw bytes; `None` where it has no line or several.
