@@ -92,7 +92,7 @@ impl<'a, 'l> Interpreter<'a, 'l> {
         }
     }
 
-    /// What a page draws.
+    /// Interprets a page with its annotations.
     pub(super) fn page(&mut self, page: &Page<'a>) -> Result<PageContent, Exhausted> {
         let (width, height) = page.render_dimensions();
         self.page = PageContent { width, height, ..PageContent::default() };

@@ -1,4 +1,4 @@
-//! What a file declares of itself: title, author, dates, labels of pages.
+//! The information that a file has of itself: title, author, dates, labels of pages.
 
 use crate::pdf::strings;
 use hayro_syntax::Pdf;

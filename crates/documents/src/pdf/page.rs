@@ -1,4 +1,4 @@
-//! What a page draws, as far as text depends on it.
+//! The contents of a page, as far as text depends on them.
 
 use hayro_font::kurbo::{Point, Rect};
 

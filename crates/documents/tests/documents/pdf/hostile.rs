@@ -26,7 +26,7 @@ pub(super) fn measured(data: Vec<u8>) -> (Result<Extracted, Failure>, u64) {
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(read).unwrap().join().unwrap()
 }
 
-/// What a hostile file gives.
+/// The result of a hostile file.
 #[derive(Debug, Clone, Copy)]
 enum Expected {
     /// The words `Hello hostile world`, maybe among others.
