@@ -245,7 +245,7 @@ fn floods_of_content_end_at_the_limits() {
     );
     check("image", drawn.set(6, stream([0; 1_000], image)).bytes(), Hello);
     let box_ = "<</Type/Page/Parent 2 0 R/MediaBox[1e30 -1e30 0 1e308]/Contents 5 0 R/Rotate 45/Resources<</Font<</F1 4 0 R>>>>>>";
-    check("box of the page", hello().set(3, box_).bytes(), NoText);
+    check("box of the page", hello().set(3, box_).bytes(), Damaged);
 }
 
 #[test]
@@ -330,8 +330,6 @@ fn fonts_may_lie() {
     let itself = composite(&letters(9), "8 0 R", "", "")
         .set(8, stream(cmap(""), "/Type/CMap/CMapName/A/UseCMap 8 0 R"));
     check("map of itself", itself.bytes(), NoText);
-    let widths = format!("/W[0 4294967295 500 0[{}]]", "1 ".repeat(1_000_000));
-    check("widths", composite(HELLO, "/Identity-H", &widths, "").bytes(), NoText);
     let garbage = |kind: &str, file: &str, program: Vec<u8>| {
         let font =
             format!("<</Type/Font/Subtype/{kind}/BaseFont/A/FirstChar 0/LastChar 255/FontDescriptor 6 0 R>>");
