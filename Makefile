@@ -69,6 +69,11 @@ test: setup style ## everything that CI runs
 	$(PYTHON) scripts/scalar.py cargo test $(CHECKED)
 	env -u RUSTC_WORKSPACE_WRAPPER scripts/neon.sh
 
+.PHONY: scalar
+scalar: ## encoder and index by the scalar reference, with all texts of their tests; some are part of `make test`
+	@scripts/setup.sh
+	WEIR_SCALAR=full $(PYTHON) scripts/scalar.py cargo test $(CHECKED)
+
 .PHONY: neon
 neon: ## the kernels of 64-bit ARM under qemu, which is part of `make test`
 	@scripts/setup.sh
