@@ -68,7 +68,7 @@ pub(crate) async fn attempt(
         provider::render(api, request, target, sent).map_err(|error| Failed { error, may_go_on: true })?;
     add_trace(&mut headers, settlement.entry());
     let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
-    settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), target.price);
+    settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), &target.price);
     let in_flight = upstream.enter();
     let started = Instant::now();
     let config = &upstream.config;
@@ -130,13 +130,17 @@ pub(crate) async fn attempt(
         });
     }
     let body = whole(target, body).await?;
+    let sent_by_provider = body.clone();
     let converted = match conversion {
         Conversion::Same => same(body),
         Conversion::FromAnthropic => anthropic::reply(&body, &context()).map(counted),
         Conversion::FromGemini => gemini::reply(&body, &context()).map(counted),
         Conversion::ToMessages => messages::reply(&body, &context()).map(counted),
     };
-    let (body, usage) = converted.map_err(|error| unreadable(target, &error))?;
+    let (body, usage) = converted.map_err(|error| {
+        settlement.count(usage_of(&sent_by_provider), sent_by_provider.len() as u64 / 4);
+        unreadable(target, &error)
+    })?;
     Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
 }
 
@@ -156,6 +160,11 @@ fn same(body: Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
         return Err(TranslateError::Reply("it has no choices".to_owned()));
     }
     Ok((body, usage))
+}
+
+/// What a reply used that can't be translated; `None` where that can't be read either.
+fn usage_of(body: &[u8]) -> Option<TokenUsage> {
+    TokenUsage::of(Tape::parse(body).ok()?.root(body))
 }
 
 fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {

@@ -19,6 +19,7 @@ pub mod gemini;
 pub mod json;
 pub mod messages;
 pub mod ollama;
+mod prompt_size;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,8 @@ mod usage;
 mod value;
 
 pub use error::{Dialect, error};
-pub use usage::TokenUsage;
+pub use prompt_size::PromptSize;
+pub use usage::{ServiceTier, TokenUsage};
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]

@@ -25,6 +25,7 @@ pub mod ingest;
 pub mod jobs;
 pub mod keys;
 pub mod model;
+pub mod prices;
 pub mod search;
 pub mod selftest;
 pub mod serve;
