@@ -118,6 +118,14 @@ pub(crate) struct Target {
     pub(crate) price: ModelPrice,
 }
 
+impl Target {
+    /// Who answers: the upstream, its address, the model.
+    pub(crate) fn identity(&self) -> [String; 3] {
+        let config = &self.upstream.config;
+        [config.id.clone(), config.base_url().into_owned(), self.model.clone()]
+    }
+}
+
 impl Llm {
     /// Puts a configuration into service.
     ///

@@ -20,6 +20,7 @@ pub mod json;
 pub mod messages;
 pub mod ollama;
 mod prompt_size;
+mod refusal;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ mod value;
 
 pub use error::{Dialect, error};
 pub use prompt_size::PromptSize;
+pub use refusal::{Account, Cause};
 pub use usage::{ServiceTier, TokenUsage};
 
 /// What a translated reply repeats of its request.
