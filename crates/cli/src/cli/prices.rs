@@ -13,8 +13,8 @@ use super::terminal::{Align, render_table};
 #[derive(Debug, Args)]
 pub struct PricesArguments {
     /// Only models whose name contains this, and prices that are used for a model of this name.
-    #[arg(value_name = "MODEL", default_value = "")]
-    pub model: String,
+    #[arg(value_name = "MODEL")]
+    pub model: Option<String>,
     /// Print JSON, with the prices of all classes.
     #[arg(long)]
     pub json: bool,
@@ -26,7 +26,7 @@ pub struct PricesArguments {
 /// When the configuration can't be read.
 pub fn run(arguments: &PricesArguments, context: Context<'_>) -> Result<()> {
     let config = context.load(Flags::default())?;
-    let prices = list_prices(&config.llm, &arguments.model);
+    let prices = list_prices(&config.llm, arguments.model.as_deref().unwrap_or_default());
     let text = match arguments.json {
         true => json!({"data": prices.iter().map(json_of).collect::<Vec<_>>()}).to_string(),
         false if prices.is_empty() => NONE.to_owned(),
