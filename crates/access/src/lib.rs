@@ -14,4 +14,4 @@ mod usage;
 pub use active::KEYS_BYTES_MAX;
 pub use error::{AccessError, Result};
 pub use keys::Keys;
-pub use usage::{Left, Limited, Reservation, Running, Unit, Usage};
+pub use usage::{CostRange, Left, Limited, Reservation, Running, Unit, Usage};

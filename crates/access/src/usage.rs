@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 use weir_policy::budget::{Budgets, Overspent, Period, Spending};
 use weir_policy::limits::{Bucket, Exceeded, KeyLimits};
 use weir_policy::matches_pattern;
@@ -20,6 +21,24 @@ pub struct Usage {
     ledger: Arc<Ledger>,
     /// The limits for models: the pattern of their names, the longest first.
     models: ArcSwap<Vec<Arc<Usage>>>,
+    /// Tells requests that wait for a budget that a reservation has ended.
+    settled: Notify,
+}
+
+/// What a request costs, in billionths of the currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CostRange {
+    /// The most that it can cost.
+    pub max: u64,
+    /// What it costs most likely; at most `max`.
+    pub estimate: u64,
+}
+
+impl CostRange {
+    /// A cost that is known.
+    pub fn exactly(nanos: u64) -> CostRange {
+        CostRange { max: nanos, estimate: nanos }
+    }
 }
 
 #[derive(Debug)]
@@ -65,6 +84,13 @@ pub struct Limited {
     pub retry_after: Option<Duration>,
 }
 
+impl Limited {
+    /// Whether a budget has enough left once requests on their way have ended.
+    fn is_in_use(&self) -> bool {
+        matches!(self.unit, Unit::DayBudget | Unit::MonthBudget) && self.retry_after.is_some()
+    }
+}
+
 /// The state of a limit per minute, for the headers of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
@@ -82,6 +108,8 @@ pub struct Left {
 const RETRY_AFTER_LEDGER: Duration = Duration::from_secs(5);
 /// How long a request waits for running ones: nothing tells when one ends.
 const RETRY_AFTER_RUNNING: Duration = Duration::from_secs(1);
+/// How long a request waits near the end of a budget until those before it have ended.
+const BUDGET_WAIT_MAX: Duration = Duration::from_secs(30);
 
 impl Usage {
     pub(crate) fn new(
@@ -99,7 +127,13 @@ impl Usage {
             spending,
             running: 0,
         };
-        Usage { account, state: Mutex::new(state), ledger, models: ArcSwap::default() }
+        Usage {
+            account,
+            state: Mutex::new(state),
+            ledger,
+            models: ArcSwap::default(),
+            settled: Notify::new(),
+        }
     }
 
     /// Sets the limits for models.
@@ -149,7 +183,8 @@ impl Usage {
         Ok(Running(self.clone()))
     }
 
-    /// Takes what a request may use at most, until it is known how much it used: tokens, and billionths of the currency.
+    /// Takes what a request may use, until it is known how much it used: tokens, and the most that it can cost. Where a budget has less left
+    /// than that and as much as the estimate, it takes all that is left, if no other request runs.
     ///
     /// # Errors
     /// [`Limited`]; nothing is taken then.
@@ -157,22 +192,27 @@ impl Usage {
         self: &Arc<Usage>,
         at: (Instant, Timestamp),
         tokens: u64,
-        nanos: u64,
+        cost: CostRange,
     ) -> Result<Reservation, Limited> {
         let (now, time) = at;
         let period = period_of(time);
         let mut state = self.lock();
         let budgets = state.limits.budgets;
-        if budgets != Budgets::default() && nanos > 0 && self.ledger.is_failing() {
-            return Err(self.limited((Unit::Ledger, 0, nanos), None, Some(RETRY_AFTER_LEDGER)));
+        if budgets != Budgets::default() && cost.max > 0 && self.ledger.is_failing() {
+            return Err(self.limited((Unit::Ledger, 0, cost.max), None, Some(RETRY_AFTER_LEDGER)));
         }
-        state.spending.reserve(period, budgets, nanos).map_err(|overspent| {
+        let reserved = match state.spending.reserve(period, budgets, cost.max) {
+            Ok(()) => Ok(cost.max),
+            Err(overspent) if overspent.left().unspent >= cost.max => Err(overspent),
+            Err(_) => state.spending.reserve_rest(period, budgets, cost.estimate),
+        };
+        let nanos = reserved.map_err(|overspent| {
             let (unit, limit, left) = match overspent {
                 Overspent::Day(left) => (Unit::DayBudget, budgets.per_day, left),
                 Overspent::Month(left) => (Unit::MonthBudget, budgets.per_month, left),
             };
-            let retry_after = (nanos <= left.unspent).then_some(RETRY_AFTER_RUNNING);
-            self.limited((unit, limit.unwrap_or_default(), nanos), Some(left.unreserved), retry_after)
+            let retry_after = (cost.estimate <= left.unspent).then_some(RETRY_AFTER_RUNNING);
+            self.limited((unit, limit.unwrap_or_default(), cost.estimate), Some(left.unreserved), retry_after)
         })?;
         if let Err(limited) = self.take(&mut state.tokens, Unit::Tokens, now, tokens) {
             state.spending.settle(period, nanos, 0);
@@ -196,15 +236,71 @@ impl Usage {
         model: &str,
         at: (Instant, Timestamp),
         tokens: u64,
-        nanos: u64,
+        cost: CostRange,
     ) -> Result<Reservation, Limited> {
-        let of_model = self.of_model(model).map(|usage| {
-            let running = usage.admit(at.0)?;
-            Ok((Box::new(usage.reserve(at, tokens, nanos)?), running))
-        });
-        let of_model = of_model.transpose()?;
-        let mut reservation = self.reserve(at, tokens, nanos)?;
-        reservation.of_model = of_model;
+        let mut running = self.admit_for(model, at.0)?;
+        self.reserve_admitted(&mut running, at, tokens, cost)
+    }
+
+    /// [`Usage::reserve_for`], which waits where requests on their way have reserved what a budget has left: near the end of a budget its
+    /// requests run one at a time. `at` tells the time.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing but a request of the model is taken then.
+    pub async fn reserve_in_turn(
+        self: &Arc<Usage>,
+        model: &str,
+        at: impl Fn() -> (Instant, Timestamp),
+        tokens: u64,
+        cost: CostRange,
+    ) -> Result<Reservation, Limited> {
+        let mut running = self.admit_for(model, at().0)?;
+        let until = tokio::time::Instant::now() + BUDGET_WAIT_MAX;
+        loop {
+            let of_model = running.as_ref().map(|running| running.0.clone());
+            // listened to before the attempt, so that no end is missed
+            let of_key = self.settled.notified();
+            let of_model = of_model.as_ref().map(|usage| usage.settled.notified());
+            let limited = match self.reserve_admitted(&mut running, at(), tokens, cost) {
+                Err(limited) if limited.is_in_use() => limited,
+                reserved => return reserved,
+            };
+            let settled = async {
+                match of_model {
+                    Some(of_model) => tokio::select! { () = of_key => {}, () = of_model => {} },
+                    None => of_key.await,
+                }
+            };
+            if tokio::time::timeout_at(until, settled).await.is_err() {
+                return Err(limited);
+            }
+        }
+    }
+
+    /// Counts a request of a model that has limits.
+    fn admit_for(&self, model: &str, now: Instant) -> Result<Option<Running>, Limited> {
+        self.of_model(model).map(|usage| usage.admit(now)).transpose()
+    }
+
+    /// Reserves for a request that was admitted. What it runs by goes to the reservation.
+    fn reserve_admitted(
+        self: &Arc<Usage>,
+        running: &mut Option<Running>,
+        at: (Instant, Timestamp),
+        tokens: u64,
+        cost: CostRange,
+    ) -> Result<Reservation, Limited> {
+        let of_model = running.as_ref().map(|running| running.0.reserve(at, tokens, cost)).transpose()?;
+        let mut reservation = match self.reserve(at, tokens, cost) {
+            Ok(reservation) => reservation,
+            Err(limited) => {
+                if let Some(of_model) = of_model {
+                    of_model.withdraw();
+                }
+                return Err(limited);
+            }
+        };
+        reservation.of_model = of_model.map(Box::new).zip(running.take());
         Ok(reservation)
     }
 
@@ -220,13 +316,19 @@ impl Usage {
         tokens: u64,
         nanos: u64,
     ) -> Result<Option<Running>, Limited> {
-        let mut reservation = self.reserve_for(model, at, tokens, nanos)?;
+        let mut reservation = self.reserve_for(model, at, tokens, CostRange::exactly(nanos))?;
         let running = reservation.of_model.take().map(|(of_model, running)| {
             of_model.settle(at, tokens, nanos);
             running
         });
         reservation.settle(at, tokens, nanos);
         Ok(running)
+    }
+
+    /// Whether requests of `model` have a budget.
+    pub fn has_budget(&self, model: &str) -> bool {
+        let is_set = |usage: &Usage| usage.lock().limits.budgets != Budgets::default();
+        is_set(self) || self.of_model(model).is_some_and(|usage| is_set(&usage))
     }
 
     /// What was spent, in billionths of the currency in the day and in the month, if there is a budget.
@@ -326,7 +428,39 @@ impl Reservation {
         self.settle_once(at.0, period_of(at.1), tokens, nanos);
     }
 
+    /// Reserves more, for what is charged beside what was reserved.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing is taken then.
+    pub fn extend(&mut self, at: (Instant, Timestamp), nanos: u64) -> Result<(), Limited> {
+        if let Some((of_model, _)) = &mut self.of_model {
+            of_model.extend(at, nanos)?;
+        }
+        let more = self.usage.reserve(at, 0, CostRange::exactly(nanos))?;
+        if let (Some(reserved), Some(more)) = (&mut self.reserved, more.into_reserved()) {
+            reserved.nanos = reserved.nanos.saturating_add(more.nanos);
+        }
+        Ok(())
+    }
+
+    /// What is reserved, which the caller settles.
+    fn into_reserved(mut self) -> Option<Reserved> {
+        self.reserved.take()
+    }
+
+    /// Gives everything back. Nobody who waits is told: what they can reserve is what they could before.
+    fn withdraw(mut self) {
+        self.give_back(Instant::now(), Period::default(), 0, 0);
+    }
+
     fn settle_once(&mut self, now: Instant, period: Period, tokens: u64, nanos: u64) {
+        if self.reserved.is_some() {
+            self.give_back(now, period, tokens, nanos);
+            self.usage.settled.notify_waiters();
+        }
+    }
+
+    fn give_back(&mut self, now: Instant, period: Period, tokens: u64, nanos: u64) {
         let Some(reserved) = self.reserved.take() else { return };
         let Usage { account, ledger, .. } = &*self.usage;
         let mut state = self.usage.lock();
@@ -354,142 +488,4 @@ impl Drop for Reservation {
 }
 
 #[cfg(test)]
-mod tests {
-    use weir_policy::KeyId;
-
-    use super::*;
-
-    fn usage_with(limits: KeyLimits, now: Instant) -> Arc<Usage> {
-        Arc::new(usage_for("", limits, now))
-    }
-
-    fn usage_for(model: &str, limits: KeyLimits, now: Instant) -> Usage {
-        Usage::new((KeyId(1), model.into()), limits, Spending::default(), Arc::default(), now)
-    }
-
-    #[test]
-    fn limits_for_a_model_hold_beside_those_of_the_key() {
-        let now = (Instant::now(), 0.0);
-        let tokens = |limit| KeyLimits { tokens_per_minute: Some(limit), ..KeyLimits::default() };
-        let one = KeyLimits { concurrent_requests: Some(1), ..tokens(50) };
-        let models =
-            vec![Arc::new(usage_for("gpt-*", one, now.0)), Arc::new(usage_for("gpt-4o", tokens(70), now.0))];
-        let usage = usage_with(tokens(100), now.0);
-        usage.set_models(models);
-        let running = usage.reserve_for("gpt-3", now, 50, 0).unwrap();
-        let refused = usage.reserve_for("gpt-5", now, 1, 0).unwrap_err();
-        assert_eq!((&*refused.model, refused.unit), ("gpt-*", Unit::Concurrency));
-        running.settle(now, 10, 0);
-        assert_eq!(usage.reserve_for("gpt-5", now, 41, 0).unwrap_err().unit, Unit::Tokens);
-        let refused = usage.reserve_for("gpt-4o", now, 71, 0).unwrap_err();
-        assert_eq!((&*refused.model, refused.limit), ("gpt-4o", 70), "the longest name that fits");
-        usage.reserve_for("other", now, 60, 0).unwrap().settle(now, 60, 0);
-        assert_eq!(&*usage.reserve_for("gpt-4o", now, 40, 0).unwrap_err().model, "", "the limit of the key");
-        assert_eq!(
-            usage.of_model("gpt-4o").unwrap().left(now.0)[0].remaining,
-            70,
-            "what was refused took nothing"
-        );
-    }
-
-    #[test]
-    fn what_is_known_before_is_charged_at_once_and_runs_until_its_end() {
-        let now = (Instant::now(), 0.0);
-        let budgets = Budgets { per_day: Some(100), per_month: None };
-        let usage = Arc::new(usage_for("", KeyLimits { budgets, ..KeyLimits::default() }, now.0));
-        let of_model = KeyLimits { concurrent_requests: Some(1), ..KeyLimits::default() };
-        usage.set_models(vec![Arc::new(usage_for("m", of_model, now.0))]);
-        let running = usage.charge_for("m", now, 5, 60).unwrap();
-        assert_eq!(usage.spent(now.1), Some((60, 60)));
-        assert_eq!(usage.charge_for("m", now, 5, 0).unwrap_err().unit, Unit::Concurrency);
-        drop(running);
-        assert_eq!(usage.charge_for("m", now, 5, 41).unwrap_err().unit, Unit::DayBudget);
-        assert!(usage.charge_for("m", now, 5, 40).is_ok());
-    }
-
-    #[test]
-    fn changed_limits_keep_what_was_used_of_the_others() {
-        let now = Instant::now();
-        let limits = |tokens, requests| KeyLimits {
-            tokens_per_minute: Some(tokens),
-            requests_per_minute: Some(requests),
-            ..KeyLimits::default()
-        };
-        let usage = usage_with(limits(100, 10), now);
-        usage.charge_for("m", (now, 0.0), 60, 0).unwrap();
-        let _running = usage.admit(now).unwrap();
-        usage.set_limits(
-            KeyLimits { concurrent_requests: Some(1), ..limits(100, 20) },
-            Spending::default(),
-            now,
-        );
-        let left: Vec<u64> = usage.left(now).iter().map(|left| left.remaining).collect();
-        assert_eq!(left, [20, 40]);
-        assert_eq!(usage.admit(now).unwrap_err().unit, Unit::Concurrency);
-    }
-
-    #[test]
-    fn a_reservation_is_settled_or_given_back() {
-        let now = (Instant::now(), 0.0);
-        let budgets = Budgets { per_day: Some(100), per_month: None };
-        let limits = KeyLimits { tokens_per_minute: Some(1_000), budgets, ..KeyLimits::default() };
-        let usage = usage_with(limits, now.0);
-        let first = usage.reserve(now, 100, 60).unwrap();
-        let refused = usage.reserve(now, 100, 50).unwrap_err();
-        assert_eq!((refused.unit, refused.left), (Unit::DayBudget, Some(40)));
-        assert_eq!(refused.retry_after, Some(RETRY_AFTER_RUNNING), "the first may use less");
-        assert_eq!(usage.reserve(now, 100, 101).unwrap_err().retry_after, None);
-        assert_eq!(usage.reserve(now, 901, 1).unwrap_err().unit, Unit::Tokens);
-        let left = |usage: &Usage| usage.left(now.0)[0].remaining;
-        assert_eq!(left(&usage), 900, "what was refused took nothing");
-        drop(first);
-        assert_eq!(left(&usage), 1_000);
-        usage.reserve(now, 100, 60).unwrap().settle(now, 30, 20);
-        assert_eq!(left(&usage), 970);
-        assert!(usage.reserve(now, 0, 81).is_err() && usage.reserve(now, 0, 80).is_ok());
-        usage.reserve(now, 10, 0).unwrap().settle(now, 1_000, 500);
-        assert_eq!(left(&usage), 0);
-        assert!(usage.reserve(now, 0, 1).is_err(), "what was used beyond the reservation is charged");
-    }
-
-    #[test]
-    fn each_limit_refuses_on_its_own_and_says_when_to_come_again() {
-        let now = Instant::now();
-        let limits = KeyLimits {
-            requests_per_minute: Some(3),
-            tokens_per_minute: Some(100),
-            concurrent_requests: Some(2),
-            budgets: Budgets::default(),
-        };
-        let usage = usage_with(limits, now);
-        let (first, second) = (usage.admit(now).unwrap(), usage.admit(now).unwrap());
-        let refused = usage.admit(now).unwrap_err();
-        assert_eq!((refused.unit, refused.limit), (Unit::Concurrency, 2));
-        drop((first, second));
-        assert!(usage.admit(now).is_ok(), "what was refused was not counted");
-        let refused = usage.admit(now).unwrap_err();
-        assert_eq!((refused.unit, refused.retry_after), (Unit::Requests, Some(Duration::from_secs(20))));
-        let charge = |tokens| usage.charge_for("m", (now, 0.0), tokens, 0);
-        assert!(charge(90).unwrap().is_none());
-        let refused = charge(20).unwrap_err();
-        assert_eq!((refused.unit, refused.retry_after), (Unit::Tokens, Some(Duration::from_secs(6))));
-        assert_eq!(charge(101).unwrap_err().retry_after, None);
-        let left: Vec<(Unit, u64)> = usage.left(now).iter().map(|left| (left.unit, left.remaining)).collect();
-        assert_eq!(left, [(Unit::Requests, 0), (Unit::Tokens, 10)]);
-        let unlimited = usage_with(KeyLimits::default(), now);
-        assert!(unlimited.admit(now).is_ok() && unlimited.left(now).is_empty());
-    }
-
-    #[test]
-    fn many_threads_together_get_no_more_than_the_limit() {
-        let now = Instant::now();
-        let limits = KeyLimits { requests_per_minute: Some(1_000), ..KeyLimits::default() };
-        let usage = usage_with(limits, now);
-        let admitted: usize = std::thread::scope(|scope| {
-            let count = || (0..500).filter(|_| usage.admit(now).is_ok()).count();
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(count)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert_eq!(admitted, 1_000);
-    }
-}
+mod tests;

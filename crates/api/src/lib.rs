@@ -97,7 +97,7 @@ pub use tei::{
     TokenizeRequest, TruncationDirection,
 };
 pub use texts::{INPUTS_MAX, Texts};
-pub use usage::{UsageReportReply, UsageSource, UsageSumReply};
+pub use usage::{UsageClassReply, UsageReportReply, UsageSource, UsageSumReply};
 
 /// The collection of a request without `collection`.
 pub const DEFAULT_COLLECTION: &str = "default";

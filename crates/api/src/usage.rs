@@ -53,4 +53,20 @@ pub struct UsageSumReply {
     pub completion_tokens: u64,
     /// Cost in the currency of the price table.
     pub cost: f64,
+    /// What was used and what it cost, by class of tokens and calls.
+    #[serde(default)]
+    pub classes: Vec<UsageClassReply>,
+}
+
+/// The sum of one class of tokens or calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "UsageClass")]
+pub struct UsageClassReply {
+    /// The name of its field in `[[prices]]`: `input`, `cached_input`, `cache_write`, `cache_write_1h`, `input_audio`,
+    /// `input_image`, `output`, `reasoning`, `output_audio`, `output_image` or `search`. Each token is in one class.
+    pub name: String,
+    /// Tokens, or calls.
+    pub units: u64,
+    /// Their cost in the currency of the price table.
+    pub cost: f64,
 }

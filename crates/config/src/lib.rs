@@ -24,8 +24,8 @@ pub mod table;
 
 pub use environment::Environment;
 pub use llm::{
-    CacheMode, Detector, Direction, Guardrail, GuardrailAction, LlmConfig, LlmRoute, LlmUpstream, OnFailure,
-    Price, Provider, RouteCache, RouteRetrieval, Strategy, StreamMode, Target,
+    CacheMode, ChargeClass, Detector, Direction, Guardrail, GuardrailAction, LlmConfig, LlmRoute,
+    LlmUpstream, OnFailure, Price, Provider, RouteCache, RouteRetrieval, Strategy, StreamMode, Target,
 };
 pub use load::{API_KEY_VARIABLE, Flags, Loaded, Source, load, load_for_calling, load_for_serving};
 pub use models::{ModelConfig, ModelKind, Prompts, Reranks};

@@ -105,7 +105,7 @@ pub(crate) async fn attempt(
         })?;
     add_trace(&mut headers, settlement.entry());
     let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
-    settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), target.price);
+    settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), &target.price);
     let in_flight = upstream.enter();
     let started = Instant::now();
     let config = &upstream.config;

@@ -7,13 +7,12 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
-use weir_access::{Reservation, Usage};
+use weir_access::Usage;
 use weir_api::ChatRetrieval;
 use weir_config::{CacheMode, Direction, RouteCache};
 use weir_guardrails::Placeholders;
 use weir_policy::{Allowlist, Caller};
 use weir_telemetry::requests::RequestEntry;
-use weir_translate::anthropic;
 use weir_upstream::UpstreamError;
 
 use crate::attempt::{Attempted, AttemptedBody, Failed, attempt};
@@ -24,11 +23,12 @@ use crate::guard::{Guard, Report};
 use crate::long_scans::scanned;
 use crate::ollama::LineStream;
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
-use crate::provider::Conversion;
+use crate::prices::decimal;
 use crate::question::same_meaning;
 use crate::reply_key::{Keys, Question, Scope};
-use crate::request::{Asked, COMPLETION_TOKENS_DEFAULT, Request};
-use crate::settlement::{Settlement, unix_now};
+use crate::request::{Asked, Request};
+use crate::reservation::reserve;
+use crate::settlement::Settlement;
 use crate::stream::ReplyStream;
 use crate::table::{Route, Table, Target};
 use crate::{Api, Llm, LlmError, prompt};
@@ -202,6 +202,7 @@ impl Llm {
             placeholders: Arc::default(),
             sources: None,
             keeping: None,
+            spent_before: 0,
             reporter,
         };
         // the search is the gateway's own: it takes the question as it was asked
@@ -235,7 +236,8 @@ impl Llm {
         question: String,
         output: &mut Output,
     ) -> Result<(Request, Option<Kept>), LlmError> {
-        let question = self.condensed(call, &request, &options, question).await?;
+        let (question, spent) = self.condensed(call, &request, &options, question).await?;
+        output.spent_before = spent;
         let is_flagged = |text: &str| {
             let mut findings = Vec::new();
             self.documents.scan(text, &mut findings);
@@ -290,16 +292,19 @@ impl Llm {
         if body == *request.body() { Ok(request) } else { Request::read(body) }
     }
 
-    /// The question that is searched: of a longer conversation, as a model rewrites it.
+    /// The question that is searched: of a longer conversation, as a model rewrites it. With what that call cost, which is booked to its model.
     async fn condensed(
         &self,
         call: &LlmCall,
         request: &Request,
         options: &ChatRetrieval,
         question: String,
-    ) -> Result<String, LlmError> {
-        let Some(model) = &options.condense_model else { return Ok(question) };
-        let Some(body) = prompt::condensing(call.api, &request.object()?, model) else { return Ok(question) };
+    ) -> Result<(String, u64), LlmError> {
+        let Some(model) = &options.condense_model else { return Ok((question, 0)) };
+        let Some(body) = prompt::condensing(call.api, &request.object()?, model) else {
+            return Ok((question, 0));
+        };
+        let entry = call.entry.of_call();
         let call = LlmCall {
             api: Api::ChatCompletions,
             headers: HeaderMap::new(),
@@ -307,13 +312,22 @@ impl Llm {
             // a request's choice was checked; a route's is the operator's
             caller: Arc::new(Caller { models: Allowlist::All, ..Caller::clone(&call.caller) }),
             usage: call.usage.clone(),
-            entry: call.entry.clone(),
+            entry: entry.clone(),
         };
-        let reply = Box::pin(self.answer(call, false)).await?;
-        let LlmBody::Whole(body) = reply.body else { return Ok(question) };
+        let reply = Box::pin(self.answer(call, false)).await;
+        let mut spent = 0;
+        entry.update(|record| {
+            spent = record.cost_nanos;
+            record.status = match &reply {
+                Ok(reply) => reply.status.as_u16(),
+                Err(LlmError::Limited(_)) => StatusCode::TOO_MANY_REQUESTS.as_u16(),
+                Err(_) => StatusCode::BAD_GATEWAY.as_u16(),
+            };
+        });
+        let LlmBody::Whole(body) = reply?.body else { return Ok((question, spent)) };
         let reply: Value = serde_json::from_slice(&body).unwrap_or_default();
         let condensed = prompt::text_of(&reply["choices"][0]["message"]);
-        Ok(if condensed.trim().is_empty() { question } else { condensed })
+        Ok((if condensed.trim().is_empty() { question } else { condensed }, spent))
     }
 
     /// A reply that was kept, or where the reply is to be kept.
@@ -348,7 +362,8 @@ impl Llm {
         self.metrics.reply_cache(result);
         let saved = found.as_ref().map_or(0, |(kept, _)| {
             // at today's prices
-            let cost = targets.first().map_or(0, |target| target.price.cost_nanos(kept.usage));
+            let cost =
+                targets.first().map_or(0, |target| target.price.cost(kept.usage, request.tier).total());
             if cost > 0 { cost } else { kept.cost_nanos }
         });
         call.entry.update(|record| {
@@ -386,10 +401,10 @@ impl Llm {
         output: Output,
     ) -> Result<LlmReply, LlmError> {
         let (reservation, prompt_tokens) = match call.api.is_charged() {
-            true => (reserve(call, request, targets)?, request.prompt_tokens()),
+            true => (reserve(call, request, targets).await?, request.prompt_tokens()),
             false => (None, 0),
         };
-        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens);
+        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens, request.tier);
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
@@ -400,13 +415,17 @@ impl Llm {
             let target = &targets[index];
             let attempted =
                 attempt(call.api, request, target, &call.headers, index == last, &mut settlement).await;
-            let Failed { error, may_go_on, is_broken } = match attempted {
+            let Failed { error, mut may_go_on, is_broken } = match attempted {
                 Ok(attempted) => return replied(attempted, settlement, output).await,
                 Err(failed) => failed,
             };
             let was_sent = is_broken || matches!(error, LlmError::Upstream(UpstreamError::Timeout { .. }));
+            let mut is_affordable = true;
             match was_sent {
-                true => settlement.sent_without_reply(),
+                true => {
+                    is_affordable = settlement.sent_without_reply();
+                    may_go_on &= is_affordable;
+                }
                 false if may_go_on => settlement.uncharged(),
                 false => {}
             }
@@ -424,7 +443,7 @@ impl Llm {
             }
             let LlmError::Upstream(error) = error else { return Err(error) };
             // a reply that broke may have been charged: one further attempt, of another target if there is one
-            if is_broken && !was_broken && target.upstream.config.retry_broken_replies {
+            if is_broken && !was_broken && is_affordable && target.upstream.config.retry_broken_replies {
                 was_broken = true;
                 retries.wait_after_break(error).await?;
                 index = (index + 1).min(last);
@@ -439,28 +458,9 @@ impl Llm {
     }
 }
 
-/// Takes what the request may use at most of the limits of the caller's key.
-fn reserve(call: &LlmCall, request: &Request, targets: &[Target]) -> Result<Option<Reservation>, LlmError> {
-    let Some(usage) = &call.usage else { return Ok(None) };
-    let most = |target: &Target| request.usage_max(call.api, completion_open(call.api, target));
-    let tokens = targets.iter().map(|target| most(target).total()).max().unwrap_or_default();
-    let cost = targets.iter().map(|target| target.price.cost_nanos(most(target))).max().unwrap_or_default();
-    let at = (Instant::now(), unix_now());
-    usage.reserve_for(&request.model, at, tokens, cost).map(Some).map_err(LlmError::Limited)
-}
-
-/// Tokens that are reserved for a completion without a limit.
-fn completion_open(api: Api, target: &Target) -> u64 {
-    match api.conversion(&target.upstream.config) {
-        Ok(Conversion::FromAnthropic) => anthropic::TOKENS_MAX, // the limit that is sent then
-        Ok(Conversion::Same | Conversion::FromGemini | Conversion::ToMessages) | Err(_) => {
-            COMPLETION_TOKENS_DEFAULT
-        }
-    }
-}
-
 const X_WEIR_UPSTREAM: HeaderName = HeaderName::from_static("x-weir-upstream");
 const X_WEIR_CACHE: HeaderName = HeaderName::from_static("x-weir-cache");
+const X_WEIR_COST: HeaderName = HeaderName::from_static("x-weir-cost");
 const X_WEIR_GUARDRAILS: HeaderName = HeaderName::from_static("x-weir-guardrails");
 
 /// Whether a reply that was kept may be given, and whether this one may be kept.
@@ -496,6 +496,9 @@ async fn replied(
                 }
                 false => settlement.uncharged(),
             }
+            if let Some(cost) = settlement.cost().filter(|_| status.is_success() && output.api.is_charged()) {
+                add_cost(&mut headers, output.spent_before.saturating_add(cost));
+            }
             if !status.is_success() || !output.is_needed() {
                 add_report(&mut headers, &output.reporter.report);
                 return Ok(LlmReply { status, headers, body: LlmBody::Whole(body) });
@@ -523,6 +526,7 @@ async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
     let is_stream =
         headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
     headers.remove(X_WEIR_UPSTREAM);
+    add_cost(&mut headers, output.spent_before);
     let body = match is_stream {
         true => {
             add_report(&mut headers, &output.reporter.report);
@@ -536,6 +540,13 @@ async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
         }
     };
     Ok(LlmReply { status: StatusCode::OK, headers, body: LlmBody::Whole(body) })
+}
+
+/// Adds what the request cost.
+fn add_cost(headers: &mut HeaderMap, nanos: u64) {
+    if let Ok(value) = HeaderValue::try_from(decimal(nanos)) {
+        headers.insert(X_WEIR_COST, value);
+    }
 }
 
 fn add_report(headers: &mut HeaderMap, report: &Report) {

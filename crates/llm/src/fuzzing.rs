@@ -62,7 +62,7 @@ pub fn check_request(body: &[u8]) {
     }
     let Ok(request) = Request::read(Bytes::copy_from_slice(body)) else { return };
     assert_eq!(request.rendered(&request.model, false), body);
-    let _ = (request.asked().is_ok(), request.object(), request.usage_max(Api::ChatCompletions, 1).total());
+    let _ = (request.asked().is_ok(), request.object(), request.completion_max(Api::ChatCompletions, 1));
     let mut report = Report::default();
     let checked = GUARD.check_input(request.body(), &[], &mut Placeholders::new(), &mut report).unwrap();
     let Some(fields) = object(body) else { return };

@@ -35,6 +35,8 @@ pub(crate) struct Output {
     pub(crate) placeholders: Arc<Placeholders>,
     pub(crate) sources: Option<Sources>,
     pub(crate) keeping: Option<Keeping>,
+    /// What other calls for the request cost before, in billionths.
+    pub(crate) spent_before: u64,
     pub(crate) reporter: Reporter,
 }
 

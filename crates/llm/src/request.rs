@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use weir_api::{ChatRetrieval, SourcesAs};
-use weir_translate::TokenUsage;
 use weir_translate::json::{self, JsonError, Kind, Tape, folded};
+use weir_translate::{PromptSize, ServiceTier};
 
 use crate::{Api, LlmError};
 
@@ -48,8 +48,16 @@ pub(crate) struct Request {
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
     max_output_tokens: Option<u64>,
+    /// Tokens of reasoning that the caller sets, which some servers count beside the limit of the completion.
+    thinking_tokens: u64,
+    /// Whether the caller says how much the model thinks.
+    pub(crate) sets_thinking: bool,
     /// How many completions are asked for.
     choices: u64,
+    /// How large the prompt is.
+    pub(crate) size: PromptSize,
+    /// The service tier that is asked for.
+    pub(crate) tier: Option<ServiceTier>,
     /// The field `weir`, which is for the gateway.
     weir: Option<Range<usize>>,
 }
@@ -67,12 +75,8 @@ struct FormAlone {
     sources_as: SourcesAs,
 }
 
-/// Bytes of a prompt per token, for the estimate before the provider has counted: common for English text in JSON.
-const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens that are reserved for a completion without a limit.
 pub(crate) const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
-/// Most completions that a request may ask for, for the reservation.
-const CHOICES_MAX: u64 = 128;
 
 impl Request {
     /// Reads the fields.
@@ -120,7 +124,11 @@ impl Request {
             max_tokens: number(fields, "max_tokens")?,
             max_completion_tokens: number(fields, "max_completion_tokens")?,
             max_output_tokens: number(fields, "max_output_tokens")?,
-            choices: choices.clamp(1, CHOICES_MAX).saturating_mul(prompts(fields.get("prompt"))),
+            thinking_tokens: thinking_tokens(fields),
+            sets_thinking: fields.get("thinking").or(fields.get("reasoning_effort")).is_some(),
+            size: PromptSize::of(fields),
+            tier: ServiceTier::of(fields.get("service_tier")),
+            choices: choices.max(1).saturating_mul(prompts(fields.get("prompt"))),
             body: body.clone(),
         })
     }
@@ -164,20 +172,21 @@ impl Request {
 
     /// Estimated tokens of the prompt.
     pub(crate) fn prompt_tokens(&self) -> u64 {
-        self.body.len() as u64 / BYTES_PER_TOKEN + 1
+        self.size.tokens()
     }
 
-    /// Tokens to reserve: those of the prompt, and the maximum of the completion, which is `open` where the field of the API that limits it is
-    /// not given. Fields of other APIs do not limit it: providers ignore them.
-    pub(crate) fn usage_max(&self, api: Api, open: u64) -> TokenUsage {
+    /// The most tokens of all completions: where the fields of the API that limit one are not given, `open` for each. Of two limits the larger
+    /// counts, because servers differ in which one they read. Fields of other APIs do not limit it: providers ignore them.
+    pub(crate) fn completion_max(&self, api: Api, open: u64) -> u64 {
         let limit = match api {
-            Api::ChatCompletions => self.max_completion_tokens.or(self.max_tokens),
+            Api::ChatCompletions => self.max_completion_tokens.max(self.max_tokens),
             Api::Completions | Api::Messages | Api::CountTokens => self.max_tokens,
             Api::Responses => self.max_output_tokens,
-            Api::Embeddings => Some(0),
+            Api::Embeddings => return 0,
         };
-        let completion = limit.unwrap_or(open).saturating_mul(self.choices);
-        TokenUsage { prompt: self.prompt_tokens(), completion, ..TokenUsage::default() }
+        // Anthropic's limit includes the reasoning
+        let beside = if api == Api::Messages { 0 } else { self.thinking_tokens };
+        limit.unwrap_or(open).saturating_add(beside).saturating_mul(self.choices)
     }
 
     /// The body with another name of the model, and with the usage asked for if `adds_usage`. Without a change, the caller's bytes.
@@ -278,6 +287,13 @@ fn read_field<T: DeserializeOwned>(field: &str, value: &[u8]) -> Result<T, LlmEr
     })
 }
 
+/// Tokens of reasoning that a request sets, in the fields of Anthropic, OpenRouter and Alibaba.
+fn thinking_tokens(fields: json::Value<'_>) -> u64 {
+    let paths: [&[&str]; 3] =
+        [&["thinking", "budget_tokens"], &["reasoning", "max_tokens"], &["thinking_budget"]];
+    paths.iter().filter_map(|path| fields.at(path)?.as_u64()).max().unwrap_or(0)
+}
+
 /// How many prompts a completion has: a list of texts, or of lists of tokens, has several.
 fn prompts(prompt: Option<json::Value<'_>>) -> u64 {
     let parts = prompt.into_iter().flat_map(json::Value::items);
@@ -347,19 +363,23 @@ mod tests {
     }
 
     #[test]
-    fn the_reservation_is_the_prompt_and_the_allowed_output() {
+    fn the_reservation_is_the_prompt_and_the_largest_allowed_output() {
         let check = |api: Api, fields: &str, completion: u64| {
             let body = format!(r#"{{"model":"a"{fields}}}"#);
             assert_eq!(
-                read(&body).unwrap().usage_max(api, 1_000).total(),
-                body.len() as u64 / 4 + 1 + completion,
+                (read(&body).unwrap().completion_max(api, 1_000), read(&body).unwrap().prompt_tokens()),
+                (completion, body.len() as u64 / 4 + 1),
                 "{fields}"
             );
         };
         check(Api::ChatCompletions, "", 1_000);
         check(Api::ChatCompletions, r#","n":2"#, 2_000);
         check(Api::ChatCompletions, r#","max_tokens":7"#, 7);
-        check(Api::ChatCompletions, r#","max_tokens":7,"max_completion_tokens":5,"n":3"#, 15);
+        check(Api::ChatCompletions, r#","max_tokens":7,"max_completion_tokens":5,"n":3"#, 21);
+        check(Api::ChatCompletions, r#","max_tokens":5,"max_completion_tokens":7,"n":300"#, 2_100);
+        check(Api::ChatCompletions, r#","thinking":{"type":"enabled","budget_tokens":50}"#, 1_050);
+        check(Api::ChatCompletions, r#","max_tokens":7,"reasoning":{"max_tokens":50}"#, 57);
+        check(Api::Messages, r#","max_tokens":70,"thinking":{"budget_tokens":50}"#, 70);
         check(Api::ChatCompletions, r#","max_output_tokens":9"#, 1_000);
         check(Api::Responses, r#","max_output_tokens":9,"max_tokens":1"#, 9);
         check(Api::Messages, r#","max_completion_tokens":5"#, 1_000);

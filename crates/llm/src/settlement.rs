@@ -5,9 +5,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_access::Reservation;
 use weir_telemetry::requests::RequestEntry;
-use weir_translate::TokenUsage;
+use weir_translate::{ServiceTier, TokenUsage};
 
-use crate::table::TokenPrice;
+use crate::prices::{Cost, ModelPrice};
 
 /// The account of one request. Dropping it settles: a client that leaves or a stream that breaks changes nothing about that.
 pub(crate) struct Settlement {
@@ -15,11 +15,15 @@ pub(crate) struct Settlement {
     reservation: Option<Reservation>,
     /// Tokens of the prompt, for providers that do not count.
     prompt_estimate: u64,
-    price: TokenPrice,
+    /// The service tier that the request asks for.
+    tier: Option<ServiceTier>,
+    price: ModelPrice,
     /// What has been used so far. `None`: nothing was sent, or what was sent failed without a charge.
     used: Option<TokenUsage>,
-    /// Tokens and cost in billionths of what was sent to earlier upstreams, which may have charged for it and gave no reply.
-    earlier: (u64, u64),
+    /// Tokens of what was sent to earlier upstreams, which may have charged for it and gave no reply, and its cost.
+    earlier: (TokenUsage, Cost),
+    /// Whether a model was called of which no price is known.
+    is_unpriced: bool,
 }
 
 impl Settlement {
@@ -28,14 +32,24 @@ impl Settlement {
         entry: RequestEntry,
         reservation: Option<Reservation>,
         prompt_estimate: u64,
+        tier: Option<ServiceTier>,
     ) -> Settlement {
-        let price = TokenPrice::default();
-        Settlement { entry, reservation, prompt_estimate, price, used: None, earlier: (0, 0) }
+        Settlement {
+            entry,
+            reservation,
+            prompt_estimate,
+            tier,
+            price: ModelPrice::default(),
+            used: None,
+            earlier: (TokenUsage::default(), Cost::default()),
+            is_unpriced: false,
+        }
     }
 
     /// The request is sent to an upstream. Until it tells more, the provider has the prompt.
-    pub(crate) fn sent(&mut self, upstream: &Arc<str>, provider: &'static str, price: TokenPrice) {
-        self.price = price;
+    pub(crate) fn sent(&mut self, upstream: &Arc<str>, provider: &'static str, price: &ModelPrice) {
+        self.is_unpriced |= !price.is_known();
+        self.price = price.clone();
         self.used = Some(TokenUsage { prompt: self.prompt_estimate, ..TokenUsage::default() });
         self.entry.update(|record| {
             record.upstream = Some(upstream.clone());
@@ -44,12 +58,20 @@ impl Settlement {
         });
     }
 
-    /// The upstream to which the request was sent last may have charged for it, and gives no reply.
-    pub(crate) fn sent_without_reply(&mut self) {
-        if let Some((used, cost)) = self.used() {
-            self.earlier = (self.earlier.0 + used.prompt, self.earlier.1 + cost);
-            self.used = None;
-        }
+    /// The upstream to which the request was sent last may have charged for it, and gives no reply. Whether the limits of the key have enough
+    /// left to send it once more.
+    pub(crate) fn sent_without_reply(&mut self) -> bool {
+        let Some(used) = self.used.take() else { return true };
+        let cost = self.price.cost(used, self.tier);
+        let (earlier, before) = &mut self.earlier;
+        earlier.prompt += used.prompt;
+        earlier.cached += used.cached;
+        earlier.completion += used.completion;
+        *before = before.plus(cost);
+        let extended = |reservation: &mut Reservation| {
+            reservation.extend((Instant::now(), unix_now()), cost.total()).is_ok()
+        };
+        self.reservation.as_mut().is_none_or(extended)
     }
 
     /// The upstream to which the request was sent last charged nothing.
@@ -69,7 +91,13 @@ impl Settlement {
 
     /// What was used so far, and what it costs in billionths.
     pub(crate) fn used(&self) -> Option<(TokenUsage, u64)> {
-        self.used.map(|used| (used, self.price.cost_nanos(used)))
+        self.used.map(|used| (used, self.price.cost(used, self.tier).total()))
+    }
+
+    /// What the request costs so far in billionths, with what was sent in vain; `None` where no price is known.
+    pub(crate) fn cost(&self) -> Option<u64> {
+        let cost = self.used.map(|used| self.price.cost(used, self.tier)).unwrap_or_default();
+        (!self.is_unpriced).then(|| cost.plus(self.earlier.1).total())
     }
 
     /// The first part of a stream goes to the caller.
@@ -91,21 +119,24 @@ impl Settlement {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        let (mut used, mut cost) = self.used().unwrap_or_default();
-        used.prompt += self.earlier.0;
-        cost += self.earlier.1;
-        if (used.total(), cost) == (0, 0) {
+        let mut used = self.used.unwrap_or_default();
+        let cost = self.price.cost(used, self.tier).plus(self.earlier.1);
+        used.prompt += self.earlier.0.prompt;
+        used.cached += self.earlier.0.cached;
+        used.completion += self.earlier.0.completion;
+        if (used.total(), cost.total()) == (0, 0) {
             return; // the reservation gives back all
         }
         if let Some(reservation) = self.reservation.take() {
-            reservation.settle((Instant::now(), unix_now()), used.total(), cost);
+            reservation.settle((Instant::now(), unix_now()), used.total(), cost.total());
         }
         self.entry.update(|record| {
             // added, because a request may have others made for it
             record.prompt_tokens += used.prompt;
             record.cached_tokens += used.cached;
             record.completion_tokens += used.completion;
-            record.cost_nanos += cost;
+            record.charge(cost.charges());
+            record.is_unpriced |= self.is_unpriced;
         });
     }
 }

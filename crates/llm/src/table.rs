@@ -12,17 +12,16 @@ use serde_json::{Map, Value};
 use weir_config::{LlmConfig, LlmUpstream, RouteCache, RouteRetrieval, Strategy};
 use weir_filter::Filter;
 use weir_guardrails::RuleSet;
-use weir_policy::matches_pattern;
 use weir_policy::routing::{Choice, PeakEwma, TargetState, order, sticky_hash};
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
-use weir_translate::TokenUsage;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
 
 use crate::Api;
 use crate::cache::{self, ReplyCache};
 use crate::guard::Guards;
 use crate::listing::{Listing, Offer};
+use crate::prices::{ModelPrice, PriceTable};
 use crate::provider;
 use crate::similarity::Embedding;
 
@@ -74,7 +73,7 @@ pub(crate) struct Table {
     exact: HashMap<String, Arc<Route>>,
     /// Routes whose model ends by `*`: what is before it, the longest first.
     prefixes: Vec<(String, Arc<Route>)>,
-    prices: Vec<PriceRule>,
+    prices: PriceTable,
     pub(crate) guards: Guards,
 }
 
@@ -115,7 +114,7 @@ struct RouteTarget {
 pub(crate) struct Target {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) model: String,
-    pub(crate) price: TokenPrice,
+    pub(crate) price: ModelPrice,
 }
 
 impl Target {
@@ -123,32 +122,6 @@ impl Target {
     pub(crate) fn identity(&self) -> [String; 3] {
         let config = &self.upstream.config;
         [config.id.clone(), config.base_url().into_owned(), self.model.clone()]
-    }
-}
-
-struct PriceRule {
-    model: String,
-    upstream: String,
-    price: TokenPrice,
-}
-
-/// Prices of one token, in trillionths of the currency: exact for prices per million tokens with six decimals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct TokenPrice {
-    input: u64,
-    cached: u64,
-    output: u64,
-}
-
-impl TokenPrice {
-    /// The cost in billionths, rounded up.
-    pub(crate) fn cost_nanos(self, used: TokenUsage) -> u64 {
-        let cached = used.cached.min(used.prompt);
-        let product = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
-        let trillionths = product(used.prompt - cached, self.input)
-            + product(cached, self.cached)
-            + product(used.completion, self.output);
-        u64::try_from(trillionths.div_ceil(1_000)).unwrap_or(u64::MAX)
     }
 }
 
@@ -211,9 +184,7 @@ impl Llm {
 
     /// What tokens of texts cost that `model` embeds or reranks, in billionths: by the first price of exactly this name, for any upstream.
     pub fn cost_of_texts(&self, model: &str, tokens: u64) -> u64 {
-        let table = self.table.load();
-        let rule = table.prices.iter().find(|rule| rule.model == model && rule.upstream.is_empty());
-        rule.map_or(0, |rule| rule.price.cost_nanos(TokenUsage { prompt: tokens, ..TokenUsage::default() }))
+        self.table.load().prices.of_texts(model, tokens)
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {
@@ -269,7 +240,7 @@ impl Table {
             }
         }
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let prices = config.prices.iter().map(PriceRule::of).collect();
+        let prices = PriceTable::new(&config.prices);
         let guards = Guards::new(&config.guardrails, metrics)
             .map_err(|(guardrail, reason)| TableError::Guardrail { guardrail, reason })?;
         let table = Table { upstreams, exact, prefixes, prices, guards };
@@ -375,8 +346,7 @@ impl Table {
     }
 
     fn target(&self, upstream: &Arc<Upstream>, model: &str) -> Target {
-        let rule = self.prices.iter().find(|rule| rule.fits(&upstream.id, model));
-        let price = rule.map(|rule| rule.price).unwrap_or_default();
+        let price = self.prices.of(&upstream.config, model);
         Target { upstream: upstream.clone(), model: model.to_owned(), price }
     }
 }
@@ -466,47 +436,5 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl PriceRule {
-    fn of(price: &weir_config::Price) -> PriceRule {
-        let trillionths = |per_million: f64| (per_million * 1e6).round() as u64;
-        PriceRule {
-            model: price.model.clone(),
-            upstream: price.upstream.clone(),
-            price: TokenPrice {
-                input: trillionths(price.input),
-                cached: trillionths(price.cached_input.unwrap_or(price.input)),
-                output: trillionths(price.output),
-            },
-        }
-    }
-
-    fn fits(&self, upstream: &str, model: &str) -> bool {
-        matches_pattern(&self.model, model) && (self.upstream.is_empty() || self.upstream == upstream)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_is_exact_and_rounded_up() {
-        let rule = PriceRule::of(&weir_config::Price {
-            model: "m*".to_owned(),
-            upstream: String::new(),
-            input: 2.5,
-            cached_input: Some(0.0375),
-            output: 10.0,
-        });
-        let used =
-            |prompt, cached, completion| TokenUsage { prompt, cached, completion, ..TokenUsage::default() };
-        assert_eq!(rule.price.cost_nanos(used(1_000_000, 0, 0)), 2_500_000_000);
-        assert_eq!(rule.price.cost_nanos(used(1, 1, 0)), 38); // 37.5
-        assert_eq!(rule.price.cost_nanos(used(3, 1, 2)), 5_000 + 38 + 20_000);
-        assert_eq!(rule.price.cost_nanos(used(u64::MAX, 0, u64::MAX)), u64::MAX);
-        assert!(rule.fits("any", "m1") && !rule.fits("any", "n"));
     }
 }

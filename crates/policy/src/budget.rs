@@ -27,6 +27,15 @@ pub enum Overspent {
     Month(BudgetLeft),
 }
 
+impl Overspent {
+    /// What is left of it.
+    pub fn left(self) -> BudgetLeft {
+        match self {
+            Overspent::Day(left) | Overspent::Month(left) => left,
+        }
+    }
+}
+
 /// What is left of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetLeft {
@@ -101,6 +110,31 @@ impl Spending {
         Ok(())
     }
 
+    /// Reserves for a request whose upper bound does not fit beside what is spent: all that is left, so that no other request runs at the same
+    /// time. `estimate`: what it costs most likely.
+    ///
+    /// # Errors
+    /// The budget that has less left than the estimate, or of which requests on their way have reserved a part; nothing is reserved then.
+    pub fn reserve_rest(&mut self, now: Period, budgets: Budgets, estimate: u64) -> Result<u64, Overspent> {
+        let (day, month) = self.spent(now);
+        let left = |spent: u64, budget: Option<u64>| {
+            let unspent = budget.map(|budget| budget.saturating_sub(spent))?;
+            Some(BudgetLeft { unreserved: unspent.saturating_sub(self.reserved), unspent })
+        };
+        let lefts = [
+            left(day, budgets.per_day).map(Overspent::Day),
+            left(month, budgets.per_month).map(Overspent::Month),
+        ];
+        let tightest = lefts.into_iter().flatten().min_by_key(|short| short.left().unspent);
+        let Some(tightest) = tightest else { return Ok(0) };
+        let rest = tightest.left().unspent;
+        if self.reserved > 0 || estimate > rest {
+            return Err(tightest);
+        }
+        self.reserved = rest;
+        Ok(rest)
+    }
+
     /// Ends a reservation: `used` was spent, in the period in which the request ended.
     pub fn settle(&mut self, now: Period, reserved: u64, used: u64) {
         self.reserved = self.reserved.saturating_sub(reserved);
@@ -153,6 +187,28 @@ mod tests {
 
     fn at(day: i32) -> Period {
         Period { day, month: day / 30 }
+    }
+
+    #[test]
+    fn the_rest_of_a_budget_is_for_one_request_at_a_time() {
+        let mut spending = Spending::new([(at(0), 4)]);
+        assert_eq!(spending.reserve(at(0), BUDGETS, 3), Ok(()));
+        assert_eq!(spending.reserve_rest(at(0), BUDGETS, 2), Err(Overspent::Day(left(3, 6))), "one runs");
+        spending.settle(at(0), 3, 0);
+        assert_eq!(
+            spending.reserve_rest(at(0), BUDGETS, 7),
+            Err(Overspent::Day(left(6, 6))),
+            "it does not fit"
+        );
+        assert_eq!(spending.reserve_rest(at(0), BUDGETS, 6), Ok(6));
+        assert!(
+            spending.reserve(at(0), BUDGETS, 1).is_err() && spending.reserve_rest(at(0), BUDGETS, 1).is_err()
+        );
+        spending.settle(at(0), 6, 5);
+        assert_eq!(spending.reserve_rest(at(0), BUDGETS, 1), Ok(1));
+        assert_eq!(Spending::default().reserve_rest(at(0), Budgets::default(), 9), Ok(0));
+        let mut month = Spending::new([(at(0), 24)]);
+        assert_eq!(month.reserve_rest(at(1), BUDGETS, 1), Ok(1), "the tighter of both budgets");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use weir_access::{Left, Limited, Running, Unit};
 use weir_api::ErrorCode;
+use weir_config::ChargeClass;
 use weir_retrieval::RequestError;
+use weir_telemetry::requests::Charge;
 
 use super::access::now;
 use super::body::Call;
@@ -29,7 +31,8 @@ impl Call {
                 record.model = Some(model.into());
                 if is_admitted {
                     record.prompt_tokens = tokens;
-                    record.cost_nanos = cost;
+                    let class = ChargeClass::Input.name().into();
+                    record.charge(vec![Charge { class, units: tokens, cost_nanos: cost }]);
                 }
             });
         }

@@ -2,7 +2,7 @@
 
 use axum::extract::RawQuery;
 use weir_access::Keys;
-use weir_api::{ErrorCode, Invalid, UsageReportReply, UsageSource, UsageSumReply};
+use weir_api::{ErrorCode, Invalid, UsageClassReply, UsageReportReply, UsageSource, UsageSumReply};
 use weir_policy::{KeyId, Scope};
 use weir_telemetry::requests::{UsageError, UsageQuery, UsageRow, day_of};
 
@@ -99,7 +99,13 @@ fn sum(row: UsageRow, keys: &Keys) -> UsageSumReply {
         cached_tokens: count(sums.cached_tokens),
         completion_tokens: count(sums.completion_tokens),
         cost: sums.cost_nanos as f64 / 1e9,
+        classes: sums.classes.into_iter().map(class).collect(),
     }
+}
+
+fn class((name, (units, cost_nanos)): (String, (i64, i64))) -> UsageClassReply {
+    let units = u64::try_from(units).unwrap_or_default();
+    UsageClassReply { name, units, cost: cost_nanos as f64 / 1e9 }
 }
 
 fn refused(error: UsageError) -> ApiError {

@@ -166,6 +166,8 @@ table! {
     model_tokens: Family<ModelTokenLabels, Counter> = Family::default(), "weir_model_tokens_total", Counter, ["model", "upstream", "type"];
     /// Cost of these requests in the currency of the price table.
     model_cost: Family<ModelUpstreamLabel, Counter<f64, AtomicU64>> = Family::default(), "weir_model_cost_total", Counter, ["model", "upstream"];
+    /// Those of these requests of which no price is known: they count nothing against budgets.
+    model_unpriced: Family<ModelUpstreamLabel, Counter> = Family::default(), "weir_model_requests_without_price_total", Counter, ["model", "upstream"];
     /// Requests with an API key, by its name; keys beyond 500 names are counted as other. Only callers without allow lists and filter see it.
     key_requests: Family<KeyResultLabels, Counter> = Family::default(), "weir_key_requests_total", Counter, ["key", "result"];
     /// Tokens of these requests: prompt, cached (a part of prompt) or completion.

@@ -19,6 +19,7 @@ pub mod gemini;
 pub mod json;
 pub mod messages;
 pub mod ollama;
+mod prompt_size;
 mod refusal;
 mod schema;
 #[cfg(test)]
@@ -27,8 +28,9 @@ mod usage;
 mod value;
 
 pub use error::{Dialect, error};
+pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
-pub use usage::TokenUsage;
+pub use usage::{ServiceTier, TokenUsage};
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]

@@ -8,6 +8,8 @@ use crate::json;
 
 /// The largest count that is believed: several times the longest context of any model.
 const TOKENS_MAX: u64 = 100_000_000;
+/// The largest count of searches that is believed.
+const SEARCHES_MAX: u64 = 10_000;
 
 /// Tokens of one request, by the classes that providers charge differently.
 ///
@@ -37,6 +39,37 @@ pub struct TokenUsage {
     pub completion_image: u64,
     /// Searches that the provider made, which it charges for each.
     pub searches: u64,
+    /// The service tier that the provider served the request in, if it names one.
+    pub tier: Option<ServiceTier>,
+}
+
+/// The name of a service tier: short, in the letters of the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceTier {
+    bytes: [u8; ServiceTier::BYTES_MAX],
+    len: u8,
+}
+
+impl ServiceTier {
+    const BYTES_MAX: usize = 23;
+
+    /// A tier by its name; `None` for one that is longer than any known.
+    pub fn new(name: &str) -> Option<ServiceTier> {
+        let mut bytes = [0; ServiceTier::BYTES_MAX];
+        bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        Some(ServiceTier { bytes, len: name.len() as u8 })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// The tier of a field, if there is one.
+    pub fn of(value: Option<json::Value<'_>>) -> Option<ServiceTier> {
+        ServiceTier::new(&value?.as_str()?).filter(|tier| tier.len > 0)
+    }
 }
 
 impl TokenUsage {
@@ -63,7 +96,8 @@ impl TokenUsage {
         let is_search =
             |item: &json::Value<'_>| item.get("type").is_some_and(|kind| kind.is("web_search_call"));
         let searches = items.filter(is_search).count() as u64;
-        Some(TokenUsage { searches: usage.searches.max(searches), ..usage })
+        let tier = usage.tier.or_else(|| ServiceTier::of(holder.get("service_tier")));
+        Some(TokenUsage { searches: usage.searches.max(searches), tier, ..usage })
     }
 
     /// The counts of a `usage` object of OpenAI's chat completions or responses, of Anthropic's messages, or of an API that follows them.
@@ -113,6 +147,7 @@ impl TokenUsage {
                 "/num_sources_used",
             ])
             .unwrap_or(0),
+            tier: tier(&usage),
         };
         let is_anthropic = prompt.is_none() && usage.get("input_tokens_details").is_none();
         Some(counted.complete(is_anthropic, total))
@@ -155,7 +190,8 @@ impl TokenUsage {
             reasoning: self.reasoning.min(completion),
             completion_audio: self.completion_audio.min(completion),
             completion_image: self.completion_image.min(completion),
-            searches: self.searches.min(TOKENS_MAX),
+            searches: self.searches.min(SEARCHES_MAX),
+            tier: self.tier,
         }
     }
 
@@ -173,6 +209,7 @@ impl TokenUsage {
             completion_audio: self.completion_audio.max(other.completion_audio),
             completion_image: self.completion_image.max(other.completion_image),
             searches: self.searches.max(other.searches),
+            tier: other.tier.or(self.tier),
         }
     }
 
@@ -191,6 +228,12 @@ impl TokenUsage {
     pub fn cache_write_5m(self) -> u64 {
         self.cache_write.saturating_sub(self.cache_write_1h)
     }
+}
+
+/// The tier that a `usage` object names. Anthropic's fast mode has prices of its own, as a tier has.
+fn tier(usage: &Value) -> Option<ServiceTier> {
+    let text = |name: &str| usage.get(name).and_then(Value::as_str);
+    text("speed").filter(|speed| *speed == "fast").or(text("service_tier")).and_then(ServiceTier::new)
 }
 
 /// A count: a number that is not negative. A fraction is rounded up, and a count that no model reaches is cut.
@@ -364,6 +407,25 @@ mod tests {
         for usage in ["null", "{}", "[]", r#"{"prompt_tokens":"3"}"#, r#"{"prompt_tokens":1e999}"#] {
             check(&format!(r#"{{"usage":{usage}}}"#), None);
         }
+    }
+
+    #[test]
+    fn the_service_tier_is_that_of_the_reply() {
+        let tier = ServiceTier::new("priority");
+        let expected = Some(TokenUsage { tier, ..of(3, 5) });
+        check(r#"{"service_tier":"priority","usage":{"prompt_tokens":3,"completion_tokens":5}}"#, expected);
+        check(r#"{"usage":{"input_tokens":3,"output_tokens":5,"service_tier":"priority"}}"#, expected);
+        check(
+            r#"{"response":{"service_tier":"priority","usage":{"input_tokens":3,"output_tokens":5}}}"#,
+            expected,
+        );
+        counts(
+            r#"{"input_tokens":3,"output_tokens":5,"service_tier":"standard","speed":"fast"}"#,
+            TokenUsage { tier: ServiceTier::new("fast"), ..of(3, 5) },
+        );
+        assert_eq!(tier.unwrap().name(), "priority");
+        assert_eq!(ServiceTier::new(&"x".repeat(24)), None);
+        assert_eq!(of(1, 2).merged(expected.unwrap()).tier, tier);
     }
 
     #[test]

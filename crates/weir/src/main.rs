@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
-    feedback, health, ingest, jobs, keys, model, search, selftest, serve, shell, sync, usage,
+    feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell, sync, usage,
 };
 use weir_config::Environment;
 
@@ -43,6 +43,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Health(health) => block_on(health::run(&health, context)),
         Command::Feedback(feedback) => block_on(feedback::run(&feedback, context)),
         Command::Keys(keys) => block_on(keys::run(&keys, context)),
+        Command::Prices(prices) => prices::run(&prices, context),
         Command::Usage(usage) => block_on(usage::run(&usage, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),

@@ -474,6 +474,16 @@ class AuditEntry:
 
 
 @dataclass(frozen=True)
+class UsageClass:
+    """The sum of one class of tokens or calls."""
+
+    name: str
+    """The name of its field in `[[prices]]`, such as `cached_input`."""
+    units: int
+    cost: float
+
+
+@dataclass(frozen=True)
 class UsageSum:
     """A sum over requests."""
 
@@ -487,6 +497,8 @@ class UsageSum:
     key: Optional[int] = None
     key_name: Optional[str] = None
     model: Optional[str] = None
+    classes: list[UsageClass] = field(default_factory=list)
+    """What was used and what it cost, by class."""
 
 
 @dataclass(frozen=True)

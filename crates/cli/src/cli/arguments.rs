@@ -10,6 +10,7 @@ use super::doctor::DoctorArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
+use super::prices::PricesArguments;
 use super::selftest::SelftestDialect;
 use super::sync::SyncArguments;
 use super::usage::UsageArguments;
@@ -98,6 +99,11 @@ pub enum Command {
     ///
     /// A key sees its own requests; one with the scope admin and without restrictions sees all.
     Usage(UsageArguments),
+    /// List the prices of models, and where each is from.
+    ///
+    /// Those of `[[prices]]` in the configuration come first; behind them are the public prices that come with the program, for the models of
+    /// each of `[[upstreams]]`. Prices are for a million tokens, in one currency.
+    Prices(PricesArguments),
     /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///
     /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv

@@ -26,6 +26,7 @@ pub mod ingest;
 pub mod jobs;
 pub mod keys;
 pub mod model;
+pub mod prices;
 pub mod search;
 pub mod selftest;
 pub mod serve;

@@ -3,6 +3,7 @@
 use clap::Args;
 use weir_api::{UsageReportReply, UsageSource, UsageSumReply};
 use weir_client::RetryPolicy;
+use weir_config::ChargeClass;
 
 use super::context::Context;
 use super::failure::Result;
@@ -57,9 +58,12 @@ const OF_ONE_GATEWAY: &str = "note: PostgreSQL can't be read; these are the requ
 
 /// RFC 4180, with LF at the end of lines.
 fn render_csv(report: &UsageReportReply) -> String {
-    let mut csv =
-        "day,key,key_name,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost\n"
-            .to_owned();
+    let mut csv = "day,key,key_name,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost"
+        .to_owned();
+    for class in ChargeClass::ALL {
+        csv.push_str(&format!(",{name}_units,{name}_cost", name = class.name()));
+    }
+    csv.push('\n');
     for sum in &report.data {
         let fields = [
             csv_text(sum.day.as_deref()),
@@ -74,6 +78,11 @@ fn render_csv(report: &UsageReportReply) -> String {
             format!("{:.9}", sum.cost),
         ];
         csv.push_str(&fields.join(","));
+        for class in ChargeClass::ALL {
+            let used = sum.classes.iter().find(|of| of.name == class.name());
+            let (units, cost) = used.map_or((0, 0.0), |of| (of.units, of.cost));
+            csv.push_str(&format!(",{units},{cost:.9}"));
+        }
         csv.push('\n');
     }
     csv
@@ -132,6 +141,8 @@ fn key(sum: &UsageSumReply) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_api::UsageClassReply;
+
     use super::*;
 
     #[test]
@@ -147,6 +158,7 @@ mod tests {
             cached_tokens: 0,
             completion_tokens: 5,
             cost: 0.000_000_125,
+            classes: vec![UsageClassReply { name: "output".to_owned(), units: 5, cost: 0.000_000_125 }],
         };
         let report = UsageReportReply {
             first_day: "2026-01-01".to_owned(),
@@ -154,9 +166,16 @@ mod tests {
             source: UsageSource::Database,
             data: vec![sum("chat, \"site\"", "=HYPERLINK(\"x\")"), sum("app", "gpt-4o")],
         };
-        let expected = "day,key,key_name,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost\n\
-            2026-01-31,7,\"chat, \"\"site\"\"\",\"'=HYPERLINK(\"\"x\"\")\",3,1,20,0,5,0.000000125\n\
-            2026-01-31,7,app,gpt-4o,3,1,20,0,5,0.000000125\n";
-        assert_eq!(render_csv(&report), expected);
+        let csv = render_csv(&report);
+        let lines: Vec<&str> = csv.lines().collect();
+        let header = "day,key,key_name,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost,input_units,input_cost,";
+        assert!(lines[0].starts_with(header), "{csv}");
+        let sums = [
+            "2026-01-31,7,\"chat, \"\"site\"\"\",\"'=HYPERLINK(\"\"x\"\")\",3,1,20,0,5,0.000000125,0,0.000000000,",
+            "2026-01-31,7,app,gpt-4o,3,1,20,0,5,0.000000125,0,0.000000000,",
+        ];
+        assert!(lines[1].starts_with(sums[0]) && lines[2].starts_with(sums[1]), "{csv}");
+        let at = lines[0].split(',').position(|name| name == "output_units").unwrap();
+        assert_eq!(lines[2].split(',').nth(at), Some("5"), "{csv}");
     }
 }

@@ -7,8 +7,6 @@ use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
 use crate::upstream::check_url;
 
-/// Highest price per million tokens.
-const PRICE_MAX: f64 = 1e6;
 /// Highest weight of a target.
 const WEIGHT_MAX: u32 = 1_000_000;
 /// Upper bounds of time limits and of requests at the same time.
@@ -141,6 +139,7 @@ impl LlmConfig {
                 }
             }
         }
+        let mut conditions = BTreeSet::new();
         for (index, price) in self.prices.iter().enumerate() {
             let place = &places.of("prices", index);
             let model = &price.model;
@@ -158,12 +157,14 @@ impl LlmConfig {
                     "name an id of `[[upstreams]]`",
                 );
             }
-            let all = [Some(price.input), price.cached_input, Some(price.output)];
-            if !all.into_iter().flatten().all(|price| (0.0..=PRICE_MAX).contains(&price)) {
+            for (message, hint) in price.problems() {
+                report(place, message, hint);
+            }
+            if !conditions.insert(price.conditions()) {
                 report(
                     place,
-                    format!("the prices of `{model}` are out of range"),
-                    "they are from 0 to 1000000 per million tokens",
+                    format!("two prices of `{model}` are for the same requests"),
+                    "remove one, or give them different `upstream`, `service_tier` or `above_tokens`",
                 );
             }
         }

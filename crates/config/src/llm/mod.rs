@@ -4,6 +4,7 @@ mod check;
 #[cfg(test)]
 mod fields;
 mod guardrails;
+mod price;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +19,7 @@ pub(crate) use check::Places;
 #[cfg(test)]
 pub(crate) use fields::LLM_FIELDS;
 pub use guardrails::{Detector, Direction, Guardrail, GuardrailAction, OnFailure, StreamMode};
+pub use price::{ChargeClass, Price};
 
 /// The API that an upstream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -288,24 +290,6 @@ pub struct Target {
 
 fn weight() -> u32 {
     1
-}
-
-/// The price of a model, in units of one currency per million tokens.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    /// The upstream's name of the model; `*` at its end stands for anything.
-    pub model: String,
-    /// The id of the upstream; empty: any.
-    #[serde(default)]
-    pub upstream: String,
-    /// Of tokens of the prompt.
-    pub input: f64,
-    /// Of tokens of the prompt that the provider had cached; absent: as `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cached_input: Option<f64>,
-    /// Of tokens of the completion.
-    pub output: f64,
 }
 
 /// Upstreams, routes and prices.

@@ -59,6 +59,7 @@ fn types() -> Vec<Type> {
         NewKeyReply,
         UsageReportReply,
         UsageSumReply,
+        UsageClassReply,
         EmbedRequest,
         EmbedderPrompts,
         EmbedderReply,

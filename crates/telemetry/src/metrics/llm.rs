@@ -58,6 +58,7 @@ impl Metrics {
             cached: tokens("cached"),
             completion: tokens("completion"),
             cost: self.model_cost.get_or_create_owned(&labels),
+            unpriced: self.model_unpriced.get_or_create_owned(&labels),
             first_token: self.first_token.get_or_create_owned(&ModelLabel { model: model.clone() }),
         }
     }
@@ -97,6 +98,7 @@ pub struct ModelSeries {
     cached: Counter,
     completion: Counter,
     cost: Counter<f64, AtomicU64>,
+    unpriced: Counter,
     first_token: Histogram,
 }
 
@@ -129,6 +131,7 @@ impl ModelSeries {
         self.cached.inc_by(record.cached_tokens);
         self.completion.inc_by(record.completion_tokens);
         self.cost.inc_by(record.cost_nanos as f64 / 1e9);
+        self.unpriced.inc_by(u64::from(record.is_unpriced));
         if let Some(first) = record.first_token {
             self.first_token.observe(first.as_secs_f64());
         }

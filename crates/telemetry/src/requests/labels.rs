@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::RequestRecord;
 use super::row::TEXT_BYTES_MAX;
@@ -17,6 +18,16 @@ const SERIES_MAX: usize = 4_096;
 /// The label of all others.
 const OTHER: &str = "other";
 
+/// Time between two warnings of a model without a price.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// The series of a model and an upstream.
+struct Counted {
+    series: ModelSeries,
+    /// When it was told last that no price is known.
+    warned: Option<Instant>,
+}
+
 /// The series that were counted before.
 #[derive(Default)]
 pub(super) struct Labels {
@@ -25,7 +36,7 @@ pub(super) struct Labels {
     /// Of these models and upstreams, the pairs that have series of their own.
     pairs: HashSet<(Arc<str>, Arc<str>)>,
     /// By model and upstream. A record's names have at most [`TEXT_BYTES_MAX`] bytes.
-    series: HashMap<(Arc<str>, Arc<str>), ModelSeries>,
+    series: HashMap<(Arc<str>, Arc<str>), Counted>,
     keys: HashMap<Arc<str>, KeySeries>,
 }
 
@@ -52,8 +63,19 @@ impl Labels {
             && (self.pairs.contains(&pair)
                 || self.pairs.len() < PAIRS_MAX && self.pairs.insert(pair.clone()));
         let label = if is_named { model } else { OTHER };
-        let series = self.series.entry(pair);
-        series.or_insert_with(|| metrics.model_series(label, upstream)).count(record);
+        let counted = self
+            .series
+            .entry(pair)
+            .or_insert_with(|| Counted { series: metrics.model_series(label, upstream), warned: None });
+        counted.series.count(record);
+        if record.is_unpriced && counted.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            counted.warned = Some(Instant::now());
+            tracing::warn!(
+                model = &**model,
+                upstream = &**upstream,
+                "requests have no price, and count nothing against budgets: add `[[prices]]` for the upstream's model (docs/costs.md)"
+            );
+        }
     }
 }
 

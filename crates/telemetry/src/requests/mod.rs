@@ -39,6 +39,7 @@ use crate::metrics::Metrics;
 
 pub use postgres::PostgresError;
 pub use postgres_tls::AddressError;
+pub use row::Charge;
 pub use trace::TraceContext;
 pub use usage::{KnownKeys, USAGE_ROWS_MAX, UsageQuery, UsageReport, UsageRow, UsageSums, day_of};
 
@@ -80,6 +81,10 @@ pub struct RequestRecord {
     pub completion_tokens: u64,
     /// Cost in billionths of the currency of the price table.
     pub cost_nanos: u64,
+    /// What was used and what it costs, by class.
+    pub charges: Vec<Charge>,
+    /// Whether a model was called of which no price is known.
+    pub is_unpriced: bool,
     /// Attempts at upstreams.
     pub attempts: u32,
     /// From the head of the request to the first byte of the reply's body, of streams.
@@ -99,6 +104,17 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// Adds what a call used and what it costs.
+    pub fn charge(&mut self, charges: Vec<Charge>) {
+        for charge in charges {
+            self.cost_nanos = self.cost_nanos.saturating_add(charge.cost_nanos);
+            match self.charges.iter_mut().find(|of| of.class == charge.class) {
+                Some(of) => of.add(&charge),
+                None => self.charges.push(charge),
+            }
+        }
+    }
+
     /// Whether it failed: status 400 and above, or an error after the head of the reply.
     pub fn is_failed(&self) -> bool {
         self.status >= 400 || self.error.is_some()
@@ -314,6 +330,22 @@ impl RequestEntry {
     /// Changes the record.
     pub fn update(&self, change: impl FnOnce(&mut RequestRecord)) {
         change(&mut self.0.record.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The entry of a call that the gateway makes of another model for this request. It has a row of its own, with the id of the request.
+    pub fn of_call(&self) -> RequestEntry {
+        let record = self.0.record.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.log.begin(RequestRecord {
+            at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+            request_id: record.request_id.clone(),
+            key: record.key,
+            key_name: record.key_name.clone(),
+            method: record.method,
+            route: record.route,
+            status: record.status,
+            trace: record.trace.clone().map(TraceContext::child),
+            ..RequestRecord::default()
+        })
     }
 
     /// The value of the header `traceparent` for a call to an upstream on behalf of this request, if it is traced.

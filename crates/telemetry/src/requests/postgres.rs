@@ -1,18 +1,20 @@
 //! The request log in PostgreSQL: binary COPY into a table that is partitioned by day.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Transaction};
 
 use super::postgres_tls::Address;
-use super::row::{Batch, Row, signed};
-use super::usage::{self, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
+use super::row::{Batch, Row, charges_column, signed};
+use super::usage::{
+    self, ClassRow, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of,
+};
 
 /// A batch, a connection or a report that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,21 +24,26 @@ const SCHEMA: &str = "
         at timestamptz NOT NULL, request_id text NOT NULL, trace_id text, key bigint, method text NOT NULL, route text NOT NULL,
         model text, upstream text, status integer NOT NULL, error text, prompt_tokens bigint NOT NULL, cached_tokens bigint NOT NULL,
         completion_tokens bigint NOT NULL, cost_nanos bigint NOT NULL, attempts integer NOT NULL, first_token_us bigint,
-        duration_us bigint NOT NULL, is_stream boolean NOT NULL, guardrails text, cache text, saved_nanos bigint NOT NULL DEFAULT 0, key_name text)
+        duration_us bigint NOT NULL, is_stream boolean NOT NULL, guardrails text, cache text, saved_nanos bigint NOT NULL DEFAULT 0, key_name text,
+        charges text)
         PARTITION BY RANGE (at);
     ALTER TABLE weir_requests ADD COLUMN IF NOT EXISTS guardrails text, ADD COLUMN IF NOT EXISTS cache text,
-        ADD COLUMN IF NOT EXISTS saved_nanos bigint NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS key_name text;
+        ADD COLUMN IF NOT EXISTS saved_nanos bigint NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS key_name text,
+        ADD COLUMN IF NOT EXISTS charges text;
     CREATE INDEX IF NOT EXISTS weir_requests_at ON weir_requests (at);
     CREATE TABLE IF NOT EXISTS weir_usage (
         day text NOT NULL, key bigint NOT NULL, model text NOT NULL, requests bigint NOT NULL, errors bigint NOT NULL,
         prompt_tokens bigint NOT NULL, cached_tokens bigint NOT NULL, completion_tokens bigint NOT NULL, cost_nanos bigint NOT NULL,
         key_name text, PRIMARY KEY (day, key, model));
     ALTER TABLE weir_usage ADD COLUMN IF NOT EXISTS key_name text;
+    CREATE TABLE IF NOT EXISTS weir_usage_classes (
+        day text NOT NULL, key bigint NOT NULL, model text NOT NULL, class text NOT NULL, units bigint NOT NULL,
+        cost_nanos bigint NOT NULL, PRIMARY KEY (day, key, model, class));
     CREATE TABLE IF NOT EXISTS weir_writers (writer bigint PRIMARY KEY, last bigint NOT NULL);";
 
 const COPY: &str = "COPY weir_requests (at, request_id, trace_id, key, method, route, model, upstream, status, error, prompt_tokens,
-    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos, key_name) FROM STDIN BINARY";
-const TYPES: [Type; 22] = [
+    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos, key_name, charges) FROM STDIN BINARY";
+const TYPES: [Type; 23] = [
     Type::TIMESTAMPTZ,
     Type::TEXT,
     Type::TEXT,
@@ -59,6 +66,7 @@ const TYPES: [Type; 22] = [
     Type::TEXT,
     Type::INT8,
     Type::TEXT,
+    Type::TEXT,
 ];
 
 /// Changes a row only if the batch is new to the database. The row stays locked to the end of the transaction: after a broken connection
@@ -73,6 +81,11 @@ const ADD_USAGE: &str = "INSERT INTO weir_usage (day, key, model, requests, erro
     prompt_tokens = weir_usage.prompt_tokens + excluded.prompt_tokens, cached_tokens = weir_usage.cached_tokens + excluded.cached_tokens,
     completion_tokens = weir_usage.completion_tokens + excluded.completion_tokens, cost_nanos = weir_usage.cost_nanos + excluded.cost_nanos,
     key_name = coalesce(excluded.key_name, weir_usage.key_name)";
+
+const ADD_CLASSES: &str = "INSERT INTO weir_usage_classes (day, key, model, class, units, cost_nanos)
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+    ON CONFLICT (day, key, model, class) DO UPDATE SET units = weir_usage_classes.units + excluded.units,
+    cost_nanos = weir_usage_classes.cost_nanos + excluded.cost_nanos";
 
 const PARTITIONS: &str =
     "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'weir_requests'::regclass";
@@ -195,8 +208,8 @@ impl Session {
             return Ok(());
         }
         let mut copy = pin!(BinaryCopyInWriter::new(transaction.copy_in(COPY).await?, &TYPES));
-        for row in &batch.rows {
-            copy_row(copy.as_mut(), row, row.key.and_then(|key| batch.key_name(key))).await?;
+        for (index, row) in batch.rows.iter().enumerate() {
+            copy_row(copy.as_mut(), row, batch, index).await?;
         }
         copy.as_mut().finish().await?;
         let column = |of: fn(&UsageSums) -> i64| sums.values().map(of).collect::<Vec<i64>>();
@@ -216,6 +229,7 @@ impl Session {
         let names: Vec<Option<&str>> = keys.iter().map(|key| batch.key_name(*key)).collect();
         values.push(&names);
         transaction.execute(ADD_USAGE, &values).await?;
+        add_classes(&transaction, &sums).await?;
         transaction.commit().await
     }
 
@@ -242,21 +256,48 @@ impl Session {
             }
         }
         self.client.execute("DELETE FROM weir_usage WHERE day < $1", &[&usage]).await?;
+        self.client.execute("DELETE FROM weir_usage_classes WHERE day < $1", &[&usage]).await?;
         Ok(())
     }
+}
+
+/// Adds the sums by class.
+async fn add_classes(
+    transaction: &Transaction<'_>,
+    sums: &BTreeMap<(String, i64, &str), UsageSums>,
+) -> Result<(), tokio_postgres::Error> {
+    let (mut days, mut keys, mut models) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut classes, mut units, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+    for ((day, key, model), sums) in sums {
+        for (class, (used, cost)) in &sums.classes {
+            days.push(day.as_str());
+            keys.push(*key);
+            models.push(*model);
+            classes.push(class.as_str());
+            units.push(*used);
+            costs.push(*cost);
+        }
+    }
+    if !days.is_empty() {
+        transaction.execute(ADD_CLASSES, &[&days, &keys, &models, &classes, &units, &costs]).await?;
+    }
+    Ok(())
 }
 
 async fn copy_row(
     copy: std::pin::Pin<&mut BinaryCopyInWriter>,
     row: &Row,
-    key_name: Option<&str>,
+    batch: &Batch,
+    index: usize,
 ) -> Result<(), tokio_postgres::Error> {
+    let key_name = row.key.and_then(|key| batch.key_name(key));
+    let charges = charges_column(batch.charges(index));
     let at = UNIX_EPOCH + Duration::try_from_secs_f64(row.at).unwrap_or_default();
     let (method, route, error) = (row.method.as_ref(), row.route.as_ref(), row.error.as_deref());
     let cache = row.cache.as_deref();
     let first_token = row.first_token_us.map(signed);
     let attempts = i32::try_from(row.attempts).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 22] = [
+    let values: [&(dyn ToSql + Sync); 23] = [
         &at,
         &row.request_id,
         &row.trace_id,
@@ -279,6 +320,7 @@ async fn copy_row(
         &cache,
         &signed(row.saved_nanos),
         &key_name,
+        &charges,
     ];
     copy.write(&values).await
 }
@@ -287,10 +329,16 @@ async fn copy_row(
 pub(super) async fn usage(address: &Address, query: &UsageQuery) -> Result<Vec<UsageRow>, PostgresError> {
     let read = async {
         let session = Session::open(address).await?;
-        let sql = query.sql().replace("$3", "$3::bigint");
-        session.client.query(&sql, &[&query.from, &query.to, &query.key_parameter()]).await
+        let key = query.key_parameter();
+        let parameters: [&(dyn ToSql + Sync); 3] = [&query.from, &query.to, &key];
+        let [rows, classes] =
+            [query.sql(), query.sql_of_classes()].map(|sql| sql.replace("$3", "$3::bigint"));
+        Ok::<_, tokio_postgres::Error>((
+            session.client.query(&rows, &parameters).await?,
+            session.client.query(&classes, &parameters).await?,
+        ))
     };
-    let rows = tokio::time::timeout(TIMEOUT, read).await??;
+    let (rows, classes) = tokio::time::timeout(TIMEOUT, read).await??;
     let row = |row: &tokio_postgres::Row| {
         let sums = UsageSums {
             requests: row.get(3),
@@ -299,8 +347,17 @@ pub(super) async fn usage(address: &Address, query: &UsageQuery) -> Result<Vec<U
             cached_tokens: row.get(6),
             completion_tokens: row.get(7),
             cost_nanos: row.get(8),
+            ..UsageSums::default()
         };
         UsageQuery::row(row.get(0), row.get(1), row.get(2), sums)
     };
-    Ok(rows.iter().map(row).collect())
+    let class = |row: &tokio_postgres::Row| ClassRow {
+        day: row.get(0),
+        key: row.get(1),
+        model: row.get(2),
+        class: row.get(3),
+        units: row.get(4),
+        cost_nanos: row.get(5),
+    };
+    Ok(UsageQuery::with_classes(rows.iter().map(row).collect(), classes.iter().map(class).collect()))
 }

@@ -10,6 +10,35 @@ use super::RequestRecord;
 /// Longest text of a model, an upstream or an id in a row. The client chooses some of them.
 pub(super) const TEXT_BYTES_MAX: usize = 512;
 
+/// Units of one class that were used, and what they cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Charge {
+    /// The class, by the name of its field in `[[prices]]`.
+    pub class: Cow<'static, str>,
+    /// Tokens or calls.
+    pub units: u64,
+    /// Cost in billionths of the currency.
+    pub cost_nanos: u64,
+}
+
+impl Charge {
+    pub(super) fn add(&mut self, other: &Charge) {
+        self.units = self.units.saturating_add(other.units);
+        self.cost_nanos = self.cost_nanos.saturating_add(other.cost_nanos);
+    }
+}
+
+/// What was charged for one request, as a column of a database has it: JSON; `None` for nothing.
+pub(super) fn charges_column(charges: &[Charge]) -> Option<String> {
+    let named = charges.iter().map(|charge| {
+        let amounts = serde_json::json!({"units": charge.units, "cost_nanos": charge.cost_nanos});
+        (charge.class.to_string(), amounts)
+    });
+    (!charges.is_empty())
+        .then(|| serde_json::Map::from_iter(named))
+        .map(|map| serde_json::Value::from(map).to_string())
+}
+
 /// A row of the request log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
@@ -81,14 +110,16 @@ pub(super) struct Batch {
     /// Counts the batches of its writer, from 1. The sink stores it with the rows and skips a batch that it has already.
     pub(super) number: i64,
     pub(super) rows: Vec<Row>,
-    /// The names of the keys of the rows. Last: files of earlier versions end before it.
+    /// The names of the keys of the rows. Files of earlier versions end before it or behind it.
     pub(super) key_names: BTreeMap<i64, String>,
+    /// What was charged for the rows that were charged, by their index. Last.
+    pub(super) charges: BTreeMap<usize, Vec<Charge>>,
 }
 
 impl Batch {
     /// A batch without rows.
     pub(super) fn new(writer: i64, number: i64) -> Batch {
-        Batch { writer, number, rows: Vec::new(), key_names: BTreeMap::new() }
+        Batch { writer, number, rows: Vec::new(), key_names: BTreeMap::new(), charges: BTreeMap::new() }
     }
 
     /// Adds the row of a record.
@@ -98,14 +129,24 @@ impl Batch {
         {
             self.key_names.insert(key, bounded(name));
         }
+        if !record.charges.is_empty() {
+            self.charges.insert(self.rows.len(), record.charges.clone());
+        }
         self.rows.push(Row::new(record));
     }
 
-    /// Reads a batch that was put aside, also by an earlier version, which wrote no names of keys.
+    /// What was charged for the row at this index.
+    pub(super) fn charges(&self, index: usize) -> &[Charge] {
+        self.charges.get(&index).map_or(&[], Vec::as_slice)
+    }
+
+    /// Reads a batch that was put aside, also by an earlier version, which wrote no names of keys or no charges.
     pub(super) fn from_bytes(bytes: &[u8]) -> postcard::Result<Batch> {
         let ((writer, number, rows), rest) = postcard::take_from_bytes(bytes)?;
-        let key_names = if rest.is_empty() { BTreeMap::new() } else { postcard::from_bytes(rest)? };
-        Ok(Batch { writer, number, rows, key_names })
+        let (key_names, rest) =
+            if rest.is_empty() { (BTreeMap::new(), rest) } else { postcard::take_from_bytes(rest)? };
+        let charges = if rest.is_empty() { BTreeMap::new() } else { postcard::from_bytes(rest)? };
+        Ok(Batch { writer, number, rows, key_names, charges })
     }
 
     /// The name of the key with this number.
@@ -138,9 +179,17 @@ mod tests {
         let named = RequestRecord { key: Some(7), key_name: Some("app".into()), ..RequestRecord::default() };
         let mut batch = Batch::new(1, 2);
         batch.push(&named);
-        batch.push(&RequestRecord { key: Some(8), ..RequestRecord::default() });
+        let charges = vec![Charge { class: "output".into(), units: 2, cost_nanos: 3 }];
+        batch.push(&RequestRecord { key: Some(8), charges, ..RequestRecord::default() });
+        assert_eq!((batch.charges(0).len(), batch.charges(1).len()), (0, 1));
+        let column: serde_json::Value =
+            serde_json::from_str(&charges_column(batch.charges(1)).unwrap()).unwrap();
+        assert_eq!(column, serde_json::json!({"output": {"units": 2, "cost_nanos": 3}}));
         assert_eq!(Batch::from_bytes(&postcard::to_stdvec(&batch).unwrap()).unwrap(), batch);
         assert_eq!((batch.key_name(7), batch.key_name(8)), (Some("app"), None));
+        let named = (batch.writer, batch.number, &batch.rows, &batch.key_names);
+        let read = Batch::from_bytes(&postcard::to_stdvec(&named).unwrap()).unwrap();
+        assert_eq!((&read.rows, &read.key_names, read.charges.len()), (&batch.rows, &batch.key_names, 0));
         let earlier = postcard::to_stdvec(&(batch.writer, batch.number, &batch.rows)).unwrap();
         let read = Batch::from_bytes(&earlier).unwrap();
         assert_eq!((read.rows, read.key_names.len()), (batch.rows, 0));

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
 
-use super::row::{Batch, signed};
-use super::usage::{self, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of};
+use super::row::{Batch, charges_column, signed};
+use super::usage::{
+    self, ClassRow, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of,
+};
 
 /// The name of the file.
 pub(super) const FILE: &str = "telemetry.sqlite";
@@ -24,11 +26,14 @@ const SCHEMA: &str = "
         route TEXT NOT NULL, model TEXT, upstream TEXT, status INTEGER NOT NULL, error TEXT, prompt_tokens INTEGER NOT NULL,
         cached_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, cost_nanos INTEGER NOT NULL, attempts INTEGER NOT NULL,
         first_token_us INTEGER, duration_us INTEGER NOT NULL, is_stream INTEGER NOT NULL, guardrails TEXT, cache TEXT,
-        saved_nanos INTEGER NOT NULL DEFAULT 0, key_name TEXT) STRICT;
+        saved_nanos INTEGER NOT NULL DEFAULT 0, key_name TEXT, charges TEXT) STRICT;
     CREATE TABLE IF NOT EXISTS weir_usage (
         day TEXT NOT NULL, key INTEGER NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, errors INTEGER NOT NULL,
         prompt_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
         cost_nanos INTEGER NOT NULL, key_name TEXT, PRIMARY KEY (day, key, model)) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS weir_usage_classes (
+        day TEXT NOT NULL, key INTEGER NOT NULL, model TEXT NOT NULL, class TEXT NOT NULL, units INTEGER NOT NULL,
+        cost_nanos INTEGER NOT NULL, PRIMARY KEY (day, key, model, class)) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS weir_writers (writer INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT;";
 
 /// Columns that files of before do not have.
@@ -39,16 +44,20 @@ const ADDED_COLUMNS: &str = "
 const ADDED_KEY_NAMES: &str = "
     ALTER TABLE weir_requests ADD COLUMN key_name TEXT;
     ALTER TABLE weir_usage ADD COLUMN key_name TEXT;";
+const ADDED_CHARGES: &str = "ALTER TABLE weir_requests ADD COLUMN charges TEXT;";
 
 const INSERT_ROW: &str = "INSERT INTO weir_requests (at, request_id, trace_id, key, method, route, model, upstream, status, error, prompt_tokens,
-    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos, key_name)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+    cached_tokens, completion_tokens, cost_nanos, attempts, first_token_us, duration_us, is_stream, guardrails, cache, saved_nanos, key_name, charges)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)";
 
 const ADD_USAGE: &str = "INSERT INTO weir_usage (day, key, model, requests, errors, prompt_tokens, cached_tokens,
     completion_tokens, cost_nanos, key_name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO UPDATE SET
     requests = requests + excluded.requests, errors = errors + excluded.errors, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
     cached_tokens = cached_tokens + excluded.cached_tokens, completion_tokens = completion_tokens + excluded.completion_tokens,
     cost_nanos = cost_nanos + excluded.cost_nanos, key_name = coalesce(excluded.key_name, key_name)";
+
+const ADD_CLASS: &str = "INSERT INTO weir_usage_classes (day, key, model, class, units, cost_nanos) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT DO UPDATE SET units = units + excluded.units, cost_nanos = cost_nanos + excluded.cost_nanos";
 
 /// Changes a row only if the batch is new to the file.
 const BEGIN_BATCH: &str = "INSERT INTO weir_writers VALUES (?1, ?2) ON CONFLICT DO UPDATE SET last = excluded.last WHERE last < excluded.last";
@@ -101,7 +110,7 @@ impl SqliteSink {
             return Ok(());
         }
         let mut insert = transaction.prepare(INSERT_ROW)?;
-        for row in rows {
+        for (index, row) in rows.iter().enumerate() {
             insert.execute(params![
                 row.at,
                 row.request_id,
@@ -125,27 +134,11 @@ impl SqliteSink {
                 row.cache,
                 signed(row.saved_nanos),
                 row.key.and_then(|key| batch.key_name(key)),
+                charges_column(batch.charges(index)),
             ])?;
         }
         drop(insert);
-        let mut add = transaction.prepare(ADD_USAGE)?;
-        for ((day, key, model), sums) in usage::sums(batch) {
-            let UsageSums { requests, errors, prompt_tokens, cached_tokens, completion_tokens, cost_nanos } =
-                sums;
-            add.execute(params![
-                day,
-                key,
-                model,
-                requests,
-                errors,
-                prompt_tokens,
-                cached_tokens,
-                completion_tokens,
-                cost_nanos,
-                batch.key_name(key),
-            ])?;
-        }
-        drop(add);
+        add_sums(&transaction, batch)?;
         transaction.commit()
     }
 
@@ -166,7 +159,9 @@ impl SqliteSink {
     /// Deletes sums that are older than reports go back.
     pub(super) fn delete_old_sums(&mut self, now: f64) -> rusqlite::Result<()> {
         let oldest = day_of(now - USAGE_DAYS_KEPT as f64 * 86_400.0);
-        self.connection()?.execute("DELETE FROM weir_usage WHERE day < ?1", [oldest])?;
+        let connection = self.connection()?;
+        connection.execute("DELETE FROM weir_usage WHERE day < ?1", [&oldest])?;
+        connection.execute("DELETE FROM weir_usage_classes WHERE day < ?1", [&oldest])?;
         Ok(())
     }
 
@@ -185,10 +180,46 @@ impl SqliteSink {
                 if connection.prepare("SELECT key_name FROM weir_usage LIMIT 0").is_err() {
                     connection.execute_batch(ADDED_KEY_NAMES)?;
                 }
+                if connection.prepare("SELECT charges FROM weir_requests LIMIT 0").is_err() {
+                    connection.execute_batch(ADDED_CHARGES)?;
+                }
                 Ok(none.insert(connection))
             }
         }
     }
+}
+
+/// Adds the sums of a batch.
+fn add_sums(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<()> {
+    let mut add = transaction.prepare(ADD_USAGE)?;
+    let mut add_class = transaction.prepare(ADD_CLASS)?;
+    for ((day, key, model), sums) in usage::sums(batch) {
+        let UsageSums {
+            requests,
+            errors,
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            cost_nanos,
+            classes,
+        } = sums;
+        add.execute(params![
+            day,
+            key,
+            model,
+            requests,
+            errors,
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            cost_nanos,
+            batch.key_name(key),
+        ])?;
+        for (class, (units, cost_nanos)) in classes {
+            add_class.execute(params![day, key, model, class, units, cost_nanos])?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads sums. There are none before the first row is written.
@@ -212,8 +243,24 @@ pub(super) fn usage(folder: &Path, query: &UsageQuery) -> rusqlite::Result<Vec<U
             cached_tokens: row.get(6)?,
             completion_tokens: row.get(7)?,
             cost_nanos: row.get(8)?,
+            ..UsageSums::default()
         };
         Ok(UsageQuery::row(row.get(0)?, row.get(1)?, row.get(2)?, sums))
     })?;
-    rows.collect()
+    let rows = rows.collect::<rusqlite::Result<Vec<UsageRow>>>()?;
+    if !connection.table_exists(None, "weir_usage_classes")? {
+        return Ok(rows); // no request since an earlier version
+    }
+    let mut statement = connection.prepare(&query.sql_of_classes())?;
+    let classes = statement.query_map(params![query.from, query.to, query.key_parameter()], |row| {
+        Ok(ClassRow {
+            day: row.get(0)?,
+            key: row.get(1)?,
+            model: row.get(2)?,
+            class: row.get(3)?,
+            units: row.get(4)?,
+            cost_nanos: row.get(5)?,
+        })
+    })?;
+    Ok(UsageQuery::with_classes(rows, classes.collect::<rusqlite::Result<_>>()?))
 }

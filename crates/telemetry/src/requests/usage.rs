@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{Batch, Row, signed};
+use super::row::{Batch, Charge, Row, signed};
 
 /// Days for which sums are kept.
 pub(super) const USAGE_DAYS_KEPT: u64 = 400;
 /// Most sums in a report.
 pub const USAGE_ROWS_MAX: usize = 10_000;
+/// Most sums by class that are read for a report: those of as many rows.
+const CLASS_ROWS_MAX: usize = 16 * USAGE_ROWS_MAX;
 
 /// Which requests a report is about, and how it sums them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +51,16 @@ pub struct UsageReport {
     pub is_of_this_gateway: bool,
 }
 
+/// A sum of one class, as a database has it.
+pub(super) struct ClassRow {
+    pub(super) day: String,
+    pub(super) key: i64,
+    pub(super) model: String,
+    pub(super) class: String,
+    pub(super) units: i64,
+    pub(super) cost_nanos: i64,
+}
+
 /// Counters of requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageSums {
@@ -64,10 +76,12 @@ pub struct UsageSums {
     pub completion_tokens: i64,
     /// Cost in billionths.
     pub cost_nanos: i64,
+    /// Units and cost in billionths, by class.
+    pub classes: BTreeMap<String, (i64, i64)>,
 }
 
 impl UsageSums {
-    fn add(&mut self, row: &Row) {
+    fn add(&mut self, row: &Row, charges: &[Charge]) {
         let add = |sum: &mut i64, value: u64| *sum = sum.saturating_add(signed(value));
         add(&mut self.requests, 1);
         add(&mut self.errors, u64::from(row.status >= 400 || row.error.is_some()));
@@ -75,6 +89,11 @@ impl UsageSums {
         add(&mut self.cached_tokens, row.cached_tokens);
         add(&mut self.completion_tokens, row.completion_tokens);
         add(&mut self.cost_nanos, row.cost_nanos);
+        for charge in charges {
+            let (units, cost) = self.classes.entry(charge.class.to_string()).or_default();
+            add(units, charge.units);
+            add(cost, charge.cost_nanos);
+        }
     }
 }
 
@@ -121,10 +140,10 @@ pub fn day_of(at: f64) -> String {
 /// refused have no model here: callers choose its name, and each would be a sum of its own.
 pub(super) fn sums(batch: &Batch) -> BTreeMap<(String, i64, &str), UsageSums> {
     let mut by_day: BTreeMap<(i64, i64, &str), UsageSums> = BTreeMap::new();
-    for row in &batch.rows {
+    for (index, row) in batch.rows.iter().enumerate() {
         let day = (row.at / 86_400.0).floor() as i64;
         let model = row.model.as_deref().filter(|_| !row.is_refused()).unwrap_or_default();
-        by_day.entry((day, row.key.unwrap_or_default(), model)).or_default().add(row);
+        by_day.entry((day, row.key.unwrap_or_default(), model)).or_default().add(row, batch.charges(index));
     }
     let named = |((day, key, model), sums)| ((day_of(day as f64 * 86_400.0), key, model), sums);
     by_day.into_iter().map(named).collect()
@@ -142,6 +161,32 @@ impl UsageQuery {
             column(self.by_key, "key", "CAST(0 AS bigint)"),
             column(self.by_model, "model", "''"),
         )
+    }
+
+    /// The query of the sums by class, with the same parameters.
+    pub(super) fn sql_of_classes(&self) -> String {
+        let column = |is_shown, name, none| if is_shown { name } else { none };
+        format!(
+            "SELECT {}, {}, {}, class, CAST(sum(units) AS bigint), CAST(sum(cost_nanos) AS bigint) FROM weir_usage_classes \
+             WHERE day >= $1 AND day <= $2 AND ($3 < 0 OR key = $3) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT {CLASS_ROWS_MAX}",
+            column(self.by_day, "day", "''"),
+            column(self.by_key, "key", "CAST(0 AS bigint)"),
+            column(self.by_model, "model", "''"),
+        )
+    }
+
+    /// Adds the sums by class to the rows that they are of.
+    pub(super) fn with_classes(mut rows: Vec<UsageRow>, classes: Vec<ClassRow>) -> Vec<UsageRow> {
+        let at = |row: &UsageRow| (row.day.clone(), row.key, row.model.clone());
+        let index: BTreeMap<_, usize> =
+            rows.iter().enumerate().map(|(index, row)| (at(row), index)).collect();
+        for ClassRow { day, key, model, class, units, cost_nanos } in classes {
+            let row = UsageQuery::row(day, key, model, UsageSums::default());
+            if let Some(row) = index.get(&at(&row)).and_then(|index| rows.get_mut(*index)) {
+                row.sums.classes.insert(class, (units, cost_nanos));
+            }
+        }
+        rows
     }
 
     /// A row of its result.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::completion::Annotation;
 
 pub use reply::reply;
-pub use request::{TOKENS_MAX, request};
+pub use request::{THINKING_TOKENS_MAX, TOKENS_MAX, request};
 pub(super) use stream::AnthropicStream;
 
 /// OpenAI's word for a `stop_reason`.

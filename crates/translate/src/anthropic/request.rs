@@ -10,6 +10,8 @@ use crate::{TranslateError, refuse};
 
 /// `max_tokens`, which Anthropic requires, of requests without a limit.
 pub const TOKENS_MAX: u64 = 4096;
+/// Tokens of reasoning that the limit of such a request allows beside, for the highest effort.
+pub const THINKING_TOKENS_MAX: u64 = 24_576;
 /// The least budget that Anthropic accepts for thinking.
 const THINKING_TOKENS_MIN: u64 = 1024;
 /// The instruction that stands for `json_object`, which Anthropic's API doesn't have.

@@ -96,6 +96,7 @@ pages! {
     examples_of_the_page_about_dspy_run: "docs/clients/dspy.md",
     examples_of_the_page_about_ollama_run: "docs/clients/ollama.md",
     examples_of_the_page_about_language_models_run: "docs/llm.md",
+    examples_of_the_page_about_costs_run: "docs/costs.md",
     examples_of_the_page_about_python_run: "docs/python.md",
     examples_of_the_page_to_configure_run: "docs/configure.md",
     examples_of_the_page_about_models_run: "docs/models.md",

@@ -7,6 +7,7 @@ mod postgres;
 
 mod cache;
 mod clock;
+mod costs;
 mod database;
 mod dialects;
 mod disconnects;
