@@ -128,6 +128,10 @@ guardrails: ## accuracy of guardrails on labelled sets against targets, and what
 fuzz: ## every fuzz target, an hour in all; MINUTES=n for another time, TARGETS="sse query" for some; needs a nightly compiler and cargo-fuzz
 	@MINUTES=$(or $(MINUTES),60) TARGETS="$(TARGETS)" scripts/fuzz.sh
 
+.PHONY: mutations
+mutations: ## 10,000 damaged copies of documents, each read alone or refused; COPIES=n of each original for another number
+	WEIR_MUTATIONS=$(or $(COPIES),3400) cargo test $(CHECKED) --test documents -- --nocapture damaged_files
+
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny; WEIR_ADVISORIES=folder for a clone of the RustSec database
 	@scripts/setup.sh
