@@ -123,6 +123,10 @@ guardrails: ## accuracy of guardrails on labelled sets against targets, and what
 fuzz: ## every fuzz target, an hour in all; MINUTES=n for another time, TARGETS="sse query" for some; needs a nightly compiler and cargo-fuzz
 	@MINUTES=$(or $(MINUTES),60) TARGETS="$(TARGETS)" scripts/fuzz.sh
 
+.PHONY: mutations
+mutations: ## 10,000 damaged office files, books and mails: none may crash a reader; about a minute
+	cargo test $(CHECKED) --test documents -- --ignored mutations::
+
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny; WEIR_ADVISORIES=folder for a clone of the RustSec database
 	@scripts/setup.sh

@@ -6,8 +6,21 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
+mod docx;
+mod epub;
 mod format;
 mod limits;
+mod mail;
+mod numbers;
+mod odf;
+mod ooxml;
+mod output;
+mod package;
+mod pptx;
+mod rtf;
+mod xlsx;
+mod xml;
 
 pub use format::Format;
 pub use limits::Limits;
@@ -90,6 +103,15 @@ pub enum Failure {
 /// # Errors
 /// A [`Failure`] where there is no text to index. Limits on text and pages cut the text and are a [`Warning`].
 pub fn extract(bytes: &[u8], format: Format, limits: &Limits) -> Result<Extracted, Failure> {
-    let _ = (bytes, limits);
-    Err(Failure::UnsupportedFormat(format!("{format} files are not read")))
+    match format {
+        Format::Pdf => Err(Failure::UnsupportedFormat(format!("{format} files are not read"))),
+        Format::Docx => docx::extract(bytes, limits),
+        Format::Pptx => pptx::extract(bytes, limits),
+        Format::Xlsx => xlsx::extract(bytes, limits),
+        Format::Odt | Format::Ods | Format::Odp => odf::extract(bytes, limits),
+        Format::Epub => epub::extract(bytes, limits),
+        Format::Rtf => rtf::extract(bytes, limits),
+        Format::Eml => mail::extract(bytes, limits),
+        Format::Mbox => mail::extract_mbox(bytes, limits),
+    }
 }
