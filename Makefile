@@ -69,6 +69,11 @@ test: setup style ## everything that CI runs
 	$(PYTHON) scripts/scalar.py cargo test $(CHECKED)
 	env -u RUSTC_WORKSPACE_WRAPPER scripts/neon.sh
 
+.PHONY: scalar
+scalar: ## encoder and index by the scalar reference, with all texts of their tests; some are part of `make test`
+	@scripts/setup.sh
+	WEIR_SCALAR=full $(PYTHON) scripts/scalar.py cargo test $(CHECKED)
+
 .PHONY: neon
 neon: ## the kernels of 64-bit ARM under qemu, which is part of `make test`
 	@scripts/setup.sh
@@ -124,8 +129,8 @@ fuzz: ## every fuzz target, an hour in all; MINUTES=n for another time, TARGETS=
 	@MINUTES=$(or $(MINUTES),60) TARGETS="$(TARGETS)" scripts/fuzz.sh
 
 .PHONY: mutations
-mutations: ## 10,000 damaged office files, books and mails: none may crash a reader; about a minute
-	cargo test $(CHECKED) --test documents -- --ignored mutations::
+mutations: ## 10,000 damaged copies of documents, each read alone or refused; COPIES=n of each original for another number
+	WEIR_MUTATIONS=$(or $(COPIES),3400) cargo test $(CHECKED) --test documents -- --include-ignored --nocapture damaged_files
 
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny; WEIR_ADVISORIES=folder for a clone of the RustSec database

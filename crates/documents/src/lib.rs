@@ -17,6 +17,7 @@ mod odf;
 mod ooxml;
 mod output;
 mod package;
+mod pdf;
 mod pptx;
 mod rtf;
 mod xlsx;
@@ -104,7 +105,7 @@ pub enum Failure {
 /// A [`Failure`] where there is no text to index. Limits on text and pages cut the text and are a [`Warning`].
 pub fn extract(bytes: &[u8], format: Format, limits: &Limits) -> Result<Extracted, Failure> {
     match format {
-        Format::Pdf => Err(Failure::UnsupportedFormat(format!("{format} files are not read"))),
+        Format::Pdf => pdf::extract(bytes, limits),
         Format::Docx => docx::extract(bytes, limits),
         Format::Pptx => pptx::extract(bytes, limits),
         Format::Xlsx => xlsx::extract(bytes, limits),

@@ -1,6 +1,6 @@
-//! Files that the tests write, and the texts that the readers make of them.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "every target of this folder is a test")]
+//! Files of each format with known text, and files that attack a reader. All of them are made here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod attacks;
 mod features;
@@ -9,3 +9,4 @@ mod formats;
 mod mails;
 mod mutations;
 mod odf_features;
+mod pdf;
