@@ -130,7 +130,7 @@ fuzz: ## every fuzz target, an hour in all; MINUTES=n for another time, TARGETS=
 
 .PHONY: mutations
 mutations: ## 10,000 damaged copies of documents, each read alone or refused; COPIES=n of each original for another number
-	WEIR_MUTATIONS=$(or $(COPIES),3400) cargo test $(CHECKED) --test documents -- --nocapture damaged_files
+	WEIR_MUTATIONS=$(or $(COPIES),3400) cargo test $(CHECKED) --test documents -- --include-ignored --nocapture damaged_files
 
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny; WEIR_ADVISORIES=folder for a clone of the RustSec database

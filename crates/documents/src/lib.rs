@@ -6,9 +6,22 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
+mod docx;
+mod epub;
 mod format;
 mod limits;
+mod mail;
+mod numbers;
+mod odf;
+mod ooxml;
+mod output;
+mod package;
 mod pdf;
+mod pptx;
+mod rtf;
+mod xlsx;
+mod xml;
 
 pub use format::Format;
 pub use limits::Limits;
@@ -93,15 +106,13 @@ pub enum Failure {
 pub fn extract(bytes: &[u8], format: Format, limits: &Limits) -> Result<Extracted, Failure> {
     match format {
         Format::Pdf => pdf::extract(bytes, limits),
-        Format::Docx
-        | Format::Pptx
-        | Format::Xlsx
-        | Format::Odt
-        | Format::Ods
-        | Format::Odp
-        | Format::Epub
-        | Format::Rtf
-        | Format::Eml
-        | Format::Mbox => Err(Failure::UnsupportedFormat(format!("{format} files are not read"))),
+        Format::Docx => docx::extract(bytes, limits),
+        Format::Pptx => pptx::extract(bytes, limits),
+        Format::Xlsx => xlsx::extract(bytes, limits),
+        Format::Odt | Format::Ods | Format::Odp => odf::extract(bytes, limits),
+        Format::Epub => epub::extract(bytes, limits),
+        Format::Rtf => rtf::extract(bytes, limits),
+        Format::Eml => mail::extract(bytes, limits),
+        Format::Mbox => mail::extract_mbox(bytes, limits),
     }
 }

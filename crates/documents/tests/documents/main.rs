@@ -2,4 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
+mod attacks;
+mod features;
+mod files;
+mod formats;
+mod mails;
+mod mutations;
+mod odf_features;
 mod pdf;
