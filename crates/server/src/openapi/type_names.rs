@@ -73,6 +73,7 @@ fn types() -> Vec<Type> {
         Explanation,
         FacetCount,
         FeedbackDeleteReply,
+        FileOptions,
         FeedbackReply,
         FeedbackRequest,
         FusedPosition,

@@ -167,6 +167,10 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"name": "changed"}).to_string(),
             json!({"collections": ["secret"], "models": null, "filter": null}).to_string(),
         ],
+        ("put", "/v1/collections/{name}/documents/{id}" | "/v1/collections/{name}/documents/delete") => vec![
+            json!({"text": "replaced", "metadata": {"team": "a"}}).to_string(),
+            json!({"text": "replaced", "metadata": {"team": "b"}}).to_string(),
+        ],
         ("put", "/v1/collections/{name}") => vec![json!({"model": "forbidden"}).to_string()],
         (method, path) => {
             assert_eq!(route.body, BodyLimit::None, "add bodies for {method} {path}");
