@@ -62,9 +62,9 @@ pub(super) async fn receive_form(gateway: &Gateway, request: Request) -> Result<
     let mut found =
         Form { collection: DEFAULT_COLLECTION.to_owned(), files: Vec::new(), replace_if_equal: Vec::new() };
     let mut has_options = true;
-    let failed = |error| match error {
-        multer::Error::StreamSizeExceeded { .. } => body_too_large(limit, setting),
-        error => malformed(error),
+    let failed = |error| match matches!(error, multer::Error::StreamSizeExceeded { .. }) {
+        true => body_too_large(limit, setting),
+        false => malformed(error),
     };
     while let Some(mut field) = form.next_field().await.map_err(failed)? {
         match field.name().unwrap_or_default().to_owned().as_str() {

@@ -164,8 +164,8 @@ fn forms_are_limited_and_checked() {
     let long = vec![b'x'; 1001];
     let message = refused(&[("name=\"file\"", &long)], "payload_too_large", "a long file");
     assert!(message["detail"].as_str().unwrap().contains("extract.file_bytes_max"), "{message}");
-    let many = vec![("name=\"file\"", long[..900].as_ref()); 5];
-    refused(&many[..3], "batch_too_large", "three files");
+    let many = [("name=\"file\"", &long[..900]); 3];
+    refused(&many, "batch_too_large", "three files");
     refused(&[("name=\"collection\"", b"notes")], "invalid_parameter", "no file");
     refused(&[("name=\"other\"", b"x"), file], "unknown_field", "an unknown part");
     refused(&[("name=\"options\"", b"{}"), file], "invalid_parameter", "options before the file");
