@@ -3,7 +3,7 @@
 `python scripts/similarity.py --data FOLDER` starts a gateway (WEIR_BINARY) before a mock of a provider (WEIR_MOCK_BINARY) and asks both
 sentences of each pair of the STS sets in FOLDER/sts, one after the other: a pair that people scored with 4 or more of 5 means the same. It
 prints the precision of the hits, their share among such pairs, and a logistic fit of the probability to the cosine, the numbers of
-`CALIBRATION` in crates/llm/src/similarity.rs.
+`CALIBRATION` in crates/llm/src/question.rs.
 """
 
 from __future__ import annotations

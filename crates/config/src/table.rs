@@ -171,6 +171,10 @@ settings! {
         body_bytes_max: usize = 32 << 20, "bytes", ONE;
         /// Maximum size of a request body with documents: of `/v1/ingest`, and of `PUT` of a document.
         ingest_body_bytes_max: usize = 256 << 20, "bytes", ONE;
+        /// Maximum memory for the bodies of requests for language models at one time: three times the bytes of each, for the copies that are made
+        /// of it, until its reply begins. Further requests are refused with `overloaded`, and with `payload_too_large` when they need more than
+        /// all of it.
+        chat_memory_bytes_max: usize = 512 << 20, "bytes", ONE;
         /// Maximum documents in one request.
         documents_per_request_max: usize = 10_000, "documents", ONE;
         /// Maximum size of the text of one document.

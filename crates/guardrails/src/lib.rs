@@ -52,6 +52,7 @@ mod window;
 mod words;
 
 pub use error::RuleError;
+pub use normalise::is_shown;
 pub use parts::{CrossingFinding, PartFindings, PartSpan, redact_parts};
 pub use redact::{Placeholders, Restorer, redact};
 use rules::NAME_BYTES_MAX;

@@ -316,6 +316,14 @@ pub(crate) fn is_invisible(character: char) -> bool {
         | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
+/// Whether a reader sees a character, if only as a space on its line: no control character, no line break, nothing that is left out when a
+/// text is shown.
+pub fn is_shown(character: char) -> bool {
+    !(character.is_control()
+        || is_invisible(character)
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{2800}'))
+}
+
 /// Whether a character is a blank of some width (general category Zs, and the empty pattern of Braille).
 fn is_blank(character: char) -> bool {
     matches!(

@@ -105,6 +105,29 @@ impl MemoryBudget {
         Ok(MemoryBudget(Some(Units { free: Arc::new(Semaphore::new(total)), total })))
     }
 
+    /// A budget of `bytes` bytes.
+    pub fn with_limit(bytes: usize) -> MemoryBudget {
+        let total = (bytes / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
+        MemoryBudget(Some(Units { free: Arc::new(Semaphore::new(total)), total }))
+    }
+
+    /// Reserves memory for a body of `bytes` bytes in all, of which a part may be reserved already.
+    ///
+    /// # Errors
+    /// [`BudgetError`].
+    pub fn extend_body(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), BudgetError> {
+        let Some(Units { total, .. }) = &self.0 else { return Ok(()) };
+        let reserved = reservation.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * UNIT_BYTES;
+        let needed = bytes.saturating_mul(BODY_COPIES);
+        if needed > total * UNIT_BYTES {
+            return Err(BudgetError::TooLarge(total * UNIT_BYTES));
+        }
+        if needed > reserved {
+            reservation.merge(self.reserve(needed - reserved)?);
+        }
+        Ok(())
+    }
+
     /// Reserves memory for a body of `bytes` bytes, and its parsed and tokenised texts.
     ///
     /// # Errors
@@ -167,6 +190,23 @@ mod tests {
         assert_eq!(budget.reserve_embeddings(usize::MAX, 384).map(drop), too_large);
         drop(first);
         assert!(budget.reserve_body(33 * 1024).is_ok());
+    }
+
+    #[test]
+    fn a_reservation_grows_with_its_body() {
+        let budget = MemoryBudget::with_limit(100 * 1024);
+        let mut grown = Reservation::default();
+        for bytes in [1, 1_024, 5_000, 20 * 1024] {
+            budget.extend_body(&mut grown, bytes).unwrap();
+        }
+        assert!(budget.reserve_body(13 * 1024).is_ok());
+        assert_eq!(budget.reserve_body(14 * 1024).map(drop), Err(BudgetError::Busy), "60 units are reserved");
+        let too_large = Err(BudgetError::TooLarge(100 * 1024));
+        assert_eq!(budget.extend_body(&mut grown, 34 * 1024), too_large);
+        let other = budget.reserve_body(10 * 1024).unwrap();
+        assert_eq!(budget.extend_body(&mut grown, 30 * 1024), Err(BudgetError::Busy));
+        drop(other);
+        assert!(budget.extend_body(&mut grown, 30 * 1024).is_ok());
     }
 
     #[test]

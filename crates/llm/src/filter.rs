@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_config::{Direction, StreamMode};
-use weir_guardrails::{Action, Placeholders, Restorer, Window, redact};
+use weir_guardrails::{Action, Placeholders, Restorer, Window, redact_parts};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 use weir_upstream::{SseDecoder, SseEvent};
 
@@ -171,23 +171,28 @@ impl StreamFilter {
         let models = std::mem::take(&mut self.models);
         let walk = Walk {
             skipped: places,
+            joined: &[],
             removes_tokens: guard.changes_streams(),
             models: &models,
             restores: guard.restores.then_some(&*placeholders),
         };
-        let edits = walk.edits(root, &mut |text, reading| self.complete(text, reading, &guard));
+        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &guard));
         self.models = models;
         edits
     }
 
-    /// What a whole text becomes.
-    fn complete(&mut self, text: &str, reading: Reading, guard: &Guard) -> Result<Option<String>, BlockedBy> {
+    /// What whole texts become, which their reader takes for one.
+    fn complete(
+        &mut self,
+        texts: &[&str],
+        reading: Reading,
+        guard: &Guard,
+    ) -> Result<Option<Vec<String>>, BlockedBy> {
         let Some(rules) = &guard.output else { return Ok(None) };
-        let mut findings = Vec::new();
-        rules.scan(text, &mut findings);
+        let found = reading.scan(texts, rules);
         let mut is_redacted = false;
-        for finding in &findings {
-            let rule = &rules.rules()[finding.rule];
+        for rule in found.rules() {
+            let rule = &rules.rules()[rule];
             // the events of responses repeat texts that were counted
             if self.api != Api::Responses && reading.is_counted(rule.action) {
                 self.report.add(Direction::Output, rule, 1);
@@ -197,8 +202,8 @@ impl StreamFilter {
             }
             is_redacted |= rule.action == Action::Redact;
         }
-        let is_changed = is_redacted && guard.mode != StreamMode::Audit && reading == Reading::First;
-        Ok(is_changed.then(|| redact(text, &findings, rules, &mut self.own)))
+        let is_changed = is_redacted && guard.mode != StreamMode::Audit && reading != Reading::Again;
+        Ok(is_changed.then(|| redact_parts(texts, &found, rules, &mut self.own)))
     }
 
     /// What of a piece can be sent now.
@@ -266,7 +271,7 @@ impl StreamFilter {
         let guard = self.guard.clone();
         let placeholders = self.placeholders.clone();
         let walk = Walk { restores: guard.restores.then_some(&*placeholders), ..Walk::default() };
-        let changed = walk.text(held, &mut |text, reading| self.complete(text, reading, &guard))?;
+        let changed = walk.text(held, &mut |texts, reading| self.complete(texts, reading, &guard))?;
         out.push_str(changed.as_deref().unwrap_or(held));
         Ok(())
     }

@@ -16,17 +16,19 @@ use weir_telemetry::requests::RequestEntry;
 use weir_translate::anthropic;
 use weir_upstream::UpstreamError;
 
-use crate::attempt::{Attempted, AttemptedBody, attempt};
+use crate::attempt::{Attempted, AttemptedBody, Failed, attempt};
 use crate::augment::{self, Augmented, SourceChecks, augment};
-use crate::cache::{Kept, Keys};
+use crate::cache::Kept;
 use crate::empty_reply::nothing_found;
 use crate::guard::{Guard, Report};
+use crate::long_scans::scanned;
 use crate::ollama::LineStream;
 use crate::output::{Keeping, Output, Reporter, StreamOutput};
 use crate::provider::Conversion;
+use crate::question::same_meaning;
+use crate::reply_key::{Keys, Question, Scope};
 use crate::request::{Asked, COMPLETION_TOKENS_DEFAULT, Request};
 use crate::settlement::{Settlement, unix_now};
-use crate::similarity::Question;
 use crate::stream::ReplyStream;
 use crate::table::{Route, Table, Target};
 use crate::{Api, Llm, LlmError, prompt};
@@ -209,7 +211,7 @@ impl Llm {
         };
         // the futures of steps that most requests do not have are not part of this one, which is moved
         if let Some(guard) = output.guard.clone() {
-            request = Box::pin(self.check(&guard, request, &mut output)).await?;
+            request = Box::pin(self.check(guard, request, &mut output)).await?;
         }
         let mut reply = None;
         if let (Some(options), Some(question)) = (retrieval, question) {
@@ -262,14 +264,27 @@ impl Llm {
     }
 
     /// Applies the guardrails to a request.
-    async fn check(&self, guard: &Guard, request: Request, output: &mut Output) -> Result<Request, LlmError> {
-        let mut placeholders = Placeholders::new();
+    async fn check(
+        &self,
+        guard: Arc<Guard>,
+        request: Request,
+        output: &mut Output,
+    ) -> Result<Request, LlmError> {
         let report = &mut output.reporter.report;
         if guard.has_judges() {
             let question = prompt::question(output.api, &request.object()?).ok();
             guard.judge_topics(self.embedding.as_ref(), question.as_deref(), report).await?;
         }
-        let body = guard.check_input(request.body(), &output.models, &mut placeholders, report)?;
+        let (body, models, scanning) = (request.body().clone(), output.models.clone(), guard.clone());
+        let mut found = std::mem::take(report);
+        let (checked, placeholders, found) = scanned(body.len(), move || {
+            let mut placeholders = Placeholders::new();
+            let checked = scanning.check_input(&body, &models, &mut placeholders, &mut found);
+            (checked, placeholders, found)
+        })
+        .await?;
+        *report = found;
+        let body = checked?;
         guard.moderate(Direction::Input, &body, report).await?;
         output.placeholders = Arc::new(placeholders);
         if body == *request.body() { Ok(request) } else { Request::read(body) }
@@ -311,17 +326,21 @@ impl Llm {
         output: &mut Output,
     ) -> Result<Option<Kept>, LlmError> {
         let (may_read, may_keep) = caching(&call.headers);
-        let keys = Keys::new(call.api, &call.caller, settings, request.object()?);
+        let scope = Scope {
+            api: call.api,
+            caller: &call.caller,
+            settings,
+            targets: targets.iter().map(Target::identity).collect(),
+            headers: passed_to_any(&call.headers, targets),
+        };
+        let Some(Keys { exact, question }) = Keys::new(scope, request.body()) else { return Ok(None) };
+        let question = question.filter(|_| settings.mode == CacheMode::Semantic && self.embedding.is_some());
         let now = Instant::now();
-        let mut found = self.replies.get(&keys.exact, now).filter(|_| may_read).map(|kept| (kept, "hit"));
-        let mut question = None;
-        if let (None, Some((conversation, text)), CacheMode::Semantic, Some(embedding)) =
-            (&found, keys.conversation, settings.mode, &self.embedding)
-        {
-            let embedded = embedding.embed(&[&text]).await.and_then(|rows| rows.into_iter().next());
-            question = embedded.map(|embedding| (conversation, Question::new(&text, embedding)));
-            if let Some((conversation, question)) = question.as_ref().filter(|_| may_read) {
-                let kept = self.replies.find(conversation, question, settings.similarity, now);
+        let mut found = None;
+        if may_read {
+            found = self.replies.get(&exact, now).map(|kept| (kept, "hit"));
+            if let (None, Some(question)) = (&found, &question) {
+                let kept = self.same_question(question, settings.similarity, now).await;
                 found = kept.map(|kept| (kept, "semantic_hit"));
             }
         }
@@ -339,7 +358,7 @@ impl Llm {
         if found.is_none() && may_keep {
             output.keeping = Some(Keeping {
                 cache: self.replies.clone(),
-                key: keys.exact,
+                key: exact,
                 question,
                 lifetime: Duration::from_secs(settings.seconds),
             });
@@ -348,6 +367,14 @@ impl Llm {
             kept.headers.insert(X_WEIR_CACHE, HeaderValue::from_static(result));
             kept
         }))
+    }
+
+    /// The reply to a question that means the same with at least this probability.
+    async fn same_question(&self, question: &Question, probability: f32, now: Instant) -> Option<Kept> {
+        let (other, kept) = self.replies.answered(&question.key, now)?;
+        let rows = self.embedding.as_ref()?.embed(&[&question.text, &other]).await?;
+        let [a, b] = rows.as_slice() else { return None };
+        (same_meaning(a, b) >= probability).then_some(kept)
     }
 
     /// Tries the targets until one replies.
@@ -366,41 +393,45 @@ impl Llm {
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
+        let mut was_broken = false;
         // the error of the last upstream that was asked, in case no further target can be
         let mut previous = None;
         loop {
-            let failed =
-                match attempt(call.api, request, &targets[index], &call.headers, &mut settlement).await {
-                    Ok(attempted) => return replied(attempted, settlement, output).await,
-                    Err(failed) => failed,
-                };
-            let was_sent = matches!(
-                &failed.error,
-                LlmError::Upstream(UpstreamError::Timeout { .. } | UpstreamError::Broken { .. })
-            );
+            let target = &targets[index];
+            let attempted =
+                attempt(call.api, request, target, &call.headers, index == last, &mut settlement).await;
+            let Failed { error, may_go_on, is_broken } = match attempted {
+                Ok(attempted) => return replied(attempted, settlement, output).await,
+                Err(failed) => failed,
+            };
+            let was_sent = is_broken || matches!(error, LlmError::Upstream(UpstreamError::Timeout { .. }));
             match was_sent {
                 true => settlement.sent_without_reply(),
-                false if failed.may_go_on => settlement.uncharged(),
+                false if may_go_on => settlement.uncharged(),
                 false => {}
             }
-            let was_asked = !matches!(
-                failed.error,
-                LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. })
-            );
-            if failed.may_go_on && index < last {
+            let was_asked =
+                !matches!(error, LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. }));
+            if may_go_on && index < last {
                 index += 1;
                 if was_asked {
-                    previous = Some(failed.error);
+                    previous = Some(error);
                 }
                 continue;
             }
             if !was_asked && let Some(previous) = previous {
                 return Err(previous);
             }
-            let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
+            let LlmError::Upstream(error) = error else { return Err(error) };
+            // a reply that broke may have been charged: one further attempt, of another target if there is one
+            if is_broken && !was_broken && target.upstream.config.retry_broken_replies {
+                was_broken = true;
+                retries.wait_after_break(error).await?;
+                index = (index + 1).min(last);
+                continue;
+            }
             let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
-            // what was sent is not retried at the same upstream
-            match failed.may_go_on && !was_sent && is_soon {
+            match may_go_on && !was_sent && is_soon {
                 true => retries.wait(error).await?,
                 false => return Err(error.into()),
             }
@@ -437,6 +468,12 @@ fn caching(headers: &HeaderMap) -> (bool, bool) {
     let control = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let has = |directive: &str| control.split(',').any(|one| one.trim().eq_ignore_ascii_case(directive));
     (!has("no-cache") && !has("no-store"), !has("no-store"))
+}
+
+/// The headers that are passed on to any of the targets.
+fn passed_to_any<'a>(headers: &'a HeaderMap, targets: &[Target]) -> Vec<(&'a HeaderName, &'a HeaderValue)> {
+    let is_passed = |name: &HeaderName| targets.iter().any(|target| target.upstream.headers.contains(name));
+    headers.iter().filter(|(name, _)| is_passed(name)).collect()
 }
 
 /// The reply with what is done on its way.
@@ -489,7 +526,8 @@ async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
     let body = match is_stream {
         true => {
             add_report(&mut headers, &output.reporter.report);
-            output.kept_stream(&body)?
+            let bytes = body.len();
+            scanned(bytes, move || output.kept_stream(&body)).await??
         }
         false => {
             let body = output.whole(body, &headers, None).await?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use weir_config::{Detector, Direction, Guardrail, GuardrailAction, StreamMode};
-use weir_guardrails::{Action, Detect, Finding, Origin, Placeholders, Rule, RuleError, RuleSet, redact};
+use weir_guardrails::{Action, Detect, Origin, Placeholders, Rule, RuleError, RuleSet, redact, redact_parts};
 use weir_telemetry::Metrics;
 use weir_translate::json::Tape;
 
@@ -306,32 +306,30 @@ fn checked(
 ) -> Result<Option<Vec<u8>>, LlmError> {
     let tape = Tape::parse(body).ok();
     let root = tape.as_ref().map(|tape| tape.root(body));
-    let mut findings: Vec<Finding> = Vec::new();
     let mut is_reserved = false;
-    let mut check = |text: &str, reading: Reading| {
+    let mut check = |parts: &[&str], reading: Reading| {
         let Some(rules) = rules else { return Ok(None) };
-        findings.clear();
-        rules.scan(text, &mut findings);
+        let found = reading.scan(parts, rules);
         let mut is_redacted = false;
-        for finding in &findings {
-            let rule = &rules.rules()[finding.rule];
+        for rule in found.rules() {
+            let rule = &rules.rules()[rule];
             if reading.is_counted(rule.action) {
                 report.add(direction, rule, 1);
             }
             if rule.action == Action::Block {
                 return Err(blocked(direction, &rule.name));
             }
-            is_redacted |= rule.action == Action::Redact && reading == Reading::First;
+            is_redacted |= rule.action == Action::Redact && reading != Reading::Again;
         }
         if is_redacted && !is_reserved {
-            let texts = root.map_or_else(|| vec![text.to_owned()], texts);
-            texts.iter().for_each(|text| placeholders.reserve(text));
+            root.map(texts).unwrap_or_default().iter().for_each(|text| placeholders.reserve(text));
             is_reserved = true;
         }
-        Ok(is_redacted.then(|| redact(text, &findings, rules, placeholders)))
+        Ok(is_redacted.then(|| redact_parts(parts, &found, rules, placeholders)))
     };
     let Some(root) = root else {
-        return Ok(check(&String::from_utf8_lossy(body), Reading::First)?.map(String::into_bytes));
+        let checked = check(&[&String::from_utf8_lossy(body)], Reading::Text)?;
+        return Ok(checked.map(|texts| texts.concat().into_bytes()));
     };
     let edits = walk.edits(root, &mut check)?;
     Ok((!edits.is_empty()).then(|| edits.apply(body)))

@@ -16,11 +16,12 @@ use weir_translate::TokenUsage;
 use crate::attached::{Attachment, Cleaner, texts};
 use crate::attached_stream::StreamAttachment;
 use crate::augment::Sources;
-use crate::cache::{Kept, Key, REPLY_BYTES_MAX, ReplyCache};
+use crate::cache::{Kept, REPLY_BYTES_MAX, ReplyCache};
 use crate::filter::{BlockedBy, StreamFilter};
 use crate::frames::{data_of, end_of_first_event};
 use crate::guard::{Guard, Report, blocked, direction_name};
-use crate::similarity::Question;
+use crate::long_scans::scanned;
+use crate::reply_key::{Key, Question};
 use crate::{Api, LlmError};
 use weir_guardrails::Placeholders;
 
@@ -41,8 +42,8 @@ pub(crate) struct Output {
 pub(crate) struct Keeping {
     pub(crate) cache: ReplyCache,
     pub(crate) key: Key,
-    /// For the semantic cache: the key of the conversation, and its last question.
-    pub(crate) question: Option<(Key, Question)>,
+    /// For the semantic cache.
+    pub(crate) question: Option<Question>,
     pub(crate) lifetime: Duration,
 }
 
@@ -72,10 +73,8 @@ impl Reporter {
 impl Keeping {
     fn keep(self, body: Bytes, headers: HeaderMap, usage: TokenUsage, cost_nanos: u64, metrics: &Metrics) {
         let now = Instant::now();
-        self.cache.put(self.key, Kept { body, headers, usage, cost_nanos }, self.lifetime, now);
-        if let Some((conversation, question)) = self.question {
-            self.cache.add_question(conversation, question, self.key);
-        }
+        let kept = Kept { body, headers, usage, cost_nanos };
+        self.cache.put(self.key, &kept, self.question, self.lifetime, now);
         metrics.reply_cache_bytes(self.cache.bytes());
     }
 }
@@ -106,7 +105,16 @@ impl Output {
         let before = self.sources.as_ref().map(|_| texts(self.api, &body)).unwrap_or_default();
         let mut body = body;
         if let Some(guard) = &self.guard {
-            body = guard.check_output(body, &self.models, &self.placeholders, &mut self.reporter.report)?;
+            let (guard, models) = (guard.clone(), self.models.clone());
+            let placeholders = self.placeholders.clone();
+            let mut report = std::mem::take(&mut self.reporter.report);
+            let (checked, report) = scanned(body.len(), move || {
+                let checked = guard.check_output(body, &models, &placeholders, &mut report);
+                (checked, report)
+            })
+            .await?;
+            self.reporter.report = report;
+            body = checked?;
         }
         if let Some(mut attachment) = self.attachment() {
             body = attachment.attach(body, &before);

@@ -6,27 +6,46 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use weir_guardrails::{Action, Placeholders};
+use weir_guardrails::{Action, PartFindings, Placeholders, RuleSet};
 use weir_translate::json::{Edits, Kind, Tape, Value};
 
 use crate::vocabulary::{is_choice, is_count, is_name};
 
-/// What a text becomes; `None` if it stays.
-pub(crate) type Check<'a, E> = dyn FnMut(&str, Reading) -> Result<Option<String>, E> + 'a;
+/// What the texts of one message become, which their reader takes for one text; `None` if all stay. Most have no other beside them.
+pub(crate) type Check<'a, E> = dyn FnMut(&[&str], Reading) -> Result<Option<Vec<String>>, E> + 'a;
 
-/// Whether the parts of a text were checked before it.
+/// How a text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    First,
-    /// Only what blocks is looked for: all else was counted and changed in the parts.
+    Text,
+    /// The number of a JSON text, as it is written.
+    Number,
+    /// A text of whose parts all was checked before. Only what blocks is looked for: all else was counted and changed there.
     Again,
 }
 
 impl Reading {
     /// Whether a finding is counted.
     pub(crate) fn is_counted(self, action: Action) -> bool {
-        self == Reading::First || action == Action::Block
+        self != Reading::Again || action == Action::Block
     }
+
+    /// The findings in the texts of one message.
+    pub(crate) fn scan(self, texts: &[&str], rules: &RuleSet) -> PartFindings {
+        match (self, texts) {
+            (Reading::Number, [number]) => {
+                let mut found = PartFindings { inside: vec![Vec::new()], crossing: Vec::new() };
+                rules.scan_number(number, &mut found.inside[0]);
+                found
+            }
+            (Reading::Text | Reading::Number | Reading::Again, texts) => rules.scan_parts(texts),
+        }
+    }
+}
+
+/// What one text becomes.
+fn check_one<E>(text: &str, reading: Reading, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+    Ok(check(&[text], reading)?.and_then(|mut texts| texts.pop()))
 }
 
 /// Shortest base64 that is taken for a file, and not for a word.
@@ -37,6 +56,8 @@ const FILE_BYTES_MIN: usize = 64;
 pub(crate) struct Walk<'a> {
     /// Strings that are checked elsewhere.
     pub(crate) skipped: &'a [Range<usize>],
+    /// Where the texts begin that were checked together, in order.
+    pub(crate) joined: &'a [usize],
     /// Whether tokens beside a text are removed: log probabilities, lists of numbers. They would repeat what the check changes in the text.
     pub(crate) removes_tokens: bool,
     /// Names of models that are no text.
@@ -70,7 +91,8 @@ impl Walk<'_> {
             Kind::Null | Kind::True | Kind::False => Ok(()),
             Kind::Number if !is_data && is_count(field) => Ok(()),
             Kind::Number => {
-                if let Some(text) = checked_number(value, check)? {
+                // what is no number any more is the text of a string
+                if let Some(text) = check_one(&value.string(), Reading::Number, check)? {
                     edits.replace_by_string(value.range(), &text);
                 }
                 Ok(())
@@ -79,7 +101,11 @@ impl Walk<'_> {
                 let text = value.string();
                 let is_frame =
                     !is_data && (is_choice(field, &text) || field == "model" && self.is_model(&text));
-                if is_frame || self.skipped.contains(&value.range()) {
+                let range = value.range();
+                if is_frame
+                    || self.skipped.contains(&range)
+                    || self.joined.binary_search(&range.start).is_ok()
+                {
                     return Ok(());
                 }
                 let changed = match (is_data, file(field, &text)) {
@@ -97,9 +123,44 @@ impl Walk<'_> {
                 edits.replace(value.range(), b"[]".to_vec());
                 Ok(())
             }
-            Kind::Array => value.items().try_for_each(|item| self.value(item, field, is_data, edits, check)),
+            Kind::Array => {
+                let joined = if is_data { Vec::new() } else { self.joined(value, edits, check)? };
+                let walk = Walk { joined: &joined, ..self };
+                value.items().try_for_each(|item| walk.value(item, field, is_data, edits, check))
+            }
             Kind::Object => self.object(value, is_data, edits, check),
         }
+    }
+
+    /// Checks the texts of a message's parts together, so that nothing passes that begins in one and ends in another; where they begin. JSON and
+    /// files are left to be checked as such.
+    fn joined<E>(
+        self,
+        parts: Value<'_>,
+        edits: &mut Edits,
+        check: &mut Check<'_, E>,
+    ) -> Result<Vec<usize>, E> {
+        let text_of = |part: Value<'_>| {
+            let value = part.get("text").filter(|value| value.is_string())?;
+            let text = value.string();
+            let is_alone = looks_like_json(&text) || file("text", &text).is_some();
+            (!is_alone && !self.skipped.contains(&value.range())).then(|| (value.range(), text.into_owned()))
+        };
+        let texts: Vec<(Range<usize>, String)> = parts.items().filter_map(text_of).collect();
+        if texts.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let before: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+        let changed = check(&before, Reading::Text)?;
+        for (number, (range, before)) in texts.iter().enumerate() {
+            let changed = changed.as_ref().and_then(|texts| texts.get(number)).filter(|text| *text != before);
+            let restored =
+                self.restores.and_then(|restores| restored_text(changed.unwrap_or(before), restores));
+            if let Some(text) = restored.as_ref().or(changed) {
+                edits.replace_by_string(range.clone(), text);
+            }
+        }
+        Ok(texts.into_iter().map(|(range, _)| range.start).collect())
     }
 
     fn object<E>(
@@ -168,19 +229,23 @@ fn is_tokens(array: Value<'_>) -> bool {
 
 /// What a text becomes. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
 fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
-    let trimmed = text.trim();
-    let is_json = trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']']);
-    let tape = is_json.then(|| Tape::parse(text.as_bytes()).ok()).flatten();
-    let Some(tape) = tape else { return check(text, Reading::First) };
+    let tape = looks_like_json(text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
+    let Some(tape) = tape else { return check_one(text, Reading::Text, check) };
     let mut edits = Edits::default();
     // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
     Walk::default().value(tape.root(text.as_bytes()), "", true, &mut edits, check)?;
     if edits.is_empty() {
         // what only the text as a whole has, such as a name and its value
-        return check(text, Reading::First);
+        return check_one(text, Reading::Text, check);
     }
-    check(text, Reading::Again)?;
+    check_one(text, Reading::Again, check)?;
     Ok(Some(String::from_utf8_lossy(&edits.apply(text.as_bytes())).into_owned()))
+}
+
+/// Whether a text may be an object or an array of JSON.
+fn looks_like_json(text: &str) -> bool {
+    let trimmed = text.trim();
+    trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']'])
 }
 
 /// A text with what placeholders stand for; `None` if it has none. In JSON they are restored as JSON, so that it stays valid.
@@ -188,9 +253,9 @@ fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     if placeholders.is_empty() {
         return None;
     }
-    let mut restore = |text: &str, _: Reading| {
-        let restored = placeholders.restore(text);
-        Ok::<_, Infallible>((restored != text).then_some(restored))
+    let mut restore = |texts: &[&str], _: Reading| {
+        let restored: Vec<String> = texts.iter().map(|text| placeholders.restore(text)).collect();
+        Ok::<_, Infallible>((restored != texts).then_some(restored))
     };
     let Ok(restored) = checked_text(text, &mut restore);
     restored
@@ -216,27 +281,12 @@ fn checked_file<E>(prefix: &str, file: &str, check: &mut Check<'_, E>) -> Result
     Ok(checked_text(&text, check)?.map(|text| format!("{prefix}{}", BASE64.encode(text))))
 }
 
-/// What a number becomes: the text of a string.
-fn checked_number<E>(value: Value<'_>, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
-    let written = value.string();
-    if written.len() < 4 {
-        return check(&written, Reading::First);
-    }
-    let is_float = written.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
-    let whole = is_float.then(|| written.parse::<f64>().ok()).flatten();
-    let whole = whole.filter(|number| number.fract() == 0.0 && number.abs() < 1e19);
-    match whole.map(|number| format!("{number:.0}")) {
-        Some(digits) => Ok(check(&written, Reading::First)?.or(check(&digits, Reading::First)?)),
-        None => check(&written, Reading::First),
-    }
-}
-
 /// The texts of a JSON text, in order: every string but those of the frame.
 pub(crate) fn texts(root: Value<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let mut collect = |text: &str, reading: Reading| {
-        if reading == Reading::First {
-            found.push(text.to_owned());
+    let mut collect = |texts: &[&str], reading: Reading| {
+        if reading != Reading::Again {
+            found.extend(texts.iter().map(|text| (*text).to_owned()));
         }
         Ok::<_, Infallible>(None)
     };
@@ -251,10 +301,10 @@ mod tests {
     /// Replaces every `x` and every 7 by placeholders.
     fn check(body: &str, expected: &str) {
         let tape = Tape::parse(body.as_bytes()).unwrap();
-        let mut replace = |text: &str, _: Reading| {
-            Ok::<_, Infallible>(
-                text.contains(['x', '7']).then(|| text.replace('x', "[X_1]").replace('7', "[7]")),
-            )
+        let mut replace = |texts: &[&str], _: Reading| {
+            let replaced = |text: &&str| text.replace('x', "[X_1]").replace('7', "[7]");
+            let replaced: Vec<String> = texts.iter().map(replaced).collect();
+            Ok::<_, Infallible>((replaced != texts).then_some(replaced))
         };
         let walk = Walk { removes_tokens: true, models: &["m-x".to_owned()], ..Walk::default() };
         let Ok(edits) = walk.edits(tape.root(body.as_bytes()), &mut replace);
@@ -283,6 +333,33 @@ mod tests {
         check(
             r#"{"input":{"role":"max","created":7,"max":1}}"#,
             r#"{"input":{"role":"ma[X_1]","created":"[7]","ma[X_1]":1}}"#,
+        );
+    }
+
+    #[test]
+    fn parts_of_a_message_are_checked_together_and_other_lists_are_not() {
+        let together = |body: &str| {
+            let tape = Tape::parse(body.as_bytes()).unwrap();
+            let mut seen: Vec<Vec<String>> = Vec::new();
+            let mut collect = |texts: &[&str], _: Reading| {
+                seen.push(texts.iter().map(|text| (*text).to_owned()).collect());
+                Ok::<_, Infallible>(None)
+            };
+            let Ok(_) = Walk::default().edits(tape.root(body.as_bytes()), &mut collect);
+            seen
+        };
+        assert_eq!(
+            together(
+                r#"{"content":[{"type":"text","text":"a"},{"type":"image","url":"b"},{"type":"text","text":"c"},{"type":"text","text":"[]"}]}"#
+            ),
+            [vec!["a", "c"], vec!["b"], vec!["[]"]]
+        );
+        assert_eq!(together(r#"{"prompt":["a","b"]}"#), [["a"], ["b"]]);
+        assert_eq!(together(r#"{"messages":[{"content":"a"},{"content":"b"}]}"#), [["a"], ["b"]]);
+        assert_eq!(together(r#"{"input":{"list":[{"text":"a"},{"text":"b"}]}}"#).len(), 5, "with two names");
+        check(
+            r#"{"content":[{"text":"a"},{"text":"x"},{"text":"7"}]}"#,
+            r#"{"content":[{"text":"a"},{"text":"[X_1]"},{"text":"[7]"}]}"#,
         );
     }
 

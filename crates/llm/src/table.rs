@@ -119,6 +119,14 @@ pub(crate) struct Target {
     pub(crate) price: TokenPrice,
 }
 
+impl Target {
+    /// Who answers: the upstream, its address, the model.
+    pub(crate) fn identity(&self) -> [String; 3] {
+        let config = &self.upstream.config;
+        [config.id.clone(), config.base_url().into_owned(), self.model.clone()]
+    }
+}
+
 struct PriceRule {
     model: String,
     upstream: String,

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
 use weir_api::ErrorCode;
-use weir_inference::Reservation;
+use weir_inference::{BudgetError, Reservation};
 use weir_retrieval::SearchPermit;
 
 use super::Gateway;
@@ -24,6 +24,8 @@ pub(super) enum Admitted {
     Embedding(Reservation),
     /// Memory for the body.
     Ingest(#[expect(dead_code, reason = "held until the documents are stored")] OwnedSemaphorePermit),
+    /// Memory for the body.
+    Chat(Reservation),
 }
 
 /// Admits a request of `route`, or refuses it.
@@ -48,5 +50,30 @@ pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Re
                 ApiError::new(ErrorCode::Overloaded, message)
             })
         }
+        AdmissionClass::Chat => {
+            let mut reservation = Reservation::default();
+            // one without an announced length is reserved while it is read
+            extend_chat(gateway, &mut reservation, announced.unwrap_or(0))?;
+            Ok(Admitted::Chat(reservation))
+        }
     }
+}
+
+/// Reserves memory for the body of a request for a language model, which has `bytes` bytes so far.
+///
+/// # Errors
+/// `overloaded`, `payload_too_large`.
+pub(super) fn extend_chat(gateway: &Gateway, reservation: &mut Reservation, bytes: usize) -> Result<()> {
+    gateway.chat_memory.extend_body(reservation, bytes).map_err(|error| match error {
+        BudgetError::Busy => {
+            let message = "the bodies of other requests for language models take all the memory of `limits.chat_memory_bytes_max`; try again later, or send a shorter body";
+            ApiError::new(ErrorCode::Overloaded, message)
+        }
+        BudgetError::TooLarge(limit) => {
+            let message = format!(
+                "the body needs more memory than the {limit} bytes of `limits.chat_memory_bytes_max`; send a shorter one"
+            );
+            ApiError::new(ErrorCode::PayloadTooLarge, message)
+        }
+    })
 }

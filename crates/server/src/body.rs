@@ -33,14 +33,18 @@ pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
 /// # Errors
 /// `unsupported_media_type`, `payload_too_large`, or `invalid_parameter` when the connection broke.
 pub(super) async fn read(gateway: &Gateway, request: Request) -> Result<Bytes> {
-    Ok(read_with_headers(gateway, request).await?.1)
+    Ok(read_with_headers(gateway, request, |_| Ok(())).await?.1)
 }
 
-/// The same, with the headers of the request.
+/// The same, with the headers of the request. `admit` is asked before more of the body is taken, with its bytes so far.
 ///
 /// # Errors
-/// As of [`read`].
-pub(super) async fn read_with_headers(gateway: &Gateway, request: Request) -> Result<(HeaderMap, Bytes)> {
+/// As of [`read`], and those of `admit`.
+pub(super) async fn read_with_headers(
+    gateway: &Gateway,
+    request: Request,
+    mut admit: impl FnMut(usize) -> Result<()>,
+) -> Result<(HeaderMap, Bytes)> {
     let route = context::of(request.extensions()).map(|context| context.route);
     let (limit, setting) =
         route.map_or((gateway.config.limits.body_bytes_max, BODY_SETTING), |route| gateway.body_limit(route));
@@ -59,7 +63,9 @@ pub(super) async fn read_with_headers(gateway: &Gateway, request: Request) -> Re
         let part = part.map_err(|error| {
             ApiError::new(ErrorCode::InvalidParameter, format!("the body broke off: {error}"))
         })?;
-        check((whole.len() + part.len()) as u64)?;
+        let bytes = whole.len() + part.len();
+        check(bytes as u64)?;
+        admit(bytes)?;
         if announced == Some(part.len() as u64) {
             return Ok((headers, part)); // all of it, without a copy
         }

@@ -7,9 +7,11 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use weir_api::{ErrorCode, Invalid};
+use weir_inference::Reservation;
 use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply, OllamaEndpoint};
 
 use super::Gateway;
+use super::admission::{self, Admitted};
 use super::body;
 use super::context;
 use super::error::ApiError;
@@ -81,7 +83,14 @@ async fn forward(to: Entrance, request: Request, gateway: &Gateway) -> Result<Re
         .and_then(|context| context.caller.clone().zip(context.entry.clone()))
         .ok_or_else(ApiError::internal_error)?;
     let usage = caller.key.and_then(|key| gateway.keys.usage(key));
-    let (headers, body) = read_in_time(gateway, request).await?;
+    // until the reply begins
+    let mut memory = match context::take_admitted(request.extensions()) {
+        Admitted::Chat(memory) => memory,
+        Admitted::Light | Admitted::Search(_) | Admitted::Embedding(_) | Admitted::Ingest(_) => {
+            Reservation::default()
+        }
+    };
+    let (headers, body) = read_in_time(gateway, request, &mut memory).await?;
     match to {
         Entrance::Api(api) => send(gateway, LlmCall { api, headers, body, caller, usage, entry }).await,
         Entrance::Ollama(endpoint) => {
@@ -110,9 +119,14 @@ fn reply(answered: std::result::Result<LlmReply, LlmError>) -> Result<Response> 
 }
 
 /// Reads the body. The time limit of other requests applies to it alone.
-async fn read_in_time(gateway: &Gateway, request: Request) -> Result<(HeaderMap, Bytes)> {
+async fn read_in_time(
+    gateway: &Gateway,
+    request: Request,
+    memory: &mut Reservation,
+) -> Result<(HeaderMap, Bytes)> {
     let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
-    let read = tokio::time::timeout(limit, body::read_with_headers(gateway, request)).await;
+    let admit = |bytes: usize| admission::extend_chat(gateway, memory, bytes);
+    let read = tokio::time::timeout(limit, body::read_with_headers(gateway, request, admit)).await;
     read.unwrap_or_else(|_| {
         let message = format!("the body was not complete within {} ms", limit.as_millis());
         Err(ApiError::new(ErrorCode::DeadlineExceeded, message))

@@ -65,7 +65,9 @@ impl<S: Send + Sync> FromRequestParts<S> for PermitOf {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<PermitOf> {
         match take_admitted(&parts.extensions) {
             Admitted::Search(permit) => Ok(PermitOf(permit)),
-            Admitted::Light | Admitted::Embedding(_) | Admitted::Ingest(_) => Err(ApiError::internal_error()),
+            Admitted::Light | Admitted::Embedding(_) | Admitted::Ingest(_) | Admitted::Chat(_) => {
+                Err(ApiError::internal_error())
+            }
         }
     }
 }

@@ -93,7 +93,9 @@ fn of_this_gateway(call: &Call, bytes: &[u8]) -> Result<(EmbeddingsRequest, Arc<
 pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(Bytes, Reservation)> {
     let place = match context::take_admitted(request.extensions()) {
         Admitted::Embedding(place) => place,
-        Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) => Reservation::default(),
+        Admitted::Light | Admitted::Search(_) | Admitted::Ingest(_) | Admitted::Chat(_) => {
+            Reservation::default()
+        }
     };
     Ok((body::read(gateway, request).await?, place))
 }

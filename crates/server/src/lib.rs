@@ -48,7 +48,7 @@ use axum::http::HeaderMap;
 use tokio::sync::Semaphore;
 use weir_access::Keys;
 use weir_config::Config;
-use weir_inference::{Models, Scheduler};
+use weir_inference::{MemoryBudget, Models, Scheduler};
 use weir_llm::Llm;
 use weir_policy::Caller;
 use weir_retrieval::Retrieval;
@@ -83,6 +83,8 @@ pub struct Parts {
     keys: Keys,
     llm: Llm,
     ingest_kib: Arc<Semaphore>,
+    /// Memory for the bodies of requests for language models.
+    chat_memory: MemoryBudget,
     unknown_routes: UnknownRoutes,
     /// The OpenAPI description, made when it is first asked for.
     openapi: OnceLock<Bytes>,
@@ -112,6 +114,7 @@ impl Gateway {
     ) -> Gateway {
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
         let ingest_kib = Arc::new(Semaphore::new(kib(2 * config.limits.ingest_body_bytes_max) as usize));
+        let chat_memory = MemoryBudget::with_limit(config.limits.chat_memory_bytes_max);
         Gateway(Arc::new(Parts {
             retrieval,
             config,
@@ -123,6 +126,7 @@ impl Gateway {
             keys,
             llm,
             ingest_kib,
+            chat_memory,
             unknown_routes: UnknownRoutes::default(),
             openapi: OnceLock::new(),
         }))

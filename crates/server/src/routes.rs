@@ -100,6 +100,8 @@ pub enum AdmissionClass {
     Embedding,
     /// Memory for the body.
     Ingest,
+    /// Memory for the body until the reply begins.
+    Chat,
 }
 
 /// What a body or a reply holds.

@@ -92,6 +92,7 @@ const fn llm<T: JsonSchema>(path: &'static str, dialect: Dialect, handler: Handl
     Route::new("post", path, CHAT, handler)
         .in_dialect(dialect)
         .takes::<T>(BodyLimit::Default)
+        .reserves(AdmissionClass::Chat)
         .returns(Content::Media("application/json"))
         .without_deadline()
         .fails_with(LLM_CODES)
@@ -101,6 +102,7 @@ const fn llm<T: JsonSchema>(path: &'static str, dialect: Dialect, handler: Handl
 const fn ollama_llm(path: &'static str, handler: HandlerFn) -> Route {
     Route::new("post", path, CHAT, handler)
         .in_dialect(Dialect::Ollama)
+        .reserves(AdmissionClass::Chat)
         .returns(Content::Media("application/x-ndjson"))
         .without_deadline()
         .fails_with(LLM_CODES)

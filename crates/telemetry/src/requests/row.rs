@@ -65,6 +65,14 @@ impl Row {
     }
 }
 
+impl Row {
+    /// Whether the request was refused for a reason on the side of its caller, such as a model that does not exist, and used nothing.
+    pub(super) fn is_refused(&self) -> bool {
+        let used = (self.prompt_tokens, self.completion_tokens, self.cost_nanos);
+        (400..500).contains(&self.status) && used == (0, 0, 0)
+    }
+}
+
 /// Rows that are stored in one transaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Batch {

@@ -55,3 +55,35 @@ fn memory_does_not_grow_with_requests() {
     println!("{before} MiB after 600 requests, {after} MiB after 2,400");
     assert!(after <= before + GROWTH_MIB_MAX, "{before} MiB before, {after} MiB after");
 }
+
+/// Requests of 1 MB wait for an upstream that is slow: those beyond the memory are refused before their body is read.
+#[test]
+fn bodies_are_admitted_by_memory() {
+    let mock = Mock::start(&["--latency-ms", "3000"]);
+    let variables = [("WEIR_LIMITS_CHAT_MEMORY_BYTES_MAX", "20000000")];
+    let proxy = Proxy::start_with(&upstream("mock", &mock, "retries_max = 0\n"), &variables);
+    let mut body = ask("mock/m");
+    body["messages"][0]["content"] = "a ".repeat(500_000).into();
+    let replies: Vec<_> = std::thread::scope(|scope| {
+        let (proxy, body) = (&proxy, &body);
+        let senders: Vec<_> = (0..12).map(|_| scope.spawn(|| proxy.chat(body, &[]).unwrap())).collect();
+        senders.into_iter().map(|sender| sender.join().unwrap()).collect()
+    });
+    let (taken, refused): (Vec<_>, Vec<_>) = replies.into_iter().partition(|reply| reply.status == 200);
+    assert_eq!((taken.len(), refused.len()), (6, 6), "three times a body of 1 MB each, of 20 MB");
+    for reply in refused {
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status, &error["code"]), (503, &"overloaded".into()));
+        assert!(error["message"].as_str().unwrap().contains("`limits.chat_memory_bytes_max`"), "{error}");
+    }
+    // the memory is free again
+    assert_eq!(proxy.chat(&body, &[("x-mock-latency-ms", "0")]).unwrap().status, 200);
+    body["messages"][0]["content"] = "a ".repeat(3_500_000).into();
+    let large = proxy.chat(&body, &[]).unwrap();
+    assert_eq!(
+        (large.status, &large.json()["error"]["code"]),
+        (413, &"payload_too_large".into()),
+        "{}",
+        large.text
+    );
+}

@@ -1,6 +1,6 @@
 //! Problem 4: the usage of streams is counted by the provider, and only callers who asked see it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::setup::{Mock, Proxy, ask, ask_stream, upstream};
 
@@ -53,4 +53,26 @@ fn a_stream_of_messages_is_counted_whole() {
     let row = || proxy.usage_of("m");
     proxy.client.wait("the row", || row()["requests"] == 1);
     assert_eq!((&row()["prompt_tokens"], &row()["completion_tokens"]), (&json!(4), &json!(3)), "{}", row());
+}
+
+#[test]
+fn requests_that_are_refused_have_one_sum_whatever_model_they_name() {
+    let mock = Mock::start(&[]);
+    let route = "[[routes]]\nmodel = \"own/*\"\ntargets = [{ upstream = \"mock\" }]\n";
+    let proxy = Proxy::start(&format!("{}{route}", upstream("mock", &mock, "retries_max = 0\n")));
+    for number in 0..5 {
+        assert_eq!(proxy.chat(&ask(&format!("invented-{number}")), &[]).unwrap().status, 404);
+        let unknown = proxy.chat(&ask(&format!("own/{number}")), &[("x-mock-status", "404")]).unwrap();
+        assert_eq!(unknown.status, 404, "{}", unknown.text);
+    }
+    assert_eq!(proxy.chat(&ask("own/real"), &[]).unwrap().status, 200);
+    let rows = || -> Vec<Value> {
+        let sums = proxy.client.get("/v1/usage?group_by=model").1;
+        sums["data"].as_array().unwrap().clone()
+    };
+    proxy.client.wait("the rows", || rows().iter().any(|row| row["model"] == "own/real"));
+    let rows = rows();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let refused = rows.iter().find(|row| row["model"].is_null()).expect("the sum of the refused");
+    assert_eq!((&refused["errors"], &refused["prompt_tokens"]), (&json!(10), &json!(0)), "{refused}");
 }
