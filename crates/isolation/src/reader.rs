@@ -1,6 +1,24 @@
 //! The reader of the child: document files by their format, pages of HTML, and texts.
 
-use weir_documents::{Extracted, Failure, Limits, Page, Warning};
+use weir_documents::{Extracted, Failure, Format, Limits, Page, Warning};
+
+/// The formats of document files.
+const FORMATS: [Format; 11] = [
+    Format::Pdf,
+    Format::Docx,
+    Format::Pptx,
+    Format::Xlsx,
+    Format::Odt,
+    Format::Ods,
+    Format::Odp,
+    Format::Epub,
+    Format::Rtf,
+    Format::Eml,
+    Format::Mbox,
+];
+
+/// The first bytes of a PDF.
+const PDF_HEAD: &[u8] = b"%PDF-";
 
 /// Endings of names of web pages.
 const HTML_ENDINGS: [&str; 3] = [".html", ".htm", ".xhtml"];
@@ -13,7 +31,19 @@ const FORM_FEED: char = '\u{c}';
 /// # Errors
 /// A [`Failure`] where there is no text.
 pub fn read(bytes: &[u8], name: &str, limits: &Limits) -> Result<Extracted, Failure> {
-    read_text(bytes, name, limits.text_bytes)
+    match format_of(bytes, name) {
+        Some(format) => weir_documents::extract(bytes, format, limits),
+        None => read_text(bytes, name, limits.text_bytes),
+    }
+}
+
+/// The format of a document file, by the first bytes of a PDF and else by the ending of the name.
+fn format_of(bytes: &[u8], name: &str) -> Option<Format> {
+    if bytes.starts_with(PDF_HEAD) {
+        return Some(Format::Pdf);
+    }
+    let (_, ending) = name.rsplit_once('.')?;
+    FORMATS.into_iter().find(|format| ending.eq_ignore_ascii_case(format.extension()))
 }
 
 /// A file that is text itself.
@@ -74,6 +104,14 @@ fn unsupported(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn document_files_are_found_by_head_and_ending() {
+        assert_eq!(format_of(b"%PDF-1.7", "a.txt"), Some(Format::Pdf));
+        assert_eq!(format_of(b"PK", "a.b.DOCX"), Some(Format::Docx));
+        assert_eq!(format_of(b"text", "a.md"), None);
+        assert_eq!(format_of(b"text", "pdf"), None);
+    }
 
     #[test]
     fn form_feeds_end_pages() {
