@@ -57,6 +57,9 @@ pub(super) async fn put(
         call.retrieval.upload(&call.caller, &name, vec![file], Vec::new()).await?
     };
     drop(admitted);
+    if let Some((code, message)) = outcome.refusal() {
+        return Err(ApiError::new(code, message));
+    }
     reply(&call, outcome, wait_until).await
 }
 
@@ -98,7 +101,7 @@ impl PutParameters {
         let (mut title, mut metadata, mut wait, mut name) = (None, None, None, None);
         for (key, value) in query_pairs(query) {
             match key.as_str() {
-                "name" => name = Some(value),
+                "filename" => name = Some(value),
                 "title" => title = Some(value),
                 "metadata" => {
                     let read = Metadata::from_json(value).map_err(|error| {
@@ -107,7 +110,7 @@ impl PutParameters {
                     metadata = Some(read?);
                 }
                 "wait" => wait = Some(value),
-                _ => return Err(unknown_parameter(&key, "`name`, `title`, `metadata` or `wait`")),
+                _ => return Err(unknown_parameter(&key, "`filename`, `title`, `metadata` or `wait`")),
             }
         }
         let wait = wait.map(|value| body::flag(Some(&format!("wait={value}")), "wait")).transpose()?;
@@ -120,7 +123,7 @@ impl PutParameters {
         if !self.has_fields {
             return Ok(());
         }
-        let message = "`name`, `title` and `metadata` are for files; send them as fields of the JSON document, or the file with its media type, such as `application/pdf`";
+        let message = "`filename`, `title` and `metadata` are for files; send them as fields of the JSON document, or the file with its media type, such as `application/pdf`";
         Err(Invalid::whole(ErrorCode::InvalidParameter, message).into())
     }
 }

@@ -18,6 +18,13 @@ pub struct IngestOutcome {
 }
 
 impl IngestOutcome {
+    /// The reason why the only document was not stored: the caller may not replace the one with its id.
+    pub fn refusal(&self) -> Option<(ErrorCode, String)> {
+        let [error] = self.job.errors.as_slice() else { return None };
+        let is_refused = self.job.total == 1 && error.code == ErrorCode::DocumentNotAllowed.as_str();
+        is_refused.then(|| (ErrorCode::DocumentNotAllowed, error.message.clone()))
+    }
+
     /// The job as it was stored.
     pub fn job(self) -> JobReply {
         jobs::render(self.job, None)

@@ -85,6 +85,7 @@ pub(super) const DELETE_DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const INGEST_CODES: &[ErrorCode] = &[
+    ErrorCode::DocumentNotAllowed,
     ErrorCode::UnsupportedFormat,
     ErrorCode::Encrypted,
     ErrorCode::DamagedFile,

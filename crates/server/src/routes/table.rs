@@ -131,7 +131,10 @@ const fn openai_model(path: &'static str) -> Route {
 
 /// The query parameters of a `PUT` of a document.
 const PUT_PARAMETERS: &[(&str, &str)] = &[
-    ("name", "of a file: its name, by which the format is found where the content does not show it (the id)"),
+    (
+        "filename",
+        "of a file: its name, by which the format is found where the content does not show it (the id)",
+    ),
     ("title", "of a file: the title (that which the file declares, or its name)"),
     ("metadata", "of a file: the metadata, a JSON object"),
     ("wait", "`true` answers when the document is searchable, or at the deadline"),

@@ -130,7 +130,8 @@ fn a_document_is_put_as_json_or_as_a_file() {
     gateway.wait_until_searchable();
     assert_eq!(gateway.document("a/1").unwrap()["title"], "Weirs");
     let page = b"<title>Mills</title><p>A mill grinds corn.";
-    let reply = put(&gateway, &wait("&name=mill.html&metadata=%7B%22year%22%3A1884%7D"), "text/html", page);
+    let reply =
+        put(&gateway, &wait("&filename=mill.html&metadata=%7B%22year%22%3A1884%7D"), "text/html", page);
     assert_eq!(reply.status, 202, "{}", reply.text);
     gateway.wait_until_searchable();
     let stored = gateway.document("a/1").unwrap();

@@ -65,7 +65,7 @@ fn a_quote_is_cited_with_the_page_on_which_it_stands() {
     let proxy = Proxy::start(&upstream("mock", &mock, ""));
     let pages: Vec<String> =
         (1..=200).map(|page| format!("The weir {page} was built in {}.\n", 1700 + page)).collect();
-    let path = "/v1/collections/default/documents/manual?wait=true&name=manual.txt";
+    let path = "/v1/collections/default/documents/manual?wait=true&filename=manual.txt";
     let headers = [("content-type", "text/plain")];
     let reply = proxy.client.try_send("PUT", path, &headers, Some(pages.join("\u{c}").as_bytes())).unwrap();
     assert_eq!(reply.status, 202, "{}", reply.text);
