@@ -204,3 +204,58 @@ fn nothing_is_left_of_uploads() {
         std::fs::read_dir(gateway.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".tmp")), "{left:?}");
 }
+
+/// A PDF with a line of text on each page.
+fn pdf(pages: &[String]) -> Vec<u8> {
+    let mut objects = vec![
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        String::new(),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned(),
+    ];
+    let mut kids = String::new();
+    for text in pages {
+        let number = objects.len() + 1;
+        kids.push_str(&format!("{number} 0 R "));
+        let contents = number + 1;
+        objects.push(format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {contents} 0 R /Resources << /Font << /F1 3 0 R >> >> >>"
+        ));
+        let drawn = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
+        objects.push(format!("<< /Length {} >>\nstream\n{drawn}\nendstream", drawn.len()));
+    }
+    objects[1] = format!("<< /Type /Pages /Count {} /Kids [{kids}] >>", pages.len());
+    let (mut file, mut places) = ("%PDF-1.7\n".to_owned(), Vec::new());
+    for (index, object) in objects.iter().enumerate() {
+        places.push(file.len());
+        file.push_str(&format!("{} 0 obj\n{object}\nendobj\n", index + 1));
+    }
+    let (start, count) = (file.len(), objects.len() + 1);
+    file.push_str(&format!("xref\n0 {count}\n0000000000 65535 f \n"));
+    for place in places {
+        file.push_str(&format!("{place:010} 00000 n \n"));
+    }
+    file.push_str(&format!("trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"));
+    file.into_bytes()
+}
+
+#[test]
+fn an_answer_from_page_137_of_a_pdf_is_cited_with_that_page() {
+    let gateway = Gateway::start();
+    let pages: Vec<String> = pages().split('\u{c}').map(|page| page.trim().to_owned()).collect();
+    let file = pdf(&pages);
+    let reply = upload(&gateway, &[("name=\"file\"; filename=\"manual.pdf\"", file.as_slice())]);
+    assert_eq!(reply.status, 202, "{}", reply.text);
+    gateway.wait_until_searchable();
+    let hit = gateway.search("how high is the zwickau weir", "lexical")[0].clone();
+    let citation = &hit["citation"];
+    let (first, last) = (citation["page"].as_u64().unwrap(), citation["page_end"].as_u64().unwrap());
+    assert!((first..=last).contains(&137), "{citation}");
+    let text = gateway.document("manual.pdf").unwrap()["text"].as_str().unwrap().to_owned();
+    let at = |field: &str| usize::try_from(citation[field].as_u64().unwrap()).unwrap();
+    assert_eq!(&text[at("start")..at("end")], citation["quote"].as_str().unwrap());
+    // the page that has the sentence, by the offsets at which the pages begin
+    let sentence = text.find("The crest of the zwickau").unwrap() as u64;
+    let breaks = citation["page_breaks"].as_array().unwrap();
+    let before = breaks.iter().filter(|begin| begin.as_u64().unwrap() <= sentence).count() as u64;
+    assert_eq!(first + before, 137, "{citation}");
+}
