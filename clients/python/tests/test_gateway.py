@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import tempfile
 import unittest
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import ClassVar, get_type_hints
 
 import numpy as np
@@ -53,6 +55,7 @@ METHODS = {
 }
 # Other names of the calls above, the API of text-embeddings-inference, and pages.
 OTHERS = {
+    "PUT /v1/collections/{name}/documents/{id}",
     "POST /chat/completions",
     "POST /v1/completions",
     "POST /v1/messages",
@@ -230,6 +233,28 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual({(entry.value, entry.count) for entry in reply.facets["lang"]}, {("en", 1), ("de", 1)})
         self.assertEqual((reply.why_not.id, reply.why_not.stage), ("a/3", "filter"))
         self.assertEqual(reply.timings_ms.keys() >= {"parse", "embed", "lexical"}, True)
+
+    @with_both_clients
+    def test_an_uploaded_file_is_cited_by_page(self, client: Weir, own: str) -> None:
+        text = b"The first page is about bread.\n\fThe crest of the weir stands high.\n"
+        metadata = {"year": 1884}
+        job = client.upload(text, name="manual.txt", collection=own, id="manual", metadata=metadata, wait=True)
+        self.assertEqual((job.status, job.total_documents), ("completed", 1))
+        citation = (
+            client.search("crest", collection=own, filter={"year": 1884, "file.name": "manual.txt"}).results[0].citation
+        )
+        self.assertEqual((citation.document_id, citation.page, citation.page_end), ("manual", 1, 2))
+        self.assertEqual(citation.page_breaks, [text.index(b"\f") + 1])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "note.md"
+            path.write_bytes(b"# A note")
+            client.upload(path, collection=own, wait=True)
+        self.assertEqual(client.get_document("note.md", collection=own).text, "# A note")
+        with self.assertRaises(weir.ApiError) as refused:
+            client.upload(b"\0", name="a.exe", collection=own)
+        self.assertEqual(refused.exception.code, "unsupported_format")
+        with self.assertRaises(ValueError):
+            client.upload(b"text", collection=own)
 
     @with_both_clients
     def test_a_reply_says_how_the_query_was_read(self, client: Weir, own: str) -> None:

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Count, RawJson};
+use crate::{CitedPages, Count, RawJson};
 
 /// Where a chat request takes its sources from: `weir` in `POST /v1/chat/completions`, `/v1/completions`, `/v1/messages` and `/v1/responses`.
 #[serde_with::skip_serializing_none]
@@ -64,6 +64,9 @@ pub struct ChatSource {
     pub start: u64,
     /// Offset of the byte after it.
     pub end: u64,
+    /// The pages on which it stands.
+    #[serde(flatten)]
+    pub pages: CitedPages,
     /// The estimated probability that it answers the question.
     pub relevance: Option<f32>,
     /// Whether it contains instructions to a model, as injected prompts do.
@@ -87,6 +90,9 @@ pub struct ChatCitation {
     pub end: Option<u64>,
     /// The document's text from `start` to `end`, byte for byte; of a citation that does not hold, what the answer quotes.
     pub quote: String,
+    /// The pages on which the quote stands.
+    #[serde(flatten)]
+    pub pages: CitedPages,
     /// Whether the quote stands in the source.
     pub verified: bool,
     /// Why it does not hold.

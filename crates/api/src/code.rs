@@ -73,6 +73,24 @@ error_codes! {
         "Start again at the first page: omit `cursor`.";
     UnsupportedMediaType "unsupported_media_type" 415 CLIENT "The media type is not supported",
         "Send the body uncompressed, with `Content-Type: application/json`.";
+    UnsupportedFormat "unsupported_format" 415 CLIENT "Files of this format are not read",
+        "Save it in a format that docs/documents.md lists, such as PDF, DOCX or plain text, and send it again.";
+    Encrypted "encrypted" 422 CLIENT "The file needs a password",
+        "Remove the password and send the file again.";
+    DamagedFile "damaged_file" 422 CLIENT "The file is not readable as its format",
+        "Open it in a program that reads the format, save it again, and send the copy.";
+    NoText "no_text" 422 CLIENT "The file has no text",
+        "Recognise the text of a scan with an OCR program, and send the result.";
+    FileLimit "file_limit" 422 CLIENT "The file exceeds a limit of its reader",
+        "Split the file, or raise the limit if the message names one.";
+    ExtractionTimeout "extraction_timeout" 422 CLIENT "Reading the file takes too long",
+        "Split the file, or raise `extract.timeout_ms` and `extract.cpu_seconds_max`.";
+    ExtractionMemory "extraction_memory" 422 CLIENT "Reading the file takes too much memory",
+        "Split the file, or raise `extract.memory_bytes_max`.";
+    ExtractionCrashed "extraction_crashed" 422 CLIENT "The reader of the file crashed",
+        "Save the file again with another program and send the copy; report the error with the file if it is not confidential.";
+    ExtractionUnavailable "extraction_unavailable" 503 SERVER "The gateway cannot isolate the process that reads files",
+        "Allow the gateway seccomp filters (in a container, the default profile does), or set `extract.sandbox` to `best_effort` if all files are trusted.";
     PayloadTooLarge "payload_too_large" 413 CLIENT "The request, or a part of it, has too many bytes",
         "Send less at once, or raise the limit that the message names.";
     BatchTooLarge "batch_too_large" 400 CLIENT "Too many items in one request",

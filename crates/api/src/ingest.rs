@@ -51,6 +51,19 @@ pub struct Document {
     pub metadata: Option<Metadata>,
 }
 
+/// What the part `options` of an upload says about the file before it, as JSON.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileOptions {
+    /// The id of the document; default: the name of the file.
+    pub id: Option<String>,
+    /// The title; default: that which the file declares, or its name.
+    pub title: Option<String>,
+    /// The metadata. Facts that the file declares, such as `author`, are added, and `file` with its name, size and SHA-256.
+    pub metadata: Option<Metadata>,
+}
+
 /// A JSON object, kept byte for byte as it was sent.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(transparent)]

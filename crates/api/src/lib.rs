@@ -53,7 +53,7 @@ pub use embeddings::{
 };
 pub use feedback::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
 pub use health::{HealthReply, ReadyReply};
-pub use ingest::{Document, IngestRequest, Metadata, MetadataError, document_id_of};
+pub use ingest::{Document, FileOptions, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, Result, parse, parse_item, require};
 pub use jobs::{JobDocumentError, JobReply, JobStatus};
 pub use keys::{
@@ -81,7 +81,7 @@ pub use rerank::{
     RerankRequest, RerankResult, RerankUnits, RerankedDocument, TeiRank,
 };
 pub use search::{
-    BatchItem, BatchReply, Citation, ContextChunk, Correction, DEFAULT_FACET_VALUES,
+    BatchItem, BatchReply, Citation, CitedPages, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainLearned,
     ExplainRerank, Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod,
     FusionWeights, GroupBy, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, PhraseScore, Prefix,

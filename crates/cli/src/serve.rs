@@ -202,6 +202,8 @@ async fn serve(
     background.spawn(reload.watch());
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
+    let isolated = retrieval.clone();
+    background.spawn_blocking(move || isolated.log_isolation());
     let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };
     let llm = llm.with_retrieval(retrieval.clone(), embedding);
     // without API keys, everybody who reaches the gateway is its operator

@@ -112,6 +112,15 @@ impl Call {
         Call::new(Method::POST, path).with_body(body)
     }
 
+    /// A `POST` of bytes that are not JSON.
+    pub(crate) fn post_bytes(path: impl Into<String>, body: Vec<u8>, media_type: &str) -> Call {
+        let mut call = Call { body: body.into(), ..Call::new(Method::POST, path) };
+        if let Ok(media_type) = HeaderValue::from_str(media_type) {
+            call.headers.insert(CONTENT_TYPE, media_type);
+        }
+        call
+    }
+
     /// A `POST` without a body.
     pub(crate) fn post_nothing(path: impl Into<String>) -> Call {
         Call::new(Method::POST, path)

@@ -4,13 +4,14 @@
 //! recognises unchanged documents, so that an interrupted ingest is continued by repeating it.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
-use weir_api::{Document, ErrorCode, IngestRequest, JobReply, JobStatus};
+use weir_api::{Document, ErrorCode, FileOptions, IngestRequest, JobReply, JobStatus};
 
-use crate::client::{POLL_FIRST, POLL_MAX};
+use crate::client::{FileUpload, POLL_FIRST, POLL_MAX};
 use crate::seen_ids::SeenIds;
 use crate::{Client, ClientError, Result};
 
@@ -20,6 +21,8 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 const LARGE_BYTES_MIN: usize = 128 << 10;
 /// Jobs that are accepted and not finished.
 const JOBS_MAX: usize = 4;
+/// Bytes of a file that is read to be uploaded.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Rejections that are reported one by one; [`IngestReport`] has all.
 const REJECTIONS_SHOWN_MAX: usize = 100;
 /// How long the jobs are asked for their documents after a cancellation.
@@ -43,12 +46,23 @@ pub struct ReadStep {
 pub enum StepResult {
     /// A document.
     Document(Document),
+    /// A file of which the gateway extracts the text.
+    File(SourceFile),
     /// No text.
     Empty,
     /// No document.
     Rejected(Rejection),
     /// Something to tell about the file, which has documents beside it.
     Note(String),
+}
+
+/// A file of which the gateway extracts the text. It is read when it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The id, title and metadata of its document.
+    pub options: FileOptions,
 }
 
 /// A document, or a part of a file, that was not ingested.
@@ -246,6 +260,33 @@ fn show_replaced(report: &IngestReport, progress: &mut dyn IngestProgress) {
     }
 }
 
+/// The bytes of a file to upload, or why it is not sent.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if about.len() > FILE_BYTES_MAX {
+        return Err(format!("the file has more than {FILE_BYTES_MAX} bytes"));
+    }
+    std::fs::read(path).map_err(|error| error.to_string())
+}
+
+/// Whether a refusal says that this one file cannot be read.
+fn is_of_the_file(code: ErrorCode) -> bool {
+    use ErrorCode as E;
+    matches!(
+        code,
+        E::UnsupportedFormat
+            | E::Encrypted
+            | E::DamagedFile
+            | E::NoText
+            | E::FileLimit
+            | E::ExtractionTimeout
+            | E::ExtractionMemory
+            | E::ExtractionCrashed
+            | E::PayloadTooLarge
+            | E::InvalidParameter
+    )
+}
+
 /// A batch that is being filled.
 #[derive(Default)]
 struct Batch {
@@ -319,6 +360,10 @@ impl Ingest<'_> {
                     batch.bytes += bytes;
                     batch.documents.push(document);
                 }
+                StepResult::File(file) => {
+                    self.send_file(file, &step.place, step.bytes).await?;
+                    continue;
+                }
                 StepResult::Empty => self.report.empty += 1,
                 StepResult::Rejected(rejection) => self.report.rejections.push(rejection),
                 StepResult::Note(note) => self.progress.note(&format!("{}: {note}", step.place)),
@@ -390,6 +435,44 @@ impl Ingest<'_> {
                     }
                 }
                 Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a file. One that the gateway cannot read is rejected.
+    async fn send_file(&mut self, file: SourceFile, place: &str, file_bytes: u64) -> Result<()> {
+        let sent = match read(&file.path) {
+            Err(message) => Err(message),
+            Ok(bytes) => {
+                let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let files = [FileUpload { name, bytes, options: file.options }];
+                let options = self.options;
+                let report = |message: &str| self.progress.note(message);
+                match self
+                    .client
+                    .upload_unless_conflict(options.collection, &files, options.replace_if_equal, report)
+                    .await
+                {
+                    Err(ClientError::Refused { code, message }) if is_of_the_file(code) => {
+                        Err(format!("{message} ({code})"))
+                    }
+                    sent => Ok(sent?),
+                }
+            }
+        };
+        match sent {
+            Ok(job) => {
+                self.report.jobs.push(job.job_id.clone());
+                let documents = job.total_documents;
+                let (replaced, shown) = (0, (0, 0));
+                let job_id = job.job_id;
+                self.accepted.push_back(AcceptedBatch { job_id, documents, replaced, file_bytes, shown });
+                self.finish_jobs(JOBS_MAX - 1).await?;
+            }
+            Err(message) => {
+                self.report.rejections.push(Rejection { name: place.to_owned(), message });
+                self.advance(file_bytes, 0);
             }
         }
         Ok(())

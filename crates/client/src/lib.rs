@@ -54,13 +54,14 @@ mod trust;
 
 pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
-pub use client::{Client, DocumentsQuery, FeedbackOptions, Pages, QueryLogOptions, SearchPages};
+pub use client::{Client, DocumentsQuery, FeedbackOptions, FileUpload, Pages, QueryLogOptions, SearchPages};
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};
 pub use error::{ClientError, Result};
 pub use fields::document_of_fields;
 pub use ingest::{
-    IngestError, IngestOptions, IngestProgress, IngestReport, ReadStep, Rejection, StepResult, ingest,
+    IngestError, IngestOptions, IngestProgress, IngestReport, ReadStep, Rejection, SourceFile, StepResult,
+    ingest,
 };
 pub use json_lines::JsonLines;
 pub use transport::{Transport, TransportError};

@@ -10,7 +10,7 @@ use weir_text::Language;
 use crate::llm::LlmConfig;
 use crate::models::ModelConfig;
 use crate::secret::ApiKey;
-use crate::value::{LogFormat, LogLevel, Precision, RequestStore, Role, Scalar, SettingValue};
+use crate::value::{LogFormat, LogLevel, Precision, RequestStore, Role, Sandboxing, Scalar, SettingValue};
 
 /// One row of the table: everything about a setting but its value.
 pub struct Setting {
@@ -167,9 +167,9 @@ settings! {
     }
     /// Limits of requests and of the load at one time.
     limits: Limits {
-        /// Maximum size of a request body, except for `/v1/ingest`.
+        /// Maximum size of a request body, except of documents.
         body_bytes_max: usize = 32 << 20, "bytes", ONE;
-        /// Maximum size of a request body of `/v1/ingest`.
+        /// Maximum size of a request body with documents: of `/v1/ingest`, and of `PUT` of a document.
         ingest_body_bytes_max: usize = 256 << 20, "bytes", ONE;
         /// Maximum memory for the bodies of requests for language models at one time: three times the bytes of each, for the copies that are made
         /// of it, until its reply begins. Further requests are refused with `overloaded`, and with `payload_too_large` when they need more than
@@ -238,6 +238,24 @@ settings! {
         collections_max: usize = 1_024, "collections", ONE;
         /// Maximum acknowledged operations that are not searchable yet; above it, ingest is refused with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
+    }
+    /// Reading of uploaded files, in child processes of the gateway.
+    extract: Extract {
+        /// Maximum size of an uploaded file.
+        file_bytes_max: usize = 64 << 20, "bytes", ONE;
+        /// Maximum time for reading a file; it fails with `extraction_timeout` after it.
+        timeout_ms: u64 = 60_000, "milliseconds", ONE;
+        /// Maximum CPU time for reading a file; it fails with `extraction_timeout` after it.
+        cpu_seconds_max: u64 = 30, "seconds", ONE;
+        /// Maximum memory for reading a file: the address space of the child process. A file that needs more fails with `extraction_memory`.
+        memory_bytes_max: u64 = 1 << 30, "bytes", 268_435_456.0..=f64::MAX;
+        /// Maximum pages that are read of a file; the others are left out.
+        pages_max: usize = 20_000, "pages", ONE;
+        /// Maximum files that are read at one time; 0 is half of the cores.
+        parallel_max: usize = 0, "files", 0.0..=1024.0;
+        /// Whether files are read where the system does not allow to filter the system calls of the child process (seccomp): with `required` they
+        /// fail with `extraction_unavailable`, with `best_effort` they are read.
+        sandbox: Sandboxing = Sandboxing::Required, "required or best_effort", ANY;
     }
     /// Embedding and reranking.
     inference: Inference {

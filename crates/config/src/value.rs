@@ -21,6 +21,15 @@ pub enum Role {
     Gateway,
 }
 
+/// Whether files are read where the child process cannot be isolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sandboxing {
+    /// They are not.
+    Required,
+    /// They are.
+    BestEffort,
+}
+
 /// Where the request log is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestStore {
@@ -302,5 +311,6 @@ choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
 choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
 choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
 choice!(RequestStore: "sqlite" => Sqlite, "postgres" => Postgres, "none" => None);
+choice!(Sandboxing: "required" => Required, "best_effort" => BestEffort);
 choice!(Role: "all" => All, "embed" => Embed, "gateway" => Gateway);
 choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);

@@ -113,7 +113,7 @@ impl Target<'_> {
                 empty += u64::from(is_empty);
                 !is_empty
             }
-            StepResult::Empty | StepResult::Rejected(_) | StepResult::Note(_) => true,
+            StepResult::File(_) | StepResult::Empty | StepResult::Rejected(_) | StepResult::Note(_) => true,
         });
         let options = IngestOptions {
             collection,

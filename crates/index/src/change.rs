@@ -33,6 +33,8 @@ pub struct IndexedDocument {
     pub title: Option<String>,
     /// The user's JSON, returned unchanged.
     pub metadata: String,
+    /// The pages of the text, in a form that the index does not read; `None` for a text without pages.
+    pub pages: Option<String>,
     /// In the order of the text.
     pub chunks: Vec<IndexedChunk>,
 }

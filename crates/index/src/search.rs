@@ -303,6 +303,8 @@ pub struct Hit {
     pub title: Option<String>,
     /// The document's JSON, unchanged.
     pub metadata: String,
+    /// The pages of the document's text, as they were given.
+    pub pages: Option<String>,
     /// The document's version.
     pub version: u64,
     /// Position of the chunk in the document, from 0.

@@ -316,6 +316,7 @@ mod tests {
             document_id: "weirs".to_owned(),
             start: 0,
             text: "A weir is a low dam.".to_owned(),
+            pages: weir_api::CitedPages::default(),
             header: String::new(),
             relevance: None,
             flagged: false,

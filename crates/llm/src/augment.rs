@@ -7,8 +7,8 @@
 use serde_json::Value;
 use tokio::time::Instant;
 use weir_api::{
-    ChatRetrieval, Count, ErrorCode, GroupBy, Metadata, OnEmpty, RawJson, SearchOrBatchReply, SearchRequest,
-    SourcesAs, Syntax,
+    ChatRetrieval, CitedPages, Count, ErrorCode, GroupBy, Metadata, OnEmpty, RawJson, SearchOrBatchReply,
+    SearchRequest, SourcesAs, Syntax,
 };
 use weir_inference::Caching;
 use weir_policy::{Caller, Scope};
@@ -42,6 +42,8 @@ pub(crate) struct Source {
     pub(crate) start: u64,
     /// The document's bytes.
     pub(crate) text: String,
+    /// The pages on which they stand.
+    pub(crate) pages: CitedPages,
     /// The header of the table in whose rows the text begins, with a line feed; else empty.
     pub(crate) header: String,
     pub(crate) relevance: Option<f32>,
@@ -188,13 +190,15 @@ async fn search(
         let Some(rest) = left.checked_sub(result.text.len() as u64) else { continue };
         left = rest;
         let flagged = is_flagged(&result.text);
-        let origin = origin_of(result.title, &result.metadata);
+        let pages = result.citation.pages();
+        let origin = origin_of(result.title, &result.metadata, &pages);
         let text = result.citation.quote;
         let header = result.text.strip_suffix(&*text).unwrap_or_default().to_owned();
         sources.push(Source {
             document_id: result.citation.document_id,
             start: result.citation.start,
             text,
+            pages,
             header,
             relevance: result.relevance,
             flagged,
@@ -204,8 +208,8 @@ async fn search(
     Ok(Sources { list: sources, shown_as: sources_as.unwrap_or_default() })
 }
 
-/// What a document's title and metadata say: its address is the first of [`URL_FIELDS`] that is one.
-fn origin_of(title: Option<String>, metadata: &Metadata) -> Origin {
+/// What a document's title, metadata and pages say: its address is the first of [`URL_FIELDS`] that is one.
+fn origin_of(title: Option<String>, metadata: &Metadata, pages: &CitedPages) -> Origin {
     let fields = metadata.to_map().unwrap_or_default();
     let text = |field: &str| match fields.get(field) {
         Some(Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),
@@ -216,7 +220,7 @@ fn origin_of(title: Option<String>, metadata: &Metadata) -> Origin {
     Origin {
         title,
         url: URL_FIELDS.into_iter().filter_map(text).find(is_url),
-        page: text("page"),
+        page: pages.page_label.clone().or_else(|| Some(pages.page?.to_string())).or_else(|| text("page")),
         heading: text("heading"),
     }
 }
@@ -325,6 +329,7 @@ mod tests {
             document_id: "a\"<source".to_owned(),
             start: 0,
             text: text.to_owned(),
+            pages: CitedPages::default(),
             header: String::new(),
             relevance: None,
             flagged: false,

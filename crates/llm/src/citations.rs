@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weir_api::ChatCitation;
+use weir_api::{ChatCitation, CitedPages};
 
 use crate::augment::{Source, unescaped};
 
@@ -126,6 +126,7 @@ fn check(n: usize, quoted: Option<&str>, statement: &str, sources: &[Source]) ->
         document_id: document.map(|source| source.document_id.clone()),
         start: None,
         end: None,
+        pages: CitedPages::default(),
         quote: quoted.unwrap_or_default().to_owned(),
         verified: false,
         reason: Some(reason),
@@ -141,11 +142,13 @@ fn check(n: usize, quoted: Option<&str>, statement: &str, sources: &[Source]) ->
     let Some(range) = range else {
         return failed(Some(source), format!("source {n} does not contain the quoted text"));
     };
+    let (start, end) = (source.start + range.start as u64, source.start + range.end as u64);
     ChatCitation {
         n,
         document_id: Some(source.document_id.clone()),
-        start: Some(source.start + range.start as u64),
-        end: Some(source.start + range.end as u64),
+        start: Some(start),
+        end: Some(end),
+        pages: source.pages.of_part(start, end),
         quote: source.text[range].to_owned(),
         verified: true,
         reason: None,
@@ -239,6 +242,12 @@ mod tests {
             document_id: document_id.to_owned(),
             start,
             text: text.to_owned(),
+            pages: CitedPages {
+                page: Some(7),
+                page_end: Some(8),
+                page_breaks: Some(vec![150]),
+                ..CitedPages::default()
+            },
             header: String::new(),
             relevance: None,
             flagged: false,

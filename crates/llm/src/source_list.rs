@@ -142,6 +142,7 @@ pub(crate) fn fields(sources: &[Source]) -> Vec<Value> {
             document_id: source.document_id.clone(),
             start: source.start,
             end: source.start + source.text.len() as u64,
+            pages: source.pages.clone(),
             relevance: source.relevance,
             flagged: source.flagged,
         })
@@ -221,6 +222,7 @@ mod tests {
             document_id: document_id.to_owned(),
             start: 7,
             text,
+            pages: weir_api::CitedPages::default(),
             header,
             relevance,
             flagged: false,

@@ -31,7 +31,7 @@ pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
-pub use ingest::IngestOutcome;
+pub use ingest::{IngestOutcome, UploadedFile, isolation};
 pub use jobs::JOBS_PAGE;
 pub use query_log::QueryLog;
 pub use search::SearchContext;
@@ -50,6 +50,7 @@ pub struct Parts {
     /// One permit per core, for [`Retrieval::maybe_in_background`].
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
+    extraction: ingest::Extraction,
 }
 
 /// What the collections work with, the core works with.
@@ -78,8 +79,20 @@ impl Retrieval {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
-        let parts = Parts { collections, query_log, cursors, searches, background_work, recall_sampling };
+        let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
+        let parts =
+            Parts { collections, query_log, cursors, searches, background_work, recall_sampling, extraction };
         Retrieval(Arc::new(parts))
+    }
+
+    /// Logs the protections of the processes that read uploaded files. Starts one, and waits for its end.
+    pub fn log_isolation(&self) {
+        match self.extraction.probe() {
+            Ok(protections) => {
+                tracing::info!(%protections, "uploaded files are read in processes of their own")
+            }
+            Err(error) => tracing::warn!(error = %chain(&error), "uploaded files are refused"),
+        }
     }
 
     /// Writes what is pending and closes every collection and the store.

@@ -52,10 +52,7 @@ pub(super) async fn read_with_headers(
     check_media_type(&headers)?;
     let encoding = encoding_of(&headers)?;
     let check = |bytes: u64| match bytes > limit as u64 {
-        true => {
-            let message = format!("the body has more bytes than the limit `{setting}`, which is {limit}");
-            Err(ApiError::new(ErrorCode::PayloadTooLarge, message))
-        }
+        true => Err(body_too_large(limit, setting)),
         false => Ok(()),
     };
     let announced = body_length(&headers);
@@ -78,6 +75,12 @@ pub(super) async fn read_with_headers(
         whole.extend_from_slice(&part);
     }
     Ok((headers, whole.into()))
+}
+
+/// The error of a body with too many bytes.
+pub(super) fn body_too_large(limit: usize, setting: &str) -> ApiError {
+    let message = format!("the body has more bytes than the limit `{setting}`, which is {limit}");
+    ApiError::new(ErrorCode::PayloadTooLarge, message)
 }
 
 /// The length of the body, if it is announced and the body is not compressed.
@@ -111,14 +114,14 @@ fn check_media_type(headers: &HeaderMap) -> Result<()> {
 }
 
 /// The compression of a body.
-enum Encoding {
+pub(super) enum Encoding {
     None,
     Gzip,
     Zstd,
 }
 
 /// The compression that the headers name; others than gzip and zstd, and several at once, are refused.
-fn encoding_of(headers: &HeaderMap) -> Result<Encoding> {
+pub(super) fn encoding_of(headers: &HeaderMap) -> Result<Encoding> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::None) };
     let named = value.to_str().unwrap_or("?");
     let is_only = headers.get_all(header::CONTENT_ENCODING).iter().count() == 1;
@@ -137,7 +140,10 @@ fn encoding_of(headers: &HeaderMap) -> Result<Encoding> {
 }
 
 /// The parts of a body, decompressed as they come.
-fn decoded(body: AxumBody, encoding: Encoding) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
+pub(super) fn decoded(
+    body: AxumBody,
+    encoding: Encoding,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin + use<> {
     let parts = body.into_data_stream().map_err(io::Error::other);
     match encoding {
         Encoding::None => Either::Left(parts),

@@ -1,29 +1,142 @@
-//! `POST /v1/ingest`.
+//! `POST /v1/ingest`, and `PUT` of a document.
+
+use std::time::Duration;
 
 use axum::extract::{RawQuery, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
-use weir_api::{IngestRequest, JobReply};
+use weir_api::{Document, ErrorCode, FileOptions, IngestRequest, Invalid, JobReply, Metadata};
+use weir_retrieval::IngestOutcome;
 
-use super::body::{self, Call, Json};
-use super::context;
+use super::body::{self, Call, Json, query_pairs, unknown_parameter};
+use super::context::{self, Segments};
+use super::error::ApiError;
+use super::{Gateway, upload};
 use crate::Result;
+
+/// The id of a document that is also the last segment of a route.
+const DELETE: &str = "delete";
 
 /// Stores documents: a 202 means that they are on disk and become searchable soon.
 pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
-    let wait = body::flag(query.as_deref(), "wait")?;
-    // a tenth of the deadline is left for the reply
-    let deadline = context::deadline(&request).map(Instant::from_std);
-    let wait_until = deadline.map(|end| end - (end - Instant::now()) / 10);
+    let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
     let admitted = context::take_admitted(request.extensions());
-    let bytes = body::read(&call, request).await?;
-    let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
-    let outcome = call.retrieval.accept(&call.caller, &request).await?;
+    let outcome = if upload::is_form(request.headers()) {
+        let form = upload::receive_form(&call, request).await?;
+        let upload::Form { collection, files, replace_if_equal } = form;
+        call.retrieval.upload(&call.caller, &collection, files, replace_if_equal).await?
+    } else {
+        let bytes = body::read(&call, request).await?;
+        let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
+        call.retrieval.accept(&call.caller, &request).await?
+    };
     // the documents are in the store: a waiting request holds no memory for them
-    drop(request);
-    drop((bytes, admitted));
-    let job = match wait_until.filter(|_| wait) {
+    drop(admitted);
+    reply(&call, outcome, wait_until).await
+}
+
+/// Stores a document under its id: JSON, or a file whose text is extracted.
+pub(super) async fn put(
+    call: Call,
+    Segments([name, id]): Segments<2>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response> {
+    let parameters = PutParameters::parse(query.as_deref(), &id)?;
+    let wait_until = wait_until(&call, &request, parameters.wait);
+    let admitted = context::take_admitted(request.extensions());
+    let outcome = if upload::is_json(request.headers()) {
+        parameters.check_json()?;
+        let bytes = body::read(&call, request).await?;
+        let document: Document = weir_api::parse(&bytes)?;
+        put_json(&call, &name, id, document).await?
+    } else {
+        let options = FileOptions { id: Some(id), title: parameters.title, metadata: parameters.metadata };
+        let file = upload::receive_file(&call, request, parameters.name, options).await?;
+        call.retrieval.upload(&call.caller, &name, vec![file], Vec::new()).await?
+    };
+    drop(admitted);
+    if let Some((code, message)) = outcome.refusal() {
+        return Err(ApiError::new(code, message));
+    }
+    reply(&call, outcome, wait_until).await
+}
+
+/// Stores the document with the id `delete`.
+pub(super) async fn put_named_delete(
+    call: Call,
+    Segments([name]): Segments<1>,
+    query: RawQuery,
+    request: Request,
+) -> Result<Response> {
+    put(call, Segments([name, DELETE.to_owned()]), query, request).await
+}
+
+async fn put_json(call: &Call, name: &str, id: String, document: Document) -> Result<IngestOutcome> {
+    if document.id.as_ref().is_some_and(|sent| *sent != id) {
+        let message = "the id is not that of the path; leave it out";
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["id"], message).into());
+    }
+    let document = Document { id: Some(id), ..document };
+    let raw = serde_json::value::to_raw_value(&document).map_err(|error| ApiError::internal(&error))?;
+    let request =
+        IngestRequest { collection: Some(name.into()), documents: vec![&*raw], replace_if_equal: Vec::new() };
+    Ok(call.retrieval.accept(&call.caller, &request).await?)
+}
+
+/// The query parameters of a `PUT`.
+struct PutParameters {
+    /// The name of the file.
+    name: String,
+    title: Option<String>,
+    metadata: Option<Metadata>,
+    wait: bool,
+    /// Whether one of them is given that JSON has as a field.
+    has_fields: bool,
+}
+
+impl PutParameters {
+    fn parse(query: Option<&str>, id: &str) -> Result<PutParameters> {
+        let (mut title, mut metadata, mut wait, mut name) = (None, None, None, None);
+        for (key, value) in query_pairs(query) {
+            match key.as_str() {
+                "filename" => name = Some(value),
+                "title" => title = Some(value),
+                "metadata" => {
+                    let read = Metadata::from_json(value).map_err(|error| {
+                        Invalid::at(ErrorCode::InvalidParameter, &["metadata"], error.to_string())
+                    });
+                    metadata = Some(read?);
+                }
+                "wait" => wait = Some(value),
+                _ => return Err(unknown_parameter(&key, "`filename`, `title`, `metadata` or `wait`")),
+            }
+        }
+        let wait = wait.map(|value| body::flag(Some(&format!("wait={value}")), "wait")).transpose()?;
+        let has_fields = name.is_some() || title.is_some() || metadata.is_some();
+        let name = name.unwrap_or_else(|| id.to_owned());
+        Ok(PutParameters { name, title, metadata, wait: wait.unwrap_or_default(), has_fields })
+    }
+
+    fn check_json(&self) -> Result<()> {
+        if !self.has_fields {
+            return Ok(());
+        }
+        let message = "`filename`, `title` and `metadata` are for files; send them as fields of the JSON document, or the file with its media type, such as `application/pdf`";
+        Err(Invalid::whole(ErrorCode::InvalidParameter, message).into())
+    }
+}
+
+/// Until when a request waits for its documents to be searchable: a tenth of the time is left for the reply.
+fn wait_until(gateway: &Gateway, request: &Request, wait: bool) -> Option<Instant> {
+    let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
+    let end = context::deadline(request).map_or_else(|| Instant::now() + limit, Instant::from_std);
+    wait.then(|| end - (end - Instant::now()) / 10)
+}
+
+async fn reply(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
+    let job = match wait_until {
         Some(until) => call.retrieval.wait_until_searchable(outcome, until).await?,
         None => outcome.job(),
     };

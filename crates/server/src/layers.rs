@@ -31,7 +31,8 @@ use super::error::{ApiError, ErrorStyle};
 use super::listener::RequestActivity;
 use super::rate_limits;
 use super::router::{PathRoutes, Router};
-use super::routes::{Access, Route, unmatched};
+use super::routes::{Access, AdmissionClass, Route, unmatched};
+use super::upload;
 use crate::Result;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -202,7 +203,9 @@ impl Known<'_> {
             Err(error) => return drain_body_on_error(request, |_| ready(error.into_response())).await,
         };
         let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
-        let deadline = route.has_deadline.then(|| Instant::now() + limit);
+        // files may take longer: each has a time limit of its own
+        let is_upload = route.admission == AdmissionClass::Ingest && upload::is_form(request.headers());
+        let deadline = (route.has_deadline && !is_upload).then(|| Instant::now() + limit);
         request.extensions_mut().insert(Arc::new(RequestContext {
             route,
             id: self.id.clone(),

@@ -36,6 +36,7 @@ mod tei;
 mod tls;
 mod tokens;
 mod unknown_routes;
+mod upload;
 mod usage;
 mod vectors;
 

@@ -11,7 +11,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use weir_api::{
-    AnthropicErrorBody, CohereError, ErrorCode, OllamaError, OpenAiErrorBody, Problem, RerankError, TeiError,
+    AnthropicErrorBody, CohereError, ErrorCode, FileOptions, OllamaError, OpenAiErrorBody, Problem,
+    RerankError, TeiError,
 };
 use weir_config::Config;
 
@@ -19,6 +20,7 @@ use super::Gateway;
 use super::dialect::Dialect;
 use super::encoding::{ARROW, RAW};
 use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
+use super::upload::FORM;
 use order::{Ordered, set_order, verbatim};
 
 /// The OpenAPI 3.1 description of a gateway with this configuration, as JSON.
@@ -145,8 +147,30 @@ fn operation(route: &Route, group: &Group, example: &Example, generator: &mut Sc
         let content = json!({"schema": schema(generator), "example": verbatim(example.body)});
         operation["requestBody"] =
             json!({"required": route.needs_body, "content": {"application/json": content}});
+        for media in route.files {
+            operation["requestBody"]["content"][*media] = json!({"schema": file(media, generator)});
+        }
     }
     operation
+}
+
+/// The body of a request with files.
+fn file(media: &str, generator: &mut SchemaGenerator) -> Value {
+    let file = json!({"type": "string", "format": "binary"});
+    if media != FORM {
+        return file;
+    }
+    let options = generator.subschema_for::<FileOptions>().to_value();
+    json!({
+        "type": "object",
+        "required": ["file"],
+        "properties": {
+            "collection": {"type": "string", "description": "The collection, which is created if it does not exist; default: `default`."},
+            "file": {"type": "array", "items": file, "description": "The files; each may be followed by its `options`."},
+            "options": options,
+            "replace_if_equal": {"type": "array", "items": {"type": "string"}, "description": "As in JSON."},
+        },
+    })
 }
 
 /// The parameters in the path and in the query.

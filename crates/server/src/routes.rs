@@ -46,6 +46,8 @@ pub struct Route {
     pub query: &'static [(&'static str, &'static str)],
     /// The type of the body, if it has one.
     pub(super) request: Option<Content>,
+    /// The media types by which the route takes files, beside JSON.
+    pub(super) files: &'static [&'static str],
     /// Whether a request without a body is refused, if there is a type of it.
     pub(super) needs_body: bool,
     /// The type of the reply.
@@ -138,6 +140,7 @@ impl Route {
             status: 200,
             query: &[],
             request: None,
+            files: &[],
             needs_body: true,
             reply: Content::Media("text/plain"),
             others: &[],
@@ -157,6 +160,11 @@ impl Route {
 
     const fn takes<T: JsonSchema>(self, body: BodyLimit) -> Route {
         Route { body, request: Some(Content::of::<T>()), ..self }
+    }
+
+    /// It takes files too, by these media types.
+    const fn or_files(self, files: &'static [&'static str]) -> Route {
+        Route { files, ..self }
     }
 
     /// A request without a body means the defaults.

@@ -14,6 +14,8 @@ pub struct NewDocument {
     pub text: String,
     /// The metadata: a JSON object, as a string.
     pub metadata: String,
+    /// The pages of the text, in a form that the store does not read; `None` for a text without pages.
+    pub pages: Option<String>,
 }
 
 /// A stored document, with the chunks that were prepared from this version.
@@ -27,6 +29,8 @@ pub struct StoredDocument {
     pub text: String,
     /// The metadata: a JSON object, the string that was given.
     pub metadata: String,
+    /// The pages of the text, as they were given.
+    pub pages: Option<String>,
     /// The number of the operation that stored this version.
     pub version: u64,
     /// The chunks in the current generation, in order; empty while this version is not prepared.
@@ -65,12 +69,13 @@ pub struct DeletedDocument {
 }
 
 impl NewDocument {
-    /// BLAKE3 over title, text and metadata, without the id.
+    /// BLAKE3 over title, text, metadata and pages, without the id. Without pages it is that of earlier versions.
     pub(crate) fn content_hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let title = self.title.as_deref();
         hasher.update(&[u8::from(title.is_some())]);
-        for field in [title.unwrap_or_default(), &self.text, &self.metadata] {
+        let pages = self.pages.as_deref();
+        for field in [title.unwrap_or_default(), &self.text, &self.metadata].into_iter().chain(pages) {
             hasher.update(&(field.len() as u64).to_le_bytes());
             hasher.update(field.as_bytes());
         }

@@ -7,6 +7,7 @@ mod render;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -102,6 +103,10 @@ table! {
     cache_bytes: Gauge = Gauge::default(), "weir_embed_cache_bytes", Gauge, [];
     /// Documents that were accepted, refused, indexed, or stored without embeddings (failed).
     ingested: Family<ResultLabel, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
+    /// Files of which text was extracted, by result: extracted, partial (something was left out), or the code of the error.
+    extractions: Family<ResultLabel, Counter> = Family::default(), "weir_extractions_total", Counter, ["result"];
+    /// Time for the text of a file, from the start of the child process to its end.
+    extraction_seconds: Histogram = seconds(), "weir_extraction_seconds", Histogram, [];
     /// Open collections.
     collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
     /// Searchable documents.
@@ -390,6 +395,12 @@ impl Metrics {
     pub fn documents_received(&self, accepted: u64, refused: u64) {
         self.count_documents("accepted", accepted);
         self.count_documents("refused", refused);
+    }
+
+    /// Counts a file that was read: `extracted`, `partial`, or the code of the error.
+    pub fn file_extracted(&self, result: &'static str, took: Duration) {
+        self.extractions.get_or_create(&ResultLabel { result: result.into() }).inc();
+        self.extraction_seconds.observe(took.as_secs_f64());
     }
 
     /// Counts documents whose changes became searchable.

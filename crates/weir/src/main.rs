@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
-    feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell, sync, usage,
+    extract, feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell, sync,
+    usage,
 };
 use weir_config::Environment;
 
@@ -17,6 +18,9 @@ use weir_config::Environment;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    if extract::is_child() {
+        return extract::run_child();
+    }
     let arguments = Arguments::parse_process();
     let environment = Environment::of_process();
     let mut out = std::io::stdout().lock();
@@ -34,6 +38,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
     match arguments.command {
         Command::Serve(serve) => serve::run(&serve, context),
         Command::Ingest(ingest) => block_on(ingest::run(&ingest, context)),
+        Command::Extract(extract) => extract::run(&extract, context),
         Command::Sync(sync) => block_on(sync::run(&sync, context)),
         Command::Delete(delete) => block_on(delete::run(&delete, context)),
         Command::Collections(collections) => block_on(collections::run(&collections, context)),

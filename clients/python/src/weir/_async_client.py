@@ -30,6 +30,7 @@ from weir._ingest import IngestRun, ingest
 from weir._options import Document, Filter
 from weir._progress import Watch, reporter
 from weir._streams import as_async, batched_async, check_many, check_sizes, map_in_order_async
+from weir._upload import File, read_file
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -148,6 +149,28 @@ class AsyncWeir:
             return await self._run(run.finish())
         finally:
             run.close()
+
+    async def upload(
+        self,
+        file: File,
+        *,
+        collection: str = "default",
+        id: str | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> types.Job:
+        """Sends a file: its path, or its bytes with a `name`. The gateway extracts the text.
+
+        The document has the name of the file as `id` and the title that the file declares, unless they are given.
+        A file without a text is an `ApiError`, whose `code` is the reason. With `wait`, the document is searchable when
+        this returns, or `WeirTimeoutError` after `timeout` seconds.
+        """
+        options = {"id": id, "title": title, "metadata": metadata}
+        job = await self._call(calls.upload(*read_file(file, name), collection, options))
+        return await self.wait_for_job(job, timeout=timeout) if wait else job
 
     async def wait_for_job(
         self, job: str | types.Job, *, timeout: float | None = None, progress: Watch = False

@@ -9,6 +9,7 @@ from weir import _types as types
 from weir._decode import decode
 from weir._errors import ApiError, ReplyError, of_problem
 from weir._http import Call, Reply, Request, encode, path, query
+from weir._upload import form
 
 T = TypeVar("T")
 SearchOutcome = Union[types.SearchReply, ApiError]
@@ -22,6 +23,12 @@ def ingest(documents: Sequence[bytes], collection: str, replace_if_equal: Sequen
     compared = b',"replace_if_equal":%b' % encode(list(replace_if_equal)) if replace_if_equal else b""
     body = b'{"collection":%b,"documents":[%b]%b}' % (encode(collection), b",".join(documents), compared)
     return Call(_post("/v1/ingest", body), _object(types.Job))
+
+
+def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any]) -> Call[types.Job]:
+    """`options`: the id, title and metadata of the document."""
+    body, media_type = form(name, content, collection, options)
+    return Call(Request("POST", "/v1/ingest", body, {"content-type": media_type}), _object(types.Job))
 
 
 def get_job(job_id: str) -> Call[types.Job]:

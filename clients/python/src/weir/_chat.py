@@ -35,6 +35,14 @@ class ChatSource:
     """The estimated probability that it answers the question."""
     flagged: bool = False
     """Whether it contains instructions to a model."""
+    page: Optional[int] = None
+    """The page, slide, sheet, chapter or message on which the text begins, from 1; None without pages."""
+    page_end: Optional[int] = None
+    page_label: Optional[str] = None
+    """The label of the first page, such as `iv`, where that is not its number."""
+    pages_approximate: bool = False
+    page_breaks: list[int] = field(default_factory=list)
+    """Offsets at which the further pages begin."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,14 @@ class ChatCitation:
     end: Optional[int] = None
     reason: Optional[str] = None
     """Why it is not verified."""
+    page: Optional[int] = None
+    """The page, slide, sheet, chapter or message on which the text begins, from 1; None without pages."""
+    page_end: Optional[int] = None
+    page_label: Optional[str] = None
+    """The label of the first page, such as `iv`, where that is not its number."""
+    pages_approximate: bool = False
+    page_breaks: list[int] = field(default_factory=list)
+    """Offsets at which the further pages begin."""
 
 
 @dataclass(frozen=True)

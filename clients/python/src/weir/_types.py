@@ -86,6 +86,14 @@ class Citation:
     start: int
     end: int
     quote: str
+    page: Optional[int] = None
+    """The page, slide, sheet, chapter or message on which the text begins, from 1; None without pages."""
+    page_end: Optional[int] = None
+    page_label: Optional[str] = None
+    """The label of the first page, such as `iv`, where that is not its number."""
+    pages_approximate: bool = False
+    page_breaks: list[int] = field(default_factory=list)
+    """Offsets at which the further pages begin."""
 
 
 @dataclass(frozen=True)

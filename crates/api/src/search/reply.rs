@@ -363,7 +363,8 @@ pub struct SearchResult {
     pub explanation: Option<Explanation>,
 }
 
-/// The source of a text: document, chunk and byte range.
+/// The source of a text: document, chunk, byte range and pages.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Citation {
     /// The document's id.
@@ -376,6 +377,78 @@ pub struct Citation {
     pub end: u64,
     /// The document's text from `start` to `end`, byte for byte.
     pub quote: String,
+    /// The number of the page, slide, sheet, chapter or message on which the text begins, from 1; absent for a document without pages.
+    pub page: Option<u64>,
+    /// The number of the page on which it ends.
+    pub page_end: Option<u64>,
+    /// The label of the first page, such as `iv` or the name of a sheet, where that is not its number.
+    pub page_label: Option<String>,
+    /// `true`: the pages are estimated, because the format leaves them to the program that shows it.
+    pub pages_approximate: Option<bool>,
+    /// Offsets in the document's text at which the further pages begin.
+    pub page_breaks: Option<Vec<u64>>,
+}
+
+impl Citation {
+    /// The pages on which the text stands.
+    #[must_use]
+    pub fn pages(&self) -> CitedPages {
+        CitedPages {
+            page: self.page,
+            page_end: self.page_end,
+            page_label: self.page_label.clone(),
+            pages_approximate: self.pages_approximate,
+            page_breaks: self.page_breaks.clone(),
+        }
+    }
+}
+
+/// The pages of a cited text. All fields are absent for a document without pages, and the latter ones where they say nothing.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CitedPages {
+    /// The number of the page, slide, sheet, chapter or message on which the text begins, from 1.
+    pub page: Option<u64>,
+    /// The number of the page on which it ends.
+    pub page_end: Option<u64>,
+    /// The label of the first page, such as `iv` or the name of a sheet, where that is not its number.
+    pub page_label: Option<String>,
+    /// `true`: the pages are estimated, because the format leaves them to the program that shows it.
+    pub pages_approximate: Option<bool>,
+    /// Offsets in the document's text at which the further pages begin.
+    pub page_breaks: Option<Vec<u64>>,
+}
+
+impl CitedPages {
+    /// The pages of a part of the text, from byte `start` to byte `end`.
+    #[must_use]
+    pub fn of_part(&self, start: u64, end: u64) -> CitedPages {
+        let Some(page) = self.page else { return CitedPages::default() };
+        let breaks = self.page_breaks.as_deref().unwrap_or_default();
+        let before = breaks.iter().filter(|begin| **begin <= start).count();
+        let within: Vec<u64> = breaks[before..].iter().copied().filter(|begin| *begin < end).collect();
+        let first = page + before as u64;
+        CitedPages {
+            page: Some(first),
+            page_end: Some(first + within.len() as u64),
+            page_label: self.page_label.clone().filter(|_| before == 0),
+            pages_approximate: self.pages_approximate,
+            page_breaks: (!within.is_empty()).then_some(within),
+        }
+    }
+
+    /// The pages in words, such as `page iv` or `pages 3 to 4`.
+    #[must_use]
+    pub fn in_words(&self) -> Option<String> {
+        let first = self.page?;
+        let about = if self.pages_approximate == Some(true) { "about " } else { "" };
+        Some(match (&self.page_label, self.page_end.filter(|end| *end != first)) {
+            (Some(label), None) => format!("{about}page {label}"),
+            (Some(label), Some(end)) => format!("{about}page {label} to {end}"),
+            (None, None) => format!("{about}page {first}"),
+            (None, Some(end)) => format!("{about}pages {first} to {end}"),
+        })
+    }
 }
 
 /// The ranks of a result in the rankings of the two retrievers, from 1; null if a retriever did not return it.

@@ -59,9 +59,14 @@ pub enum Command {
     /// Send files to a running gateway.
     ///
     /// Reads text, Markdown, reStructuredText, AsciiDoc, Org, HTML, JSON, JSON Lines, YAML, CSV, TSV and log files, also
-    /// compressed with gzip, and folders of them. Unchanged documents are recognised and not embedded again, so repeating
+    /// compressed with gzip, and folders of them. PDF, Office, OpenDocument, EPUB, RTF and e-mail files are sent as they are;
+    /// the gateway extracts their text. Unchanged documents are recognised and not embedded again, so repeating
     /// the command is cheap and continues an interrupted run.
     Ingest(IngestArguments),
+    /// Print the text of a document file, by pages.
+    ///
+    /// Reads the file as the gateway reads an uploaded one, in a process without files and network, with the limits of `[extract]`.
+    Extract(ExtractArguments),
     /// Make a collection show a folder: send what is new or changed, delete what is gone.
     ///
     /// Sends the folder as `weir ingest` does. When everything is in, deletes the documents of the collection whose file is
@@ -219,6 +224,17 @@ pub struct IngestArguments {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
     /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `weir extract`.
+#[derive(Debug, Args)]
+pub struct ExtractArguments {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print text, title, metadata, pages and warnings as JSON.
     #[arg(long)]
     pub json: bool,
 }

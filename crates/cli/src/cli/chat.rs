@@ -315,7 +315,10 @@ fn render_citation(citation: &ChatCitation, style: Style) -> String {
     let number = style.bold(&format!("[{}]", citation.n));
     let document = citation.document_id.as_deref().map(one_line).unwrap_or_default();
     let bytes = match (citation.start, citation.end) {
-        (Some(start), Some(end)) => format!(" bytes {start}–{end}"),
+        (Some(start), Some(end)) => match citation.pages.in_words() {
+            Some(pages) => format!(" {}, bytes {start}–{end}", one_line(&pages)),
+            None => format!(" bytes {start}–{end}"),
+        },
         (Some(_) | None, _) => String::new(),
     };
     let quote = if quote.is_empty() { quote } else { format!(" “{quote}”") };
@@ -341,6 +344,7 @@ mod tests {
             document_id: Some("weirs.md".to_owned()),
             start: Some(120),
             end: Some(180),
+            pages: CitedPages { page: Some(137), page_end: Some(137), ..CitedPages::default() },
             quote: quote.to_owned(),
             verified: true,
             reason: None,
@@ -348,7 +352,15 @@ mod tests {
     }
 
     fn source(flagged: bool) -> ChatSource {
-        ChatSource { n: 2, document_id: "a\x1b.md".to_owned(), start: 0, end: 9, relevance: None, flagged }
+        ChatSource {
+            n: 2,
+            document_id: "a\x1b.md".to_owned(),
+            start: 0,
+            end: 9,
+            pages: CitedPages::default(),
+            relevance: None,
+            flagged,
+        }
     }
 
     #[track_caller]
@@ -358,7 +370,8 @@ mod tests {
 
     #[test]
     fn citations_are_listed_and_unverified_ones_are_marked() {
-        let forged = ChatCitation { verified: false, start: None, end: None, ..citation(2, "forged") };
+        let pages = CitedPages::default();
+        let forged = ChatCitation { verified: false, start: None, end: None, pages, ..citation(2, "forged") };
         let unknown = ChatCitation {
             document_id: None,
             reason: Some("there is no source 9".to_owned()),
@@ -369,7 +382,7 @@ mod tests {
         let citations = vec![citation(1, "a low\n\x1bdam"), forged, unknown];
         check(
             &Answer { citations, sources: vec![source(true)], ..Answer::default() },
-            "\n[1] weirs.md bytes 120–180 “a low dam”\n\
+            "\n[1] weirs.md page 137, bytes 120–180 “a low dam”\n\
              [2] NOT VERIFIED weirs.md “forged” (the quote is not in source 2)\n\
              [9] NOT VERIFIED (there is no source 9)\n\
              flagged: source 2 (a.md) has text that looks like instructions to the model\n",

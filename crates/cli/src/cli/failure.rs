@@ -87,6 +87,22 @@ pub enum Failure {
     /// The standard input could not be read.
     #[error("the input can't be read: {0}")]
     Input(std::io::Error),
+    /// A file could not be opened.
+    #[error("{path} can't be read: {source}")]
+    File {
+        /// Its path.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A file has no text.
+    #[error("{path}: {source} ({})", .source.code())]
+    Extract {
+        /// Its path.
+        path: String,
+        /// The cause.
+        source: weir_isolation::ExtractError,
+    },
     /// A filter without a condition would delete every document.
     #[error("the filter has no condition and would delete every document of the collection")]
     EmptyFilter,
@@ -254,6 +270,8 @@ impl Failure {
             ),
             Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
             | Failure::Input(_)
+            | Failure::File { .. }
+            | Failure::Extract { .. }
             | Failure::Interrupted
             | Failure::Llm(_)
             | Failure::Keys(_)

@@ -20,6 +20,7 @@ pub mod delete;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod extract;
 pub mod feedback;
 pub mod health;
 pub mod ingest;
@@ -36,8 +37,9 @@ pub mod usage;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, DemoArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments,
-    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
+    DeleteArguments, DemoArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments,
+    ModelArguments, ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments,
+    SettingsArguments,
 };
 pub use context::Context;
 pub use failure::{Failure, Result};

@@ -217,9 +217,11 @@ fn render_result(
         result.relevance.map_or_else(String::new, |relevance| format!(", relevance {relevance:.2}"));
     let reranked = result.rerank_score.map_or_else(String::new, |score| format!(", rerank {score:.4}"));
     let citation = &result.citation;
+    let pages =
+        citation.pages().in_words().map_or_else(String::new, |pages| format!(" {}", one_line(&pages)));
     let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
     format!(
-        "{number}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]\n   {}\n",
+        "{number}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]{pages}\n   {}\n",
         style.bold(one_line(title).trim()),
         result.score,
         rank(result.ranks.lexical),

@@ -9,11 +9,13 @@ mod monitoring;
 mod pages;
 mod quality;
 mod search;
+mod upload;
 
 pub use documents::DocumentsQuery;
 pub(crate) use jobs::{POLL_FIRST, POLL_MAX};
 pub use pages::{Pages, SearchPages};
 pub use quality::{FeedbackOptions, QueryLogOptions};
+pub use upload::FileUpload;
 
 use std::time::Duration;
 

@@ -61,6 +61,7 @@ async fn a_stream_has_the_same_events_however_its_bytes_arrive() {
             document_id: None,
             start: None,
             end: None,
+            pages: weir_api::CitedPages::default(),
             quote: "b".to_owned(),
             verified: false,
             reason: Some("no source 9".to_owned()),

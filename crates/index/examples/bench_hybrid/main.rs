@@ -117,6 +117,7 @@ fn build(folder: &Path, corpus: &Corpus, vectors: &Vectors) -> Outcome<()> {
                 version: 1,
                 title: Some(text.title),
                 metadata: format!("{{\"number\": {number}}}"),
+                pages: None,
                 chunks: vec![chunk],
             })
         });

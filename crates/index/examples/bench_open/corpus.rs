@@ -19,6 +19,7 @@ pub(crate) fn put(number: usize) -> Change {
         version: 1,
         title: None,
         metadata: format!("{{\"n\":{number},\"group\":\"g{}\"}}", number % 100),
+        pages: None,
         chunks: vec![chunk],
     })
 }

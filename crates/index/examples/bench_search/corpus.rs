@@ -66,6 +66,7 @@ impl Documents {
             version: 1,
             title: Some(title),
             metadata: serde_json::json!({ "n": n, "group": group }).to_string(),
+            pages: None,
             chunks: vec![IndexedChunk { start: 0, end: text.len(), text, embedding }],
         })
     }

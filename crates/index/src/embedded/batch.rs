@@ -105,6 +105,7 @@ mod tests {
             version,
             title: None,
             metadata: String::new(),
+            pages: None,
             chunks: vec![chunk],
         })
     }
@@ -119,7 +120,7 @@ mod tests {
         let mut table = DocumentTable::default();
         for (id, version, first_chunk, chunks) in [("a", 5, 0, 2), ("b", 1, 2, 1)] {
             let offset = documents.len() as u64;
-            DocumentRecord { version, first_chunk, chunks, id, title: None, metadata: "" }
+            DocumentRecord { version, first_chunk, chunks, id, title: None, metadata: "", pages: None }
                 .write(&mut documents)
                 .unwrap();
             table.insert(offset, &documents).unwrap();

@@ -229,7 +229,14 @@ mod tests {
             let embedding = Some((0..DIMENSION).map(value).collect());
             let chunk = IndexedChunk { start: 0, end: 5, text: "apple".to_owned(), embedding };
             let (id, metadata) = (row.to_string(), String::new());
-            Change::Put(IndexedDocument { id, version: 1, title: None, metadata, chunks: vec![chunk] })
+            Change::Put(IndexedDocument {
+                id,
+                version: 1,
+                title: None,
+                metadata,
+                pages: None,
+                chunks: vec![chunk],
+            })
         });
         engine.apply(puts.collect(), rows as u64).unwrap();
     }

@@ -68,6 +68,7 @@ impl Snapshot {
             version: record.version,
             title: record.title.map(str::to_owned),
             metadata: record.metadata.to_owned(),
+            pages: record.pages.map(str::to_owned),
             chunks: chunks.collect::<Option<Vec<_>>>()?,
         })
     }

@@ -13,7 +13,7 @@ use crate::{HistoryPoint, IndexError, Result};
 
 /// Format of the whole folder. Increase it with every change of a layout or of the text analysis: older folders are rebuilt from
 /// the store.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 const MAGIC: &[u8; 8] = b"WEIRHEAD";
 const NAME: &str = "head";

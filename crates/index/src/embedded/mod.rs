@@ -466,7 +466,7 @@ mod tests {
     fn put(id: &str, version: u64) -> Change {
         let chunk = IndexedChunk { start: 0, end: 5, text: "apple".to_owned(), embedding: None };
         let (id, metadata) = (id.to_owned(), String::new());
-        Change::Put(IndexedDocument { id, version, title: None, metadata, chunks: vec![chunk] })
+        Change::Put(IndexedDocument { id, version, title: None, metadata, pages: None, chunks: vec![chunk] })
     }
 
     fn text_only() -> (tempfile::TempDir, Embedded) {

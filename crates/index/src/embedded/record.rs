@@ -49,7 +49,7 @@ impl ChunkRecord {
     }
 }
 
-/// A document in the file `documents`: a header, then id, title and metadata.
+/// A document in the file `documents`: a header, then id, title, metadata and pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DocumentRecord<'a> {
     pub(crate) version: u64,
@@ -59,24 +59,23 @@ pub(crate) struct DocumentRecord<'a> {
     pub(crate) id: &'a str,
     pub(crate) title: Option<&'a str>,
     pub(crate) metadata: &'a str,
+    pub(crate) pages: Option<&'a str>,
 }
 
-/// Title length that means "no title".
-const NO_TITLE: u32 = u32::MAX;
+/// The length of a text that the document does not have.
+const ABSENT: u32 = u32::MAX;
 
 impl<'a> DocumentRecord<'a> {
     /// Appends the record to `out`; `None` if a text has 4 GB or more.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Option<()> {
-        let len = |text: &str| u32::try_from(text.len()).ok().filter(|&len| len != NO_TITLE);
-        let title_len = match self.title {
-            Some(title) => len(title)?,
-            None => NO_TITLE,
-        };
+        let len = |text: &str| u32::try_from(text.len()).ok().filter(|&len| len != ABSENT);
+        let len_if_any = |text: Option<&str>| text.map_or(Some(ABSENT), len);
         out.extend(self.version.to_le_bytes());
-        for number in [self.first_chunk, self.chunks, len(self.id)?, title_len, len(self.metadata)?] {
+        let lengths = [len(self.id)?, len_if_any(self.title)?, len(self.metadata)?, len_if_any(self.pages)?];
+        for number in [self.first_chunk, self.chunks].into_iter().chain(lengths) {
             out.extend(number.to_le_bytes());
         }
-        for text in [self.id, self.title.unwrap_or(""), self.metadata] {
+        for text in [self.id, self.title.unwrap_or(""), self.metadata, self.pages.unwrap_or("")] {
             out.extend(text.as_bytes());
         }
         Some(())
@@ -87,12 +86,14 @@ impl<'a> DocumentRecord<'a> {
         let mut reader = Reader::at(documents, offset)?;
         let version = reader.u64()?;
         let (first_chunk, chunks) = (reader.u32()?, reader.u32()?);
-        let (id_len, title_len, metadata_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let [id_len, title_len, metadata_len, pages_len] =
+            [reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?];
         let id = reader.text(id_len)?;
-        let title = if title_len == NO_TITLE { None } else { Some(reader.text(title_len)?) };
+        let title = reader.text_if_any(title_len)?;
         let metadata = reader.text(metadata_len)?;
+        let pages = reader.text_if_any(pages_len)?;
         let next = (documents.len() - reader.rest.len()) as u64;
-        Some((DocumentRecord { version, first_chunk, chunks, id, title, metadata }, next))
+        Some((DocumentRecord { version, first_chunk, chunks, id, title, metadata, pages }, next))
     }
 }
 
@@ -129,6 +130,11 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes(len as usize)?).ok()
     }
 
+    /// The inner `None`: the document does not have the text.
+    fn text_if_any(&mut self, len: u32) -> Option<Option<&'a str>> {
+        if len == ABSENT { Some(None) } else { self.text(len).map(Some) }
+    }
+
     /// Whether all bytes have been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
@@ -158,9 +164,17 @@ mod tests {
             id: "a/ü 🦀",
             title: None,
             metadata: "{}",
+            pages: Some("[[7,null,false]]"),
         };
-        let second =
-            DocumentRecord { version: 1, first_chunk: 2, chunks: 1, id: "", title: Some(""), metadata: "" };
+        let second = DocumentRecord {
+            version: 1,
+            first_chunk: 2,
+            chunks: 1,
+            id: "",
+            title: Some(""),
+            metadata: "",
+            pages: None,
+        };
         let mut file = Vec::new();
         first.write(&mut file).unwrap();
         second.write(&mut file).unwrap();

@@ -236,7 +236,14 @@ mod tests {
         let text = format!("{} number {number}", if number == 0 { "weir" } else { "stone" });
         let chunk = IndexedChunk { start: 0, end: text.len(), text, embedding: Some(embedding) };
         let (id, metadata) = (number.to_string(), String::new());
-        Change::Put(IndexedDocument { id, version: 1, title: None, metadata, chunks: vec![chunk] })
+        Change::Put(IndexedDocument {
+            id,
+            version: 1,
+            title: None,
+            metadata,
+            pages: None,
+            chunks: vec![chunk],
+        })
     }
 
     /// An engine with `count` embeddings close to one axis.

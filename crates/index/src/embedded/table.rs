@@ -124,7 +124,15 @@ mod tests {
         for (place, id) in ids.iter().enumerate() {
             offsets.push(bytes.len() as u64);
             let first_chunk = place as u32;
-            let record = DocumentRecord { version: 1, first_chunk, chunks: 1, id, title: None, metadata: "" };
+            let record = DocumentRecord {
+                version: 1,
+                first_chunk,
+                chunks: 1,
+                id,
+                title: None,
+                metadata: "",
+                pages: None,
+            };
             record.write(&mut bytes).unwrap();
         }
         (bytes, offsets)

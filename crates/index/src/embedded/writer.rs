@@ -110,6 +110,7 @@ impl Writer {
             id: &document.id,
             title: document.title.as_deref(),
             metadata: &document.metadata,
+            pages: document.pages.as_deref(),
         };
         let mut bytes = Vec::new();
         record.write(&mut bytes).ok_or(TEXT_TOO_LARGE)?;

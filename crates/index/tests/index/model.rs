@@ -218,6 +218,7 @@ fn index(rng: &mut Rng) -> (Index, Vec<Known>) {
                 version: arrival as u64,
                 title: None,
                 metadata: Json::Object(metadata.clone()).to_string(),
+                pages: None,
                 chunks,
             };
             let chunks = document.chunks.iter().map(|chunk| chunk.embedding.clone().unwrap()).collect();

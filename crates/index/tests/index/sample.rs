@@ -103,7 +103,14 @@ pub(crate) fn document(id: &str, version: u64, chunks: &[(&str, Vec<f32>)]) -> I
             chunk
         })
         .collect();
-    IndexedDocument { id: id.to_owned(), version, title: None, metadata: "{}".to_owned(), chunks }
+    IndexedDocument {
+        id: id.to_owned(),
+        version,
+        title: None,
+        metadata: "{}".to_owned(),
+        pages: None,
+        chunks,
+    }
 }
 
 /// A document of one chunk along an axis.

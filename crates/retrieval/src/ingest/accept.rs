@@ -18,6 +18,13 @@ pub struct IngestOutcome {
 }
 
 impl IngestOutcome {
+    /// The reason why the only document was not stored: the caller may not replace the one with its id.
+    pub fn refusal(&self) -> Option<(ErrorCode, String)> {
+        let [error] = self.job.errors.as_slice() else { return None };
+        let is_refused = self.job.total == 1 && error.code == ErrorCode::DocumentNotAllowed.as_str();
+        is_refused.then(|| (ErrorCode::DocumentNotAllowed, error.message.clone()))
+    }
+
     /// The job as it was stored.
     pub fn job(self) -> JobReply {
         jobs::render(self.job, None)
@@ -36,22 +43,38 @@ impl Retrieval {
         if documents.is_empty() {
             return Err(all_rejected(rejected));
         }
-        self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
-        let name = request.collection();
+        let view = self.view_or_create(caller, request.collection()).await?;
+        let replace_if_equal = request.replace_if_equal.iter().map(|field| field.clone().into_owned());
+        self.submit(view, documents, rejected, replace_if_equal.collect()).await
+    }
+
+    /// The collection for new documents, which is created if it does not exist.
+    ///
+    /// # Errors
+    /// `collection_not_found` for a caller that may not see it; `overloaded` when too many operations are pending; store errors.
+    pub(super) async fn view_or_create(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         if caller.sees(name) && self.collections.get(caller, name).is_none() {
             self.collections.create(name, &CollectionSettings::default()).await?;
         }
         let view = self.view(caller, name)?;
         view.check_pending(self.config.limits.pending_operations_max)?;
+        Ok(view)
+    }
+
+    /// Stores checked documents with a job.
+    pub(super) async fn submit(
+        &self,
+        view: CollectionView,
+        documents: Vec<NewDocument>,
+        rejected: Rejected,
+        replace_if_equal: Vec<String>,
+    ) -> Result<IngestOutcome> {
+        self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
         let submission = Submission {
             job_id: format!("job_{}", uuid::Uuid::new_v4().simple()),
             documents,
             rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
-            replace_if_equal: request
-                .replace_if_equal
-                .iter()
-                .map(|field| field.clone().into_owned())
-                .collect(),
+            replace_if_equal,
         };
         let target = view.clone();
         let job = run_to_completion(async move {
@@ -72,7 +95,8 @@ impl Retrieval {
     }
 }
 
-type Rejected = Vec<(String, Invalid)>;
+/// Documents that can't be stored: their ids and the reasons.
+pub(super) type Rejected = Vec<(String, Invalid)>;
 
 /// Parses and checks each document by itself, so that an invalid one does not reject the others.
 fn validate_documents(raw: &[&RawValue], limits: &Limits) -> (Vec<NewDocument>, Rejected) {
@@ -90,7 +114,7 @@ fn validate_documents(raw: &[&RawValue], limits: &Limits) -> (Vec<NewDocument>, 
 }
 
 /// A document without an id gets one derived from its content, so that a repeated request does not store it twice.
-fn new_document(document: Document) -> NewDocument {
+pub(super) fn new_document(document: Document) -> NewDocument {
     let metadata = document.metadata.unwrap_or_else(weir_api::Metadata::empty).as_json().to_owned();
     let id = document.id.unwrap_or_else(|| {
         let title = document.title.as_deref().unwrap_or_default();
@@ -99,7 +123,7 @@ fn new_document(document: Document) -> NewDocument {
         let hex: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("doc_{hex}")
     });
-    NewDocument { id, title: document.title, text: document.text, metadata }
+    NewDocument { id, title: document.title, text: document.text, metadata, pages: None }
 }
 
 fn document_error(document_id: String, invalid: Invalid) -> DocumentError {
@@ -108,7 +132,7 @@ fn document_error(document_id: String, invalid: Invalid) -> DocumentError {
 }
 
 /// No document is valid: the first error, with the others in `errors`.
-fn all_rejected(rejected: Rejected) -> RequestError {
+pub(super) fn all_rejected(rejected: Rejected) -> RequestError {
     let mut all = rejected.into_iter().map(|(_, invalid)| invalid);
     match all.next() {
         Some(first) => RequestError::from(first).with_others(all.take(100).collect()),

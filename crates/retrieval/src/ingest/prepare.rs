@@ -326,6 +326,7 @@ impl ChunkedDocument {
             version: self.document.version,
             title: self.document.title,
             metadata: self.document.metadata,
+            pages: self.document.pages,
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Renders a ranked page as the reply.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use weir_api::{
-    Citation, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation, FacetCount,
-    FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, PhraseScore, QueryReading,
-    Ranks, RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings, Total,
-    TotalRelation,
+    Citation, CitedPages, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation,
+    FacetCount, FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, PhraseScore,
+    QueryReading, Ranks, RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings,
+    Total, TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};
-use weir_text::Language;
+use weir_text::{Language, PageMap};
 
 use super::plan::Plan;
 use super::rank::{Ranked, RankedHit};
@@ -165,6 +166,7 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
     let collapsed_count = extras.collapse.then_some(hit.collapsed.len() as u64);
     let collapsed = extras.collapse.then(|| hit.collapsed.into_iter().take(COLLAPSED_NAMED_MAX).collect());
     let context = extras.context.then(|| hit.context.into_iter().map(context_chunk).collect());
+    let pages = pages(hit.pages.as_deref(), hit.start as u64..hit.end as u64);
     Ok(SearchResult {
         id: hit.document_id.clone(),
         score: hit.score,
@@ -178,6 +180,11 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
             start: hit.start as u64,
             end: hit.end as u64,
             quote: own_text(&hit.text, hit.start..hit.end).to_owned(),
+            page: pages.page,
+            page_end: pages.page_end,
+            page_label: pages.page_label,
+            pages_approximate: pages.pages_approximate,
+            page_breaks: pages.page_breaks,
         },
         text: hit.text,
         ranks: Ranks { lexical: hit.lexical.map(|leg| leg.rank), dense: hit.dense.map(|leg| leg.rank) },
@@ -193,6 +200,19 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
         snippet,
         explanation: hit.explanation.map(|found| Explanation { fused, ..explanation(found) }),
     })
+}
+
+/// The pages of the bytes of `range`, of a document with the page map `map`.
+fn pages(map: Option<&str>, range: Range<u64>) -> CitedPages {
+    let map = map.and_then(|map| serde_json::from_str::<PageMap>(map).ok());
+    let Some(pages) = map.and_then(|map| map.locate(range)) else { return CitedPages::default() };
+    CitedPages {
+        page: Some(pages.first),
+        page_end: Some(pages.last),
+        page_label: pages.label,
+        pages_approximate: pages.is_approximate.then_some(true),
+        page_breaks: (!pages.breaks.is_empty()).then_some(pages.breaks),
+    }
 }
 
 fn context_chunk(chunk: weir_index::Neighbour) -> ContextChunk {

@@ -74,6 +74,7 @@ fn types() -> Vec<Type> {
         Explanation,
         FacetCount,
         FeedbackDeleteReply,
+        FileOptions,
         FeedbackReply,
         FeedbackRequest,
         FusedPosition,

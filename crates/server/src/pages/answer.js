@@ -20,14 +20,14 @@ const forgetAnswer = () => {
   byId('answer').replaceChildren();
 };
 
-const citationView = ({ n, document_id: id, start, end, quote, verified, reason }) =>
+const citationView = ({ n, document_id: id, start, end, quote, verified, reason, ...pages }) =>
   element(
     'li',
     {},
     `[${n}] `,
     id ? element('code', {}, id) : null,
     verified
-      ? [`, bytes ${start.toLocaleString('en')} to ${end.toLocaleString('en')}: “${quote}”`]
+      ? [`${pagesOf(pages)}, bytes ${start.toLocaleString('en')} to ${end.toLocaleString('en')}: “${quote}”`]
       : element('strong', {}, ` not verified: ${reason ?? 'the source does not contain it'}`),
   );
 

@@ -18,6 +18,13 @@ const byId = (id) => document.getElementById(id);
 const prose = (text) =>
   (text || '').split(/`([^`]+)`/).map((part, index) => (index % 2 ? element('code', {}, part) : part));
 
+/** The pages of a citation, behind its document: `, page 137`. */
+const pagesOf = ({ page, page_end: end, page_label: label, pages_approximate: approximate }) => {
+  if (page === undefined || page === null) return '';
+  const last = end && end !== page ? ` to ${end}` : '';
+  return `, ${approximate ? 'about ' : ''}${last && !label ? 'pages' : 'page'} ${label ?? page}${last}`;
+};
+
 /** A command with a button that copies it. */
 const command = (text) => {
   const button = element('button', { type: 'button', textContent: 'Copy' });

@@ -243,7 +243,7 @@ const render = (result, search) => {
     element(
       'p',
       { className: 'about citation' },
-      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `, bytes ${bytes}`),
+      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `${pagesOf(citation)}, bytes ${bytes}`),
       metadataOf(result.metadata),
     ),
     copiesOf(result, search),

@@ -85,6 +85,16 @@ pub(super) const DELETE_DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const INGEST_CODES: &[ErrorCode] = &[
+    ErrorCode::DocumentNotAllowed,
+    ErrorCode::UnsupportedFormat,
+    ErrorCode::Encrypted,
+    ErrorCode::DamagedFile,
+    ErrorCode::NoText,
+    ErrorCode::FileLimit,
+    ErrorCode::ExtractionTimeout,
+    ErrorCode::ExtractionMemory,
+    ErrorCode::ExtractionCrashed,
+    ErrorCode::ExtractionUnavailable,
     ErrorCode::BatchTooLarge,
     ErrorCode::CollectionNotFound,
     ErrorCode::ModelNotFound,

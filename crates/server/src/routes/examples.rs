@@ -134,6 +134,14 @@ pub const GROUPS: &[Group] = &[
                 &[("name", "default"), ("filter", r#"{"source": "xquad"}"#), ("limit", "10")],
             ),
             get("/v1/collections/{name}/documents/{id}", &[("name", "default"), ("id", "p1")]),
+            Example {
+                method: "put",
+                parameters: NOTE,
+                ..post(
+                    "/v1/collections/{name}/documents/{id}",
+                    r#"{"title": "Weirs", "text": "A weir is a low dam across a river.", "metadata": {"year": 1884}}"#,
+                )
+            },
             delete("/v1/collections/{name}/documents/{id}", NOTE),
             Example {
                 parameters: SAMPLE,

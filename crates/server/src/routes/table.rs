@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use weir_api::{
     AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply,
     CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
-    DecodeRequest, DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
+    DecodeRequest, DeletedReply, Document, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
     FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
     KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
@@ -23,6 +23,7 @@ use super::codes::{
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
+use crate::upload::FORM;
 use crate::{
     access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
     openapi, pages, rerank, search, tei, tokens, usage,
@@ -128,6 +129,17 @@ const fn openai_model(path: &'static str) -> Route {
         .fails_with(&[ErrorCode::ModelNotFound])
 }
 
+/// The query parameters of a `PUT` of a document.
+const PUT_PARAMETERS: &[(&str, &str)] = &[
+    (
+        "filename",
+        "of a file: its name, by which the format is found where the content does not show it (the id)",
+    ),
+    ("title", "of a file: the title (that which the file declares, or its name)"),
+    ("metadata", "of a file: the metadata, a JSON object"),
+    ("wait", "`true` answers when the document is searchable, or at the deadline"),
+];
+
 /// Every route.
 pub const ROUTES: &[Route] = &[
     Route {
@@ -136,6 +148,7 @@ pub const ROUTES: &[Route] = &[
             .about("Store documents; they are on disk when this answers.")
             .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
+            .or_files(&[FORM])
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
             .fails_with(INGEST_CODES)
@@ -411,12 +424,34 @@ pub const ROUTES: &[Route] = &[
         .replies::<DocumentsDeleteReply>()
         .fails_with(DELETE_DOCUMENTS_CODES),
     // a document may have the id `delete`
+    Route {
+        status: 202,
+        ..Route::new("put", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::put_named_delete))
+            .with_query(PUT_PARAMETERS)
+            .takes::<Document>(BodyLimit::Ingest)
+            .reserves(AdmissionClass::Ingest)
+            .replies::<JobReply>()
+            .without_deadline()
+            .fails_with(INGEST_CODES)
+    },
     Route::new("get", "/v1/collections/{name}/documents/delete", SEARCH, handler!(documents::get_named_delete)),
     Route::new("delete", "/v1/collections/{name}/documents/delete", INGEST, handler!(documents::delete_named_delete)),
     Route::new("get", "/v1/collections/{name}/documents/{id}", SEARCH, handler!(documents::get))
         .about("One document; its id is percent-encoded.")
         .replies::<DocumentReply>()
         .fails_with(DOCUMENT_CODES),
+    Route {
+        status: 202,
+        ..Route::new("put", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::put))
+            .about("Store a document: JSON, or a file whose text is extracted; it is on disk when this answers.")
+            .with_query(PUT_PARAMETERS)
+            .takes::<Document>(BodyLimit::Ingest)
+            .or_files(&["application/octet-stream"])
+            .reserves(AdmissionClass::Ingest)
+            .replies::<JobReply>()
+            .without_deadline()
+            .fails_with(INGEST_CODES)
+    },
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .replies::<DeletedReply>()

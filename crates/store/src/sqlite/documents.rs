@@ -27,11 +27,11 @@ pub(super) struct DocumentRow {
 
 impl DocumentRow {
     const BY_ID: &str =
-        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
+        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages
          FROM documents WHERE collection_id = ?1 AND id = ?2";
     /// Every document, for [`super::verify`].
     pub(super) const ALL: &str =
-        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
+        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages
          FROM documents ORDER BY key";
 
     pub(super) fn read(row: &Row<'_>) -> Result<DocumentRow> {
@@ -51,8 +51,8 @@ impl DocumentRow {
 
     fn with(self, chunks: Vec<ChunkSpan>) -> StoredDocument {
         let DocumentRow { version, content, .. } = self;
-        let NewDocument { id, title, text, metadata } = content;
-        StoredDocument { id, title, text, metadata, version, chunks }
+        let NewDocument { id, title, text, metadata, pages } = content;
+        StoredDocument { id, title, text, metadata, pages, version, chunks }
     }
 
     fn decode(row: &Row<'_>) -> rusqlite::Result<(DocumentRow, [u8; 32], u32)> {
@@ -65,6 +65,7 @@ impl DocumentRow {
                 title: row.get(4)?,
                 text: row.get(5)?,
                 metadata: row.get(6)?,
+                pages: row.get(9)?,
             },
         };
         Ok((found, row.get(7)?, row.get(8)?))
@@ -86,15 +87,19 @@ fn checksum_of(
     version: u64,
     content_hash: &[u8; 32],
 ) -> u32 {
-    Checksum::of("documents")
+    let checksum = Checksum::of("documents")
         .number(collection.0.cast_unsigned())
         .bytes(&content.id)
         .number(version)
         .optional(content.title.as_deref())
         .bytes(&content.text)
         .bytes(&content.metadata)
-        .bytes(content_hash)
-        .finish()
+        .bytes(content_hash);
+    // a row without pages has the checksum of earlier formats
+    match &content.pages {
+        Some(pages) => checksum.bytes(pages).finish(),
+        None => checksum.finish(),
+    }
 }
 
 pub(crate) fn read_all(
@@ -147,7 +152,7 @@ pub(crate) fn after(
         return Ok((Vec::new(), false));
     };
     let mut statement = connection.prepare_cached(
-        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum
+        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages
          FROM documents WHERE collection_id = ?1 AND id > ?2 ORDER BY id",
     )?;
     let mut rows = statement.query(params![access.collection.0, after])?;
@@ -262,15 +267,15 @@ pub(super) fn put(
     version: u64,
 ) -> Result<()> {
     let checksum = checksum_of(collection, content, version, content_hash);
-    let NewDocument { id, title, text, metadata } = content;
+    let NewDocument { id, title, text, metadata, pages } = content;
     connection.run(
-        "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum, pages)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT (collection_id, id) DO UPDATE SET
              version = excluded.version, title = excluded.title, text = excluded.text,
              metadata = excluded.metadata, content_hash = excluded.content_hash,
-             checksum = excluded.checksum",
-        params![collection.0, id, version, title, text, metadata, content_hash, checksum],
+             checksum = excluded.checksum, pages = excluded.pages",
+        params![collection.0, id, version, title, text, metadata, content_hash, checksum, pages],
     )?;
     Ok(())
 }

@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12,
+    FORMAT_11, FORMAT_12, FORMAT_13,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -224,6 +224,11 @@ ALTER TABLE audit ADD COLUMN changes TEXT;
 /// A random number of each operation: see `identity_of` in `operations.rs`. NULL in operations of earlier formats.
 const FORMAT_12: &str = "
 ALTER TABLE operations ADD COLUMN identity INTEGER;
+";
+
+/// The pages of a document's text; NULL for a text without pages.
+const FORMAT_13: &str = "
+ALTER TABLE documents ADD COLUMN pages TEXT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -23,8 +23,13 @@ fn view(store: &Store, collection: &Collection) -> StoreView {
 }
 
 fn submission(job: &str, bytes: usize) -> Submission {
-    let document =
-        NewDocument { id: job.to_owned(), title: None, text: "x".repeat(bytes), metadata: "{}".to_owned() };
+    let document = NewDocument {
+        id: job.to_owned(),
+        title: None,
+        text: "x".repeat(bytes),
+        metadata: "{}".to_owned(),
+        pages: None,
+    };
     Submission {
         job_id: job.to_owned(),
         documents: vec![document],

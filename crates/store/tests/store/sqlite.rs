@@ -66,7 +66,7 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 12 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 999, known: 13 }), "{error}");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ fn submission(job: &str, documents: usize) -> Submission {
         title: Some("a title".to_owned()),
         text: text(n),
         metadata: "{}".to_owned(),
+        pages: None,
     };
     Submission {
         job_id: job.to_owned(),

@@ -68,6 +68,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
+    metrics.file_extracted("extracted", std::time::Duration::from_millis(3));
     metrics.queries_logged("written", 3);
     metrics.feedback_processed(4, 1);
     metrics.queued("bulk", 3).finish();

@@ -42,8 +42,9 @@ that say what to do. `--json` prints JSON on the output and nothing else.
 | `.json` | an object with `text`, or a list of them; any other JSON is sent as text | `title`; of text, the file name |
 | `.csv`, `.tsv` with a column `text` | one per row; columns other than `text`, `title`, `id` are metadata | the column `title` |
 | `.csv`, `.tsv` without one | one per row, as lines `column: cell` | the file name |
+| `.pdf`, `.docx`, `.pptx`, `.xlsx`, `.odt`, `.odp`, `.ods`, `.epub`, `.rtf`, `.eml`, `.mbox` | the file, of which the [gateway](documents.md) extracts the text; attachments of messages are documents too | the title that the file declares, or the file name |
 
-Each of these can be compressed (`.txt.gz`). Files of other kinds are left out and counted by kind at the end.
+All but the last can be compressed (`.txt.gz`). Files of other kinds are left out and counted by kind at the end.
 
 **Tables**: the separator is a comma, a semicolon, a tab or a bar, whichever the header and the first rows agree on, or what a first line such as `sep=;`
 says. A table that stays one column is said. A column is of numbers if all of its cells are numbers (`7`, `19.90`; not `007` or `1e3`), unless its name has `version` or `release` in it;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use weir_api::{Document, Metadata};
+use weir_api::{Document, FileOptions, Metadata};
 use weir_client::{JsonLines, ReadStep, Rejection, StepResult, document_of_fields};
 
 use super::SourceFile;
@@ -81,8 +81,21 @@ fn open(file: &SourceFile) -> Result<OpenFile, String> {
             Box::new(lines.with_prefix(&file.prefix).map(|step| (step.place, step.result)))
         }
         Reader::Rows(separator) => Box::new(Rows::open(input, separator, file)?),
+        Reader::Upload => return Ok(to_upload(file)),
     };
     Ok(OpenFile { results, folder: file.folder.clone(), bytes_read })
+}
+
+/// A file that is sent as it is.
+fn to_upload(file: &SourceFile) -> OpenFile {
+    let options = FileOptions {
+        id: Some(file.id.clone()),
+        title: None,
+        metadata: Some(Metadata::from_map(&metadata_of(file, Map::new()))),
+    };
+    let source = weir_client::SourceFile { path: file.path.clone(), options };
+    let bytes_read = Counter::of(file.bytes);
+    OpenFile { results: one(file, StepResult::File(source)), folder: file.folder.clone(), bytes_read }
 }
 
 /// What a file contains that is one document at most.
@@ -93,13 +106,19 @@ fn one(file: &SourceFile, result: StepResult) -> Results {
 /// Adds the folder to a document's metadata, unless it has a field of that name.
 fn in_folder(folder: Option<&str>, result: StepResult) -> StepResult {
     let Some(folder) = folder else { return result };
+    let with_folder = |metadata: Option<&Metadata>| {
+        let mut fields = metadata.and_then(|metadata| metadata.to_map().ok()).unwrap_or_default();
+        fields.entry(FOLDER).or_insert_with(|| folder.into());
+        Some(Metadata::from_map(&fields))
+    };
     match result {
         StepResult::Document(mut document) => {
-            let metadata = document.metadata.as_ref();
-            let mut fields = metadata.and_then(|metadata| metadata.to_map().ok()).unwrap_or_default();
-            fields.entry(FOLDER).or_insert_with(|| folder.into());
-            document.metadata = Some(Metadata::from_map(&fields));
+            document.metadata = with_folder(document.metadata.as_ref());
             StepResult::Document(document)
+        }
+        StepResult::File(mut file) => {
+            file.options.metadata = with_folder(file.options.metadata.as_ref());
+            StepResult::File(file)
         }
         StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => result,
     }

@@ -36,6 +36,11 @@ pub(super) struct Input {
 pub(super) struct Counter(Arc<AtomicU64>);
 
 impl Counter {
+    /// A count that begins with bytes that are read elsewhere.
+    pub(super) fn of(bytes: u64) -> Counter {
+        Counter(Arc::new(AtomicU64::new(bytes)))
+    }
+
     /// The count since the last call.
     pub(super) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)

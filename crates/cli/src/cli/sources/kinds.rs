@@ -20,6 +20,8 @@ pub(super) enum Reader {
     Json,
     /// A document per line.
     JsonLines,
+    /// A file of which the gateway extracts the text.
+    Upload,
     /// A document per row below the header.
     Rows(Separator),
 }
@@ -44,7 +46,7 @@ pub(super) enum Separator {
 }
 
 /// The endings of names, in lower case and without their dot. Each can be followed by [`GZIP`].
-const KINDS: [(&str, Reader); 19] = [
+const KINDS: [(&str, Reader); 30] = [
     ("txt", Reader::Text(Heading::None)),
     ("md", Reader::Text(Heading::Markdown)),
     ("markdown", Reader::Text(Heading::Markdown)),
@@ -64,6 +66,17 @@ const KINDS: [(&str, Reader); 19] = [
     ("ndjson", Reader::JsonLines),
     ("csv", Reader::Rows(Separator::Any)),
     ("tsv", Reader::Rows(Separator::Tab)),
+    ("pdf", Reader::Upload),
+    ("docx", Reader::Upload),
+    ("pptx", Reader::Upload),
+    ("xlsx", Reader::Upload),
+    ("odt", Reader::Upload),
+    ("odp", Reader::Upload),
+    ("ods", Reader::Upload),
+    ("epub", Reader::Upload),
+    ("rtf", Reader::Upload),
+    ("eml", Reader::Upload),
+    ("mbox", Reader::Upload),
 ];
 
 /// The endings of source code and of configuration, in lower case. Some are also endings of other files, so that these are
@@ -203,11 +216,15 @@ pub(super) struct Kind {
 
 /// All endings of [`KINDS`], for messages.
 pub(in crate::cli) fn accepted() -> String {
-    let endings: Vec<String> = KINDS.iter().map(|(ending, _)| format!(".{ending}")).collect();
+    let (uploaded, read): (Vec<_>, Vec<_>) = KINDS.iter().partition(|(_, reader)| *reader == Reader::Upload);
+    let listed = |kinds: Vec<&(&str, Reader)>| {
+        kinds.iter().map(|(ending, _)| format!(".{ending}")).collect::<Vec<_>>().join(", ")
+    };
     format!(
-        "{} files, each also as .{GZIP}, source code (.py, .rs, .toml, …), and text files without an ending or with a name such as \
+        "{} files, {} files, each also as .{GZIP}, source code (.py, .rs, .toml, …), and text files without an ending or with a name such as \
          README.Debian",
-        endings.join(", ")
+        listed(uploaded),
+        listed(read)
     )
 }
 
@@ -223,6 +240,8 @@ pub(super) fn kind_of(path: &Path) -> Result<Kind, String> {
     };
     let is_named_as_text = || TEXT_NAMES.iter().any(|name| inner.split('.').next() == Some(*name));
     match KINDS.iter().find(|(known, _)| *known == ending) {
+        // the gateway reads them as they are
+        Some((_, Reader::Upload)) if is_compressed => Err(format!(".{ending}.{GZIP}")),
         Some(&(_, reader)) => Ok(Kind { reader, is_compressed }),
         None if SOURCE_ENDINGS.contains(&ending.as_str()) && is_text(path, is_compressed) => {
             Ok(Kind { reader: Reader::Source, is_compressed })

@@ -69,7 +69,7 @@ impl LeftOut {
     }
 }
 
-/// The largest numbers first: `12 .png, 3 .pdf, 1 empty`.
+/// The largest numbers first: `12 .png, 3 .psd, 1 empty`.
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut kinds: Vec<(&str, u64)> =

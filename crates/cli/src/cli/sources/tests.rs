@@ -36,6 +36,10 @@ fn read_all(files: &[(&str, &[u8])]) -> Vec<String> {
                     let (id, title) = (document.id.unwrap(), document.title.unwrap_or("-".into()));
                     format!("{id} | {title} | {} | {}", document.text, serde_json::Value::from(metadata))
                 }
+                StepResult::File(file) => {
+                    let metadata = file.options.metadata.unwrap().to_map().unwrap();
+                    format!("file {} {}", file.options.id.unwrap(), metadata["path"])
+                }
                 StepResult::Empty => "empty".to_owned(),
                 StepResult::Rejected(rejected) => {
                     let message = rejected.message.replace(&prefix, "");
@@ -164,7 +168,7 @@ fn the_remedy_of_a_file_in_another_encoding_works() {
         .into_iter()
         .filter_map(|result| match result {
             StepResult::Document(document) => Some(document.text),
-            StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
+            StepResult::File(_) | StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
         })
         .collect();
     assert_eq!(texts, ["þðx"]);
@@ -372,14 +376,14 @@ fn compressed_files_are_read_as_what_they_contain() {
 
 #[test]
 fn files_of_other_kinds_are_counted_by_kind() {
-    let names = ["a.png", "b/c.PNG", "d.pdf", "e.o", "f.tar.gz", ".git/g.png", "h.txt"];
+    let names = ["a.png", "b/c.PNG", "d.psd", "e.o", "f.tar.gz", ".git/g.png", "h.txt"];
     let mut files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, b"x".as_slice())).collect();
     files.push(("program", b"\x7fELF\0"));
     let folder = folder_with(&files);
     let sources = SourceFiles::find(&[folder.path().to_owned()], "p/");
     assert_eq!(sources.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["p/h.txt"]);
     let left_out = LeftOut { empty: 3, ..sources.left_out };
-    assert_eq!(left_out.to_string(), "2 .png, 1 .o, 1 .pdf, 1 .tar.gz, 1 binary without an ending, 3 empty");
+    assert_eq!(left_out.to_string(), "2 .png, 1 .o, 1 .psd, 1 .tar.gz, 1 binary without an ending, 3 empty");
 }
 
 #[test]

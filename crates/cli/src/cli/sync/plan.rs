@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use sha2::{Digest as _, Sha256};
 use weir_api::{Document, DocumentReply, ErrorCode, Metadata};
-use weir_client::{Client, ClientError, ReadStep, Rejection, StepResult};
+use weir_client::{Client, ClientError, ReadStep, Rejection, SourceFile, StepResult};
 
 use crate::cli::sources::{FOLDER, SourceFiles};
 
@@ -18,6 +19,8 @@ pub(super) struct Stored {
     path: Option<String>,
     /// The [`FOLDER`] of its metadata: the folder that the file was in.
     folder: Option<String>,
+    /// Of a document that was extracted from a file: the SHA-256 of the file.
+    sha256: Option<String>,
     /// Over title, text and metadata.
     hash: u64,
 }
@@ -48,8 +51,9 @@ pub(super) async fn list(
 fn entry_of(document: DocumentReply) -> (String, Stored) {
     let hash = hash_of(document.title.as_deref(), &document.text, &document.metadata);
     let mut fields = document.metadata.to_map().unwrap_or_default();
+    let sha256 = fields.get("file").and_then(|file| Some(file.get("sha256")?.as_str()?.to_owned()));
     let mut text = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
-    let stored = Stored { path: text("path"), folder: text(FOLDER), hash };
+    let stored = Stored { path: text("path"), folder: text(FOLDER), sha256, hash };
     (document.id, stored)
 }
 
@@ -68,6 +72,8 @@ pub(super) struct Plan<'a> {
     seen: HashSet<String>,
     /// The files of which a part was rejected: all their documents stay.
     broken: HashSet<String>,
+    /// The files of which the gateway extracts the text: the documents of their attachments stay.
+    uploaded: HashSet<String>,
     /// Whether a part of the folder could not be read: then nothing is known to be gone.
     pub(super) is_incomplete: bool,
     /// The ids that the collection does not have.
@@ -95,6 +101,7 @@ impl<'a> Plan<'a> {
             files: sources.ids_by_name(),
             seen: HashSet::new(),
             broken: HashSet::new(),
+            uploaded: HashSet::new(),
             is_incomplete: false,
             new: Vec::new(),
             changed: Vec::new(),
@@ -108,6 +115,7 @@ impl<'a> Plan<'a> {
     pub(super) fn observe(&mut self, step: &ReadStep) {
         match &step.result {
             StepResult::Document(document) => self.observe_document(document, &step.place),
+            StepResult::File(file) => self.observe_file(file),
             StepResult::Rejected(rejection) => self.observe_rejection(rejection),
             StepResult::Empty | StepResult::Note(_) => {}
         }
@@ -128,6 +136,21 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The gateway extracts the text, so that the bytes of the file are compared. Documents of its attachments stay with it.
+    fn observe_file(&mut self, file: &SourceFile) {
+        let Some(id) = &file.options.id else { return };
+        self.seen.insert(id.clone());
+        self.uploaded.insert(id.clone());
+        let sha256 = std::fs::read(&file.path)
+            .ok()
+            .map(|bytes| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        match self.stored.get(id) {
+            None => self.new.push(id.clone()),
+            Some(stored) if stored.sha256.is_some() && stored.sha256 == sha256 => self.unchanged += 1,
+            Some(_) => self.changed.push(id.clone()),
+        }
+    }
+
     /// A rejection has the name of its file, and a line, a row or a position behind `#`.
     fn observe_rejection(&mut self, rejection: &Rejection) {
         let name = rejection.name.as_str();
@@ -144,7 +167,9 @@ impl<'a> Plan<'a> {
         if self.is_incomplete {
             return Vec::new();
         }
-        let is_gone = |id: &str, path: &str| !self.seen.contains(id) && !self.broken.contains(path);
+        let is_gone = |id: &str, path: &str| {
+            !self.seen.contains(id) && !self.broken.contains(path) && !self.uploaded.contains(path)
+        };
         self.of_files().filter(|(id, path)| is_gone(id, path)).map(|(id, _)| id).collect()
     }
 
@@ -183,6 +208,7 @@ mod tests {
         let stored = |path: &Option<&str>| Stored {
             path: path.map(str::to_owned),
             folder: Some("in".to_owned()),
+            sha256: None,
             hash: 0,
         };
         ids_and_paths.iter().map(|(id, path)| ((*id).to_owned(), stored(path))).collect()

@@ -364,6 +364,7 @@ mod tests {
                 id: "",
                 title: None,
                 metadata,
+                pages: None,
             };
             record.write(&mut file).unwrap();
         }

@@ -43,6 +43,7 @@ impl Search<'_> {
             document_id: chunk.document.id.to_owned(),
             title: chunk.document.title.map(str::to_owned),
             metadata: chunk.document.metadata.to_owned(),
+            pages: chunk.document.pages.map(str::to_owned),
             version: chunk.document.version,
             chunk: chunk.record.chunk,
             start: usize::try_from(chunk.record.start).ok()?,

@@ -7,8 +7,8 @@ use weir_store::{DeletedDocument, JobStatus, Operation, OperationKind, StoredDoc
 use super::*;
 
 fn stored(version: u64, document: NewDocument) -> StoredDocument {
-    let NewDocument { id, title, text, metadata } = document;
-    StoredDocument { id, title, text, metadata, version, chunks: Vec::new() }
+    let NewDocument { id, title, text, metadata, pages } = document;
+    StoredDocument { id, title, text, metadata, pages, version, chunks: Vec::new() }
 }
 
 fn put(number: u64, document_id: &str) -> Operation {
@@ -63,6 +63,8 @@ pub async fn a_change_of_title_text_or_metadata_makes_an_operation(open: Open<'_
         NewDocument { text: "text ".to_owned(), ..plain.clone() },
         NewDocument { title: Some("t".to_owned()), text: "ext".to_owned(), ..plain.clone() },
         NewDocument { title: Some("te".to_owned()), text: "xt".to_owned(), ..plain.clone() },
+        NewDocument { pages: Some("[[4,null,false]]".to_owned()), ..plain.clone() },
+        NewDocument { pages: Some("[[3,null,false],[4,null,false]]".to_owned()), ..plain.clone() },
         plain,
     ];
     for (version, document) in (1..).zip(versions) {
@@ -169,6 +171,7 @@ pub async fn ids_and_texts_are_any_unicode(open: Open<'_>) {
             title: Some((*odd).to_owned()),
             text: (*odd).to_owned(),
             metadata: (*odd).to_owned(),
+            pages: Some((*odd).to_owned()),
         })
         .collect();
     accept(&store, &made, "j\0", &documents).await;

@@ -139,7 +139,13 @@ pub async fn counts(view: &StoreView) -> Counts {
 }
 
 pub fn document(id: &str, text: &str) -> NewDocument {
-    NewDocument { id: id.to_owned(), title: None, text: text.to_owned(), metadata: "{}".to_owned() }
+    NewDocument {
+        id: id.to_owned(),
+        title: None,
+        text: text.to_owned(),
+        metadata: "{}".to_owned(),
+        pages: None,
+    }
 }
 
 pub fn submission(job: &str, documents: &[NewDocument]) -> Submission {

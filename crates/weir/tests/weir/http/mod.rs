@@ -23,6 +23,7 @@ mod settling;
 mod startup;
 mod stop;
 mod tls;
+mod uploads;
 
 pub(crate) use crate::support::documented;
 pub(crate) use crate::support::gateway::{Gateway, in_repository};

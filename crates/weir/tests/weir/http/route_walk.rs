@@ -167,6 +167,10 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"name": "changed"}).to_string(),
             json!({"collections": ["secret"], "models": null, "filter": null}).to_string(),
         ],
+        ("put", "/v1/collections/{name}/documents/{id}" | "/v1/collections/{name}/documents/delete") => vec![
+            json!({"text": "replaced", "metadata": {"team": "a"}}).to_string(),
+            json!({"text": "replaced", "metadata": {"team": "b"}}).to_string(),
+        ],
         ("put", "/v1/collections/{name}") => vec![json!({"model": "forbidden"}).to_string()],
         (method, path) => {
             assert_eq!(route.body, BodyLimit::None, "add bodies for {method} {path}");
@@ -506,7 +510,8 @@ fn replies_are_the_same_with_and_without_hidden_documents() {
     let mut different = Vec::new();
     for route in ROUTES {
         // ids are one namespace per collection: that a hidden document has one is told to who wants to store another
-        let takes_ids = route.path == "/v1/ingest";
+        let puts_document = route.method == "put" && route.path.contains("/documents/");
+        let takes_ids = route.path == "/v1/ingest" || puts_document;
         // sums of requests, which are written in the background
         let counts_requests = route.path == "/v1/usage";
         let is_of_documents = route.path == "/v1/search" || route.path.ends_with("/documents");

@@ -60,6 +60,27 @@ fn citations_resolve_to_the_bytes_of_the_document_and_forged_ones_are_flagged() 
 }
 
 #[test]
+fn a_quote_is_cited_with_the_page_on_which_it_stands() {
+    let mock = Mock::start(&["--echo", "last"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    let pages: Vec<String> =
+        (1..=200).map(|page| format!("The weir {page} was built in {}.\n", 1700 + page)).collect();
+    let path = "/v1/collections/default/documents/manual?wait=true&filename=manual.txt";
+    let headers = [("content-type", "text/plain")];
+    let reply = proxy.client.try_send("PUT", path, &headers, Some(pages.join("\u{c}").as_bytes())).unwrap();
+    assert_eq!(reply.status, 202, "{}", reply.text);
+    proxy.client.wait_until_searchable();
+    let question = "\"The weir 137 was built in 1837.\" [1], what was built?";
+    let reply = proxy.chat(&ask(question, json!({"collection": "default", "top_k": 1})), &[]).unwrap().json();
+    let (citation, source) = (&reply["citations"][0], &reply["sources"][0]);
+    assert_eq!(citation["verified"], true, "{reply}");
+    assert_eq!((&citation["page"], &citation["page_end"]), (&json!(137), &json!(137)), "{reply}");
+    let of_source = |field: &str| source[field].as_u64().unwrap_or_else(|| panic!("{reply}"));
+    assert!(of_source("page") <= 137 && of_source("page_end") >= 137, "{source}");
+    assert!(of_source("page") < of_source("page_end"), "the chunk stands on several pages: {source}");
+}
+
+#[test]
 fn the_first_sentences_of_the_sources_are_cited_without_a_model() {
     let mock = Mock::start(&["--echo", "cite"]);
     let route = "[[routes]]\nmodel = \"docs\"\ntargets = [{ upstream = \"mock\", model = \"m\" }]\nretrieval = { collection = \"default\" }\n";

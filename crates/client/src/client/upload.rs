@@ -1,0 +1,92 @@
+//! Files: sent as they are, the gateway extracts their text.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use weir_api::{FileOptions, JobReply};
+
+use crate::call::Call;
+use crate::{Client, Result};
+
+/// A file to upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileUpload {
+    /// Its name. The gateway finds the format by the content, and by the ending where the content does not show it.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The id, title and metadata of its document.
+    pub options: FileOptions,
+}
+
+impl Client {
+    /// Sends files, of which the gateway extracts the text. The documents are stored when this returns, and searchable when the job is
+    /// finished: [`Client::wait_for_job`]. A file without a text is an error of the job.
+    pub async fn upload(&self, collection: &str, files: &[FileUpload]) -> Result<JobReply> {
+        self.upload_unless_conflict(collection, files, &[], |_| {}).await
+    }
+
+    /// The same; a document does not replace one that differs in one of these fields of the metadata.
+    pub(crate) async fn upload_unless_conflict(
+        &self,
+        collection: &str,
+        files: &[FileUpload],
+        replace_if_equal: &[&str],
+        report: impl FnMut(&str),
+    ) -> Result<JobReply> {
+        let (body, boundary) = form(collection, files, replace_if_equal);
+        let call = Call::post_bytes("/v1/ingest", body, &format!("multipart/form-data; boundary={boundary}"));
+        self.reply(call, report).await?.parse()
+    }
+}
+
+/// The form, and the boundary of its parts: 128 random bits, which no file contains.
+fn form(collection: &str, files: &[FileUpload], replace_if_equal: &[&str]) -> (Vec<u8>, String) {
+    let random = || RandomState::new().build_hasher().finish();
+    let boundary = format!("weir-{:016x}{:016x}", random(), random());
+    let mut body = Vec::with_capacity(files.iter().map(|file| file.bytes.len() + 1024).sum());
+    let mut part = |head: &str, content: &[u8]| {
+        body.extend_from_slice(
+            format!("--{boundary}\r\ncontent-disposition: form-data; {head}\r\n\r\n").as_bytes(),
+        );
+        body.extend_from_slice(content);
+        body.extend_from_slice(b"\r\n");
+    };
+    part("name=\"collection\"", collection.as_bytes());
+    for field in replace_if_equal {
+        part("name=\"replace_if_equal\"", field.as_bytes());
+    }
+    for file in files {
+        part(&format!("name=\"file\"; filename=\"{}\"", quoted(&file.name)), &file.bytes);
+        // texts and checked JSON always have a JSON form
+        part("name=\"options\"", &serde_json::to_vec(&file.options).unwrap_or_default());
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    (body, boundary)
+}
+
+/// A name as browsers write it in a form.
+fn quoted(name: &str) -> String {
+    name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_has_each_file_before_its_options() {
+        let options = FileOptions { id: Some("a".to_owned()), ..FileOptions::default() };
+        let file = FileUpload { name: "a\"b.pdf".to_owned(), bytes: b"\0\r\n--".to_vec(), options };
+        let (body, boundary) = form("notes", &[file], &["folder"]);
+        let expected = format!(
+            "--{boundary}\r\ncontent-disposition: form-data; name=\"collection\"\r\n\r\nnotes\r\n\
+             --{boundary}\r\ncontent-disposition: form-data; name=\"replace_if_equal\"\r\n\r\nfolder\r\n\
+             --{boundary}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a%22b.pdf\"\r\n\r\n\0\r\n--\r\n\
+             --{boundary}\r\ncontent-disposition: form-data; name=\"options\"\r\n\r\n{{\"id\":\"a\"}}\r\n\
+             --{boundary}--\r\n"
+        );
+        assert_eq!(String::from_utf8(body).unwrap(), expected);
+        assert_ne!(form("notes", &[], &[]).1, boundary);
+    }
+}

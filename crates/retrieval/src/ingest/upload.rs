@@ -1,0 +1,253 @@
+//! Accepts files: extracts their text, and stores it as documents.
+
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use serde_json::{Map, Value, json};
+use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
+use weir_documents::{Attachment, Extracted};
+use weir_policy::Caller;
+use weir_store::NewDocument;
+use weir_text::PageMap;
+
+use super::accept::{IngestOutcome, Rejected, all_rejected, new_document};
+use crate::error::RequestError;
+use crate::{Result, Retrieval};
+
+/// Files of one request whose text is extracted or awaited at one time.
+const FILES_AT_ONCE: usize = 8;
+
+/// Files within files: messages in messages.
+const ATTACHMENT_DEPTH_MAX: usize = 3;
+/// Documents of one file.
+const ATTACHMENTS_MAX: usize = 1_000;
+
+/// Most text of a file and its attachments, in texts of `limits.document_text_bytes_max`.
+const FILE_TEXTS_MAX: usize = 4;
+
+/// Most bytes of the title that a file declares.
+const TITLE_BYTES_MAX: usize = 1_000;
+/// Most bytes of a fact that a file declares, as JSON, and most facts.
+const FACT_BYTES_MAX: usize = 2_000;
+const FACTS_MAX: usize = 64;
+
+/// The field of the metadata that describes the file.
+const FILE_FIELD: &str = "file";
+
+/// A file that was received.
+#[derive(Debug)]
+pub struct UploadedFile {
+    /// Its bytes.
+    pub content: File,
+    /// Their number.
+    pub bytes: u64,
+    /// Their SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// Its name, which can be a path.
+    pub name: String,
+    /// The id, title and metadata of its document.
+    pub options: FileOptions,
+}
+
+/// A file whose text is to be extracted.
+struct Pending {
+    content: Box<dyn Read + Send>,
+    name: String,
+    options: FileOptions,
+    /// The description of the file in its metadata.
+    about: Map<String, Value>,
+    /// The number of files around it.
+    depth: usize,
+}
+
+impl Retrieval {
+    /// Extracts the text of files and stores it. On return the documents are on disk; files without a text are named in the job.
+    ///
+    /// # Errors
+    /// The first file's error if none has a text; as [`Retrieval::accept`].
+    pub async fn upload(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        files: Vec<UploadedFile>,
+        replace_if_equal: Vec<String>,
+    ) -> Result<IngestOutcome> {
+        check_collection_name(collection)?;
+        if !caller.sees(collection) {
+            return Err(RequestError::no_collection(collection));
+        }
+        let limits = self.config.request_limits();
+        let bytes_max = self.config.limits.ingest_body_bytes_max;
+        let read: Vec<_> = files.into_iter().map(|file| self.documents_of(file, &limits)).collect();
+        let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
+        let (mut documents, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((of_file, not_read)) = read.next().await {
+            rejected.extend(not_read);
+            for document in of_file {
+                bytes += document.text.len();
+                if bytes > bytes_max {
+                    let setting = "limits.ingest_body_bytes_max";
+                    rejected
+                        .push((document.id, too_much_text("the files of the request", bytes_max, setting)));
+                } else {
+                    documents.push(document);
+                }
+            }
+        }
+        if documents.is_empty() {
+            return Err(all_rejected(rejected));
+        }
+        let view = self.view_or_create(caller, collection).await?;
+        self.submit(view, documents, rejected, replace_if_equal).await
+    }
+
+    /// The document of a file and those of its attachments.
+    async fn documents_of(&self, file: UploadedFile, limits: &Limits) -> (Vec<NewDocument>, Rejected) {
+        let name = base_name(&file.name).to_owned();
+        let about = json!({"name": name, "bytes": file.bytes, "sha256": file.sha256});
+        let Value::Object(about) = about else { return Default::default() };
+        let content = Box::new(file.content);
+        let mut pending = vec![Pending { content, name, options: file.options, about, depth: 0 }];
+        let bytes_max = limits.document_text_bytes_max.saturating_mul(FILE_TEXTS_MAX);
+        let (mut documents, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some(next) = pending.pop() {
+            let name = next.options.id.clone().unwrap_or_else(|| next.name.clone());
+            if bytes > bytes_max {
+                let setting = "limits.document_text_bytes_max";
+                rejected.push((name, too_much_text("the file and its attachments", bytes_max, setting)));
+                break;
+            }
+            let is_attachment = next.depth > 0;
+            match self.document_of(next, limits).await {
+                Ok((document, attachments)) => {
+                    let left = ATTACHMENTS_MAX.saturating_sub(documents.len() + pending.len());
+                    pending.extend(attachments.into_iter().take(left));
+                    bytes += document.text.len();
+                    documents.push(document);
+                }
+                // pictures in a message are no errors of the message
+                Err(invalid) if is_attachment && invalid.code == ErrorCode::UnsupportedFormat => {}
+                Err(invalid) => rejected.push((name, invalid)),
+            }
+        }
+        (documents, rejected)
+    }
+
+    /// The document of a file, and the files within it.
+    async fn document_of(
+        &self,
+        file: Pending,
+        limits: &Limits,
+    ) -> Result<(NewDocument, Vec<Pending>), Invalid> {
+        let Pending { content, name, options, mut about, depth } = file;
+        let extracted = self.extraction.extract(&name, content).await?;
+        let Extracted { text, title, metadata: facts, pages, warnings, attachments } = extracted;
+        if !warnings.is_empty() {
+            let codes: Vec<String> = warnings.into_iter().map(|warning| warning.code).collect();
+            about.insert("warnings".to_owned(), codes.into());
+        }
+        let id = options.id.unwrap_or_else(|| name.clone());
+        let attachments = match depth < ATTACHMENT_DEPTH_MAX {
+            true => attachments
+                .into_iter()
+                .map(|one| attached(one, &id, options.metadata.as_ref(), depth))
+                .collect(),
+            false => Vec::new(),
+        };
+        let title = options.title.or_else(|| title.map(|title| cut(title, TITLE_BYTES_MAX)));
+        let document = Document {
+            id: Some(id).filter(|id| !id.is_empty()),
+            title: title.or_else(|| stem(&name)),
+            text,
+            metadata: Some(merged(options.metadata.as_ref(), facts, about)?),
+        };
+        document.check(limits)?;
+        let pages =
+            PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)));
+        let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
+        Ok((NewDocument { pages, ..new_document(document) }, attachments))
+    }
+}
+
+fn too_much_text(what: &str, bytes_max: usize, setting: &str) -> Invalid {
+    let message =
+        format!("{what} have more than {bytes_max} bytes of text; the limit follows from `{setting}`");
+    Invalid::whole(ErrorCode::FileLimit, message)
+}
+
+/// An attachment as a file: its document has the metadata that was sent for the outer file, and names that as its parent.
+fn attached(attachment: Attachment, parent: &str, metadata: Option<&Metadata>, depth: usize) -> Pending {
+    let Attachment { name, bytes } = attachment;
+    let about = Map::from_iter([
+        ("name".to_owned(), name.clone().into()),
+        ("bytes".to_owned(), bytes.len().into()),
+        ("parent".to_owned(), parent.into()),
+    ]);
+    let options =
+        FileOptions { id: Some(format!("{parent}/{name}")), title: None, metadata: metadata.cloned() };
+    Pending { content: Box::new(Cursor::new(bytes)), name, options, about, depth: depth + 1 }
+}
+
+/// The metadata of a document: the fields that were sent, the facts that the file declares, and the description of the file. A field that was
+/// sent is never replaced.
+fn merged(
+    sent: Option<&Metadata>,
+    facts: Map<String, Value>,
+    about: Map<String, Value>,
+) -> Result<Metadata, Invalid> {
+    let sent = sent.map(Metadata::to_map).transpose().map_err(|error| {
+        let message = format!("metadata cannot be parsed: {error}");
+        Invalid::at(ErrorCode::InvalidParameter, &["metadata"], message)
+    })?;
+    let mut fields = sent.unwrap_or_default();
+    fields.entry(FILE_FIELD).or_insert(about.into());
+    let is_small = |fact: &Value| fact.to_string().len() <= FACT_BYTES_MAX;
+    for (name, fact) in facts.into_iter().filter(|(_, fact)| is_small(fact)).take(FACTS_MAX) {
+        fields.entry(name).or_insert(fact);
+    }
+    Ok(Metadata::from_map(&fields))
+}
+
+/// The name of a file without its folders.
+fn base_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// A name without its ending.
+fn stem(name: &str) -> Option<String> {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    Some(stem.to_owned()).filter(|stem| !stem.is_empty())
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metadata_that_was_sent_is_kept() {
+        let object = |value: Value| value.as_object().cloned().unwrap_or_default();
+        let sent = Metadata::from_map(&object(json!({"tenant": "a", "author": "sent"})));
+        let facts = object(
+            json!({"author": "declared", "tenant": "b", "created": "2026", "long": "x".repeat(2_000)}),
+        );
+        let found = merged(Some(&sent), facts, object(json!({"name": "a.pdf"}))).unwrap();
+        let expected = json!({"tenant": "a", "author": "sent", "created": "2026", "file": {"name": "a.pdf"}});
+        assert_eq!(found.to_map().unwrap(), object(expected));
+    }
+
+    #[test]
+    fn names_lose_folders_and_endings() {
+        assert_eq!(base_name("C:\\files\\a.b.pdf"), "a.b.pdf");
+        assert_eq!(base_name("files/a.pdf"), "a.pdf");
+        assert_eq!(stem("a.b.pdf").as_deref(), Some("a.b"));
+        assert_eq!(stem(".pdf"), None);
+        assert_eq!(cut("aé".to_owned(), 2), "a");
+    }
+}
