@@ -69,6 +69,11 @@ test: setup style ## everything that CI runs
 	$(PYTHON) scripts/scalar.py cargo test $(CHECKED)
 	env -u RUSTC_WORKSPACE_WRAPPER scripts/neon.sh
 
+.PHONY: scalar
+scalar: ## encoder and index by the scalar reference, with all texts of their tests; some are part of `make test`
+	@scripts/setup.sh
+	WEIR_SCALAR=full $(PYTHON) scripts/scalar.py cargo test $(CHECKED)
+
 .PHONY: neon
 neon: ## the kernels of 64-bit ARM under qemu, which is part of `make test`
 	@scripts/setup.sh
@@ -122,6 +127,10 @@ guardrails: ## accuracy of guardrails on labelled sets against targets, and what
 .PHONY: fuzz
 fuzz: ## every fuzz target, an hour in all; MINUTES=n for another time, TARGETS="sse query" for some; needs a nightly compiler and cargo-fuzz
 	@MINUTES=$(or $(MINUTES),60) TARGETS="$(TARGETS)" scripts/fuzz.sh
+
+.PHONY: mutations
+mutations: ## 10,000 damaged copies of documents, each read alone or refused; COPIES=n of each original for another number
+	WEIR_MUTATIONS=$(or $(COPIES),3400) cargo test $(CHECKED) --test documents -- --nocapture damaged_files
 
 .PHONY: deny
 deny: ## licences, bans, sources and security advisories by cargo-deny; WEIR_ADVISORIES=folder for a clone of the RustSec database

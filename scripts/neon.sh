@@ -84,9 +84,10 @@ run_on() {
 has_emulator || install_emulator || true
 has_emulator || skip "install qemu-user, gcc-aarch64-linux-gnu and libc6-dev-arm64-cross"
 choose_compiler || skip "run: rustup target add $target"
-say "with dot products"
+say "with dot products, and the kernels without"
 WEIR_ISA=neon-dot run_on max
 say "without"
-WEIR_ISA=neon run_on cortex-a72 --skip every_int8_product
+# What the kernels compute was compared above. Here they run once more on a processor that refuses the instructions they may not have.
+WEIR_ISA=neon run_on cortex-a72 --skip every_int8_product --skip a_row_of_a_product
 ! WEIR_ISA=neon-dot run_on cortex-a72 weir_isa >/dev/null 2>&1 ||
     die "WEIR_ISA=neon-dot was taken by a processor without dot products"

@@ -1,4 +1,4 @@
-"""Runs what depends on the instruction set once more by the scalar reference: unit tests of the crates that call kernels, and integration tests.
+"""Runs what depends on the instruction set once more by the scalar reference: unit tests of the crates that call kernels, and some of their integration tests.
 
 Cargo is asked for the test programs of the whole workspace, as with `-p` the features of dependencies would differ and all be built again.
 """
@@ -12,8 +12,11 @@ from pathlib import Path
 # Crates and those of their unit tests that are run; none named are all. The agreement tests of kernels compare all tables in every run:
 # here remain those that use the table of the process.
 LIBRARIES = {"kernels": ["pq4::", "weir_isa_selects_the_table"], "ranking": [], "encoder": [], "index": []}
-# The same of their integration tests. What the encoder does with words, files and threads does not depend on kernels.
-TESTS = {"encoder": ["embeddings::", "models::"], "index": []}
+# The same of their integration tests. What the encoder does with words, files and threads does not depend on kernels, nor what the index does with
+# words, operations and damaged files.
+TESTS = {"encoder": ["embeddings::", "models::"], "index": ["search::", "restart::"]}
+# `WEIR_SCALAR=full` (`make scalar`) runs all integration tests of these crates, and those of the encoder with all of their texts.
+IS_FULL = os.environ.get("WEIR_SCALAR") == "full"
 
 
 def programs(cargo: list[str]) -> list[tuple[Path, list[str]]]:
@@ -27,7 +30,8 @@ def programs(cargo: list[str]) -> list[tuple[Path, list[str]]]:
             folder = Path(message["manifest_path"]).parent
             chosen = TESTS if "test" in message["target"]["kind"] else LIBRARIES
             if folder.name in chosen:
-                found.append((folder, [message["executable"], *chosen[folder.name]]))
+                filters = [] if IS_FULL and chosen is TESTS else chosen[folder.name]
+                found.append((folder, [message["executable"], *filters]))
     return sorted(found)
 
 

@@ -1,13 +1,11 @@
 //! Which certificates are trusted for `https`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, Error};
+use weir_trust::CertificateCheck;
 
 /// The certificates that a client trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,13 +42,8 @@ impl Trust {
             Trust::PublicAuthorities => Ok(weir_trust::client_config(Vec::new())?),
             Trust::File(path) => Ok(weir_trust::client_config(certificates(path)?)?),
             Trust::Certificate(path) => {
-                let provider = Arc::new(ring::default_provider());
-                let builder = ClientConfig::builder_with_provider(provider.clone())
-                    .with_safe_default_protocol_versions()?;
                 let trusted = certificates(path)?.swap_remove(0);
-                let verifier = Arc::new(OneCertificate { trusted, provider });
-                let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-                Ok(builder.with_no_client_auth())
+                Ok(weir_trust::client_config_with(OneCertificate(trusted))?)
             }
         }
     }
@@ -64,47 +57,19 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError>
 
 /// Trusts one certificate.
 #[derive(Debug)]
-struct OneCertificate {
-    trusted: CertificateDer<'static>,
-    provider: Arc<CryptoProvider>,
-}
+struct OneCertificate(CertificateDer<'static>);
 
-impl ServerCertVerifier for OneCertificate {
-    fn verify_server_cert(
+impl CertificateCheck for OneCertificate {
+    fn check(
         &self,
         certificate: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _name: &ServerName<'_>,
-        _ocsp_response: &[u8],
         _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match *certificate == self.trusted {
-            true => Ok(ServerCertVerified::assertion()),
+    ) -> Result<(), Error> {
+        match *certificate == self.0 {
+            true => Ok(()),
             false => Err(CertificateError::UnknownIssuer.into()),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

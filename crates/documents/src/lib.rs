@@ -8,6 +8,7 @@
 
 mod format;
 mod limits;
+mod pdf;
 
 pub use format::Format;
 pub use limits::Limits;
@@ -90,6 +91,17 @@ pub enum Failure {
 /// # Errors
 /// A [`Failure`] where there is no text to index. Limits on text and pages cut the text and are a [`Warning`].
 pub fn extract(bytes: &[u8], format: Format, limits: &Limits) -> Result<Extracted, Failure> {
-    let _ = (bytes, limits);
-    Err(Failure::UnsupportedFormat(format!("{format} files are not read")))
+    match format {
+        Format::Pdf => pdf::extract(bytes, limits),
+        Format::Docx
+        | Format::Pptx
+        | Format::Xlsx
+        | Format::Odt
+        | Format::Ods
+        | Format::Odp
+        | Format::Epub
+        | Format::Rtf
+        | Format::Eml
+        | Format::Mbox => Err(Failure::UnsupportedFormat(format!("{format} files are not read"))),
+    }
 }

@@ -9,6 +9,10 @@ pub struct Limits {
     pub pages: usize,
     /// The first page that is read, from 0. Used to go on behind a page that failed.
     pub first_page: usize,
+    /// Decoded bytes of one stream of a PDF.
+    pub pdf_stream_bytes: usize,
+    /// Decoded bytes of all content streams of a PDF, each counted as often as it is drawn.
+    pub pdf_bytes: u64,
     /// Operators of all content streams of a PDF.
     pub pdf_operators: u64,
     /// Forms that all pages of a PDF draw.
@@ -43,6 +47,8 @@ impl Default for Limits {
             text_bytes: 16 << 20,
             pages: 20_000,
             first_page: 0,
+            pdf_stream_bytes: 128 << 20,
+            pdf_bytes: 2 << 30,
             pdf_operators: 20_000_000,
             pdf_forms: 100_000,
             pdf_form_depth: 20,

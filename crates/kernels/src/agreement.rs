@@ -1,245 +1,24 @@
 //! Compares every instruction set with the scalar reference, over every shape around the block sizes.
 //!
-//! Instruction sets that this machine does not support are tested with emulated registers of the same tile shape: only their
-//! one-line wrappers of intrinsics stay untested. The supported sets are printed.
+//! On x86-64, instruction sets that this machine does not support are tested with emulated registers of the same tile shape: only
+//! their one-line wrappers of intrinsics stay untested. The supported sets are printed.
 
+mod attention;
+// This code does not depend on the processor, and takes an emulated one minutes.
+#[cfg(any(miri, target_arch = "x86_64"))]
+mod emulated;
 mod int8;
 
-use crate::lanes::{Bf16Lanes, Bf16Pair, Int8Lanes, Lanes};
-use crate::layout::AlignedVec;
-use crate::{AttentionShape, Bf16Kernels, Epilogue, Isa, Kernels, Matmul, Packing, Panels, Pod};
-
-/// A register of `W` floats in plain Rust. Its operations are calls: inlined, they take the compiler minutes.
-#[derive(Clone, Copy)]
-struct Emulated<const W: usize, const ROWS: usize>([f32; W]);
-
-/// As `std::array::from_fn`, in far fewer steps for Miri.
-fn from_fn<T: Copy + Default, const W: usize>(lane: impl Fn(usize) -> T) -> [T; W] {
-    let (mut lanes, mut i) = ([T::default(); W], 0);
-    while i < W {
-        lanes[i] = lane(i);
-        i += 1;
-    }
-    lanes
-}
-
-impl<const W: usize, const ROWS: usize> Emulated<W, ROWS> {
-    #[inline(never)]
-    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
-        Emulated(from_fn(|i| f(self.0[i], other.0[i])))
-    }
-}
-
-impl<const W: usize, const R: usize> Lanes for Emulated<W, R> {
-    const WIDTH: usize = W;
-    const ROWS: usize = R;
-    #[inline(never)]
-    unsafe fn splat(value: f32) -> Self {
-        Emulated([value; W])
-    }
-    #[inline(never)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller guarantees W floats.
-        Emulated(unsafe { std::slice::from_raw_parts(from, W) }.try_into().unwrap())
-    }
-    #[inline(never)]
-    unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller guarantees W bf16 values.
-        let halves = unsafe { std::slice::from_raw_parts(from, W) };
-        Emulated(from_fn(|i| crate::bf16_to_f32(halves[i])))
-    }
-    #[inline(never)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller guarantees W floats.
-        unsafe { std::slice::from_raw_parts_mut(to, W) }.copy_from_slice(&self.0);
-    }
-    fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
-    }
-    fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| a - b)
-    }
-    fn mul(self, other: Self) -> Self {
-        self.zip(other, |a, b| a * b)
-    }
-    fn div(self, other: Self) -> Self {
-        self.zip(other, |a, b| a / b)
-    }
-    fn min(self, other: Self) -> Self {
-        self.zip(other, f32::min)
-    }
-    fn max(self, other: Self) -> Self {
-        self.zip(other, f32::max)
-    }
-    #[inline(never)]
-    fn mul_add(self, factor: Self, addend: Self) -> Self {
-        Emulated(from_fn(|i| self.0[i] * factor.0[i] + addend.0[i]))
-    }
-    #[inline(never)]
-    fn round(self) -> Self {
-        Emulated(self.0.map(f32::round_ties_even))
-    }
-    fn times_pow2(self, power: Self) -> Self {
-        self.zip(power, |x, power| x * power.exp2())
-    }
-    #[inline(never)]
-    fn sum(self) -> f32 {
-        self.0.iter().sum()
-    }
-    #[inline(never)]
-    fn reduce_min(self) -> f32 {
-        self.0.iter().copied().fold(f32::INFINITY, f32::min)
-    }
-    #[inline(never)]
-    fn reduce_max(self) -> f32 {
-        self.0.iter().copied().fold(f32::NEG_INFINITY, f32::max)
-    }
-}
-
-/// Four products per sum, as in dot-product instructions; the narrowest register shifts codes by -128 too.
-impl<const W: usize, const R: usize> Int8Lanes for Emulated<W, R> {
-    type Sums = [i32; W];
-    type Weights = [[i8; 4]; W];
-    type CodeRegister = [i32; 4];
-    const INT8_ROWS: usize = R;
-    const UNIT: usize = 4;
-    const CODE_BYTES: usize = 1;
-    const SHIFTS_CODES: bool = W == 4;
-
-    #[inline(never)]
-    unsafe fn zero_sums() -> [i32; W] {
-        [0; W]
-    }
-    #[inline(never)]
-    unsafe fn load_weights(from: *const i8) -> [[i8; 4]; W] {
-        // SAFETY: the caller guarantees 4 * W bytes.
-        unsafe { from.cast::<[[i8; 4]; W]>().read_unaligned() }
-    }
-    #[inline(never)]
-    unsafe fn load_codes(from: *const u8) -> [i32; 4] {
-        // SAFETY: the caller guarantees 4 bytes.
-        let codes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
-        codes.map(|code| i32::from(code) - if Self::SHIFTS_CODES { 128 } else { 0 })
-    }
-    #[inline(never)]
-    unsafe fn multiply_add(codes: [i32; 4], weights: [[i8; 4]; W], sums: [i32; W]) -> [i32; W] {
-        from_fn(|i| {
-            let [a, b, c, d] = weights[i].map(i32::from);
-            sums[i] + codes[0] * a + codes[1] * b + codes[2] * c + codes[3] * d
-        })
-    }
-    #[inline(never)]
-    unsafe fn zero_codes() -> [i32; 4] {
-        [-128; 4]
-    }
-    #[inline(never)]
-    unsafe fn subtract(sums: [i32; W], others: [i32; W]) -> [i32; W] {
-        from_fn(|i| sums[i] - others[i])
-    }
-    #[inline(never)]
-    unsafe fn to_floats(sums: [i32; W]) -> Self {
-        Emulated(sums.map(|sum| sum as f32))
-    }
-    #[inline(never)]
-    fn pair_sums(self, other: Self) -> Self {
-        let pair = |lanes: [f32; W], k: usize| lanes[2 * k] + lanes[2 * k + 1];
-        Emulated(from_fn(|i| if i < W / 2 { pair(self.0, i) } else { pair(other.0, i - W / 2) }))
-    }
-    #[inline(never)]
-    unsafe fn store_codes(self, to: *mut u8) {
-        // SAFETY: the caller guarantees W bytes.
-        unsafe { to.cast::<[u8; W]>().write_unaligned(self.0.map(|x| x.round_ties_even() as u8)) }
-    }
-}
-
-impl<const W: usize, const R: usize> Bf16Lanes for Emulated<W, R> {
-    type Pairs = [[u16; 2]; W];
-
-    #[inline(never)]
-    unsafe fn splat_pair(from: *const u16) -> [[u16; 2]; W] {
-        // SAFETY: the caller guarantees two bf16 values.
-        [unsafe { from.cast::<[u16; 2]>().read() }; W]
-    }
-    #[inline(never)]
-    unsafe fn load_pairs(from: *const u16) -> [[u16; 2]; W] {
-        // SAFETY: the caller guarantees 2 * W bf16 values.
-        unsafe { from.cast::<[[u16; 2]; W]>().read() }
-    }
-    #[inline(never)]
-    unsafe fn store_pairs(pairs: [[u16; 2]; W], to: *mut u16) {
-        // SAFETY: the caller guarantees the writable memory.
-        unsafe { to.cast::<[[u16; 2]; W]>().write(pairs) }
-    }
-    #[inline(never)]
-    fn pairs(first: Self, second: Self) -> [[u16; 2]; W] {
-        from_fn(|i| [first.0[i], second.0[i]].map(crate::f32_to_bf16))
-    }
-    #[inline(never)]
-    unsafe fn store_bf16(self, to: *mut u16) {
-        // SAFETY: the caller guarantees the writable memory.
-        unsafe { to.cast::<[u16; W]>().write(self.0.map(crate::f32_to_bf16)) }
-    }
-    #[inline(never)]
-    fn add_products(self, a: [[u16; 2]; W], b: [[u16; 2]; W]) -> Self {
-        let float = crate::bf16_to_f32;
-        let products = |i: usize| (0..2).map(|k| float(a[i][k]) * float(b[i][k])).sum::<f32>();
-        Emulated(from_fn(|i| self.0[i] + products(i)))
-    }
-}
-
-/// A table of the generic algorithms over emulated registers.
-const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> Kernels {
-    // SAFETY of the blocks: emulated registers need no instruction set.
-    #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, given above")]
-    Kernels {
-        isa,
-        packing: Packing { panel: W * C, unit: 1 },
-        packing_int8: crate::generic_int8::packing::<Emulated<W, R>, C>(),
-        code_bytes: 1,
-        matmul: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, f32, C>(args) },
-        matmul_bf16: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, u16, C>(args) },
-        quantize: |rows, stride, to| unsafe {
-            crate::generic_int8::quantize::<Emulated<W, R>>(rows, stride, to)
-        },
-        matmul_int8: |args| unsafe { crate::generic_int8::matmul::<Emulated<W, R>, C>(args) },
-        attention: |shape, qkv, scratch, out| unsafe {
-            crate::attention::attention::<Emulated<W, R>, f32, C>(shape, qkv, scratch, out)
-        },
-        bf16: Some(Bf16Kernels {
-            packing: Packing { panel: W * C, unit: 2 },
-            round: |rows, stride, width, to, to_stride| unsafe {
-                crate::generic::round::<Emulated<W, R>>(rows, stride, width, to, to_stride)
-            },
-            matmul: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, Bf16Pair, C>(args) },
-            attention: |shape, qkv, scratch, out| unsafe {
-                crate::attention::attention::<Emulated<W, R>, Bf16Pair, C>(shape, qkv, scratch, out)
-            },
-        }),
-        layer_norm: |rows, stride, gamma, beta, epsilon| unsafe {
-            crate::generic::layer_norm::<Emulated<W, R>>(rows, stride, gamma, beta, epsilon)
-        },
-        dot: |a, b| unsafe { crate::generic::dot::<Emulated<W, R>>(a, b) },
-        dot_f16: |a, b| (Kernels::scalar().dot_f16)(a, b),
-        dot_i8_rows: |query, rows, out| (Kernels::scalar().dot_i8_rows)(query, rows, out),
-        scan_pq4: |block, scores| (Kernels::scalar().scan_pq4)(block, scores),
-    }
-}
-
-// narrower under Miri and on emulated processors, where wide registers take minutes
-static AVX512_SHAPE: Kernels = if cfg!(any(miri, not(target_arch = "x86_64"))) {
-    emulated::<8, 5, 2>(Isa::Avx512Bf16)
-} else {
-    emulated::<16, 14, 2>(Isa::Avx512Bf16)
-};
-static NEON_SHAPE: Kernels = emulated::<4, 6, 4>(Isa::Neon);
-static NEON_DOT_SHAPE: Kernels = emulated::<4, 4, 4>(Isa::NeonDot);
+use crate::{Bf16Kernels, Epilogue, Isa, Kernels, Matmul, Packing, Panels, Pod};
 
 /// Every table to compare with the reference.
 fn tables() -> Vec<(String, &'static Kernels)> {
     let real = Kernels::available();
     println!("instruction sets on this machine: {:?}", real.iter().map(|k| k.isa.name()).collect::<Vec<_>>());
+    #[cfg_attr(not(any(miri, target_arch = "x86_64")), allow(unused_mut, reason = "nothing is added there"))]
     let mut all: Vec<_> = real.iter().map(|k| (k.isa.name().to_owned(), *k)).collect();
-    for shape in [&AVX512_SHAPE, &NEON_SHAPE, &NEON_DOT_SHAPE] {
+    #[cfg(any(miri, target_arch = "x86_64"))]
+    for shape in &emulated::SHAPES {
         if real.iter().all(|k| k.isa != shape.isa) {
             println!(
                 "{} is not supported here: its tile shape runs with emulated registers",
@@ -249,6 +28,11 @@ fn tables() -> Vec<(String, &'static Kernels)> {
         }
     }
     all
+}
+
+/// The tables without the reference itself, which equals itself.
+fn compared() -> Vec<(String, &'static Kernels)> {
+    tables().into_iter().filter(|(_, kernels)| kernels.isa != Isa::Scalar).collect()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -368,30 +152,40 @@ fn product_of<T: Pod, L>(
 
 #[test]
 fn every_matmul_agrees_with_the_reference_around_all_block_sizes() {
-    for (name, kernels) in tables() {
-        for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 15]) {
-            for depth in sizes([1, 2, 7, 32, 65], &[3]) {
-                for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[33]) {
-                    for epilogue in [Epilogue::Store, Epilogue::Gelu, Epilogue::Add] {
-                        if cfg!(miri) && epilogue == Epilogue::Gelu && rows > 1 {
-                            continue; // it takes minutes
-                        }
-                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?}");
-                        let got = product(kernels, rows, depth, columns, epilogue);
-                        let want = product(Kernels::scalar(), rows, depth, columns, epilogue);
-                        assert_close(&what, &got, &want, 2e-5);
-                        let (a, shape) = (left(rows, depth), (rows, depth, columns));
-                        let got = product_bf16(kernels, &a, shape, epilogue);
-                        let want = product_bf16(Kernels::scalar(), &a, shape, epilogue);
-                        assert_close(&format!("bf16 {what}"), &got, &want, 2e-5);
-                        if let Some(pairs) = &kernels.bf16 {
-                            let got = product_bf16_pairs(pairs, &a, shape, epilogue);
-                            let want = product_bf16(Kernels::scalar(), &through_bf16(&a), shape, epilogue);
-                            assert_close(&format!("pairs {what}"), &got, &want, 2e-5);
-                        }
+    let tables = compared();
+    for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 15]) {
+        for depth in sizes([1, 2, 7, 32, 65], &[3]) {
+            for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[33]) {
+                for epilogue in [Epilogue::Store, Epilogue::Gelu, Epilogue::Add] {
+                    if cfg!(miri) && epilogue == Epilogue::Gelu && rows > 1 {
+                        continue; // it takes minutes
                     }
+                    check_matmul(&tables, (rows, depth, columns), epilogue);
                 }
             }
+        }
+    }
+}
+
+fn check_matmul(
+    tables: &[(String, &Kernels)],
+    shape @ (rows, depth, columns): (usize, usize, usize),
+    epilogue: Epilogue,
+) {
+    let scalar = Kernels::scalar();
+    let a = left(rows, depth);
+    let want = product(scalar, rows, depth, columns, epilogue);
+    let want_bf16 = product_bf16(scalar, &a, shape, epilogue);
+    let has_pairs = tables.iter().any(|(_, kernels)| kernels.bf16.is_some());
+    let want_pairs = has_pairs.then(|| product_bf16(scalar, &through_bf16(&a), shape, epilogue));
+    for (name, kernels) in tables {
+        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?}");
+        assert_close(&what, &product(kernels, rows, depth, columns, epilogue), &want, 2e-5);
+        let got = product_bf16(kernels, &a, shape, epilogue);
+        assert_close(&format!("bf16 {what}"), &got, &want_bf16, 2e-5);
+        if let (Some(pairs), Some(want)) = (&kernels.bf16, &want_pairs) {
+            let got = product_bf16_pairs(pairs, &a, shape, epilogue);
+            assert_close(&format!("pairs {what}"), &got, want, 2e-5);
         }
     }
 }
@@ -417,42 +211,9 @@ fn a_row_of_a_product_does_not_depend_on_other_rows() {
     }
 }
 
-type Attention = fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]);
-
-fn attend(attention: Attention, qkv: &[f32], tokens: usize, heads: usize, head_dim: usize) -> Vec<f32> {
-    let width = heads * head_dim;
-    let shape = AttentionShape { tokens, heads, head_dim, qkv_stride: 3 * width + 7, out_stride: width + 1 };
-    let mut scratch = AlignedVec::zeroed(shape.scratch_len());
-    scratch.fill(f32::NAN); // a read before a write shows in the result
-    let mut out = vec![0.0; tokens * shape.out_stride];
-    attention(&shape, &qkv[..tokens * shape.qkv_stride], &mut scratch, &mut out);
-    assert!(out.iter().skip(width).step_by(shape.out_stride).all(|x| *x == 0.0), "written between the rows");
-    (0..tokens).flat_map(|row| out[row * shape.out_stride..][..width].to_vec()).collect()
-}
-
-#[test]
-fn every_attention_agrees_with_the_reference() {
-    for (name, kernels) in tables() {
-        for tokens in sizes((1..=18).chain([31, 32, 33, 47, 48, 49, 97, 130]), &[1, 17]) {
-            for (heads, head_dim) in sizes([(1, 8), (2, 32), (3, 16), (1, 64), (2, 20), (1, 7)], &[(2, 5)]) {
-                let qkv: Vec<f32> =
-                    numbers(5, tokens * (3 * heads * head_dim + 7)).into_iter().map(|x| 3.0 * x).collect();
-                let of = |attention, qkv: &[f32]| attend(attention, qkv, tokens, heads, head_dim);
-                let reference = Kernels::scalar().attention;
-                let what = format!("{name} {tokens} tokens, {heads}x{head_dim}");
-                assert_close(&what, &of(kernels.attention, &qkv), &of(reference, &qkv), 5e-5);
-                let Some(pairs) = &kernels.bf16 else { continue };
-                // the weights are rounded as well
-                let want = of(reference, &through_bf16(&qkv));
-                assert_close(&format!("pairs {what}"), &of(pairs.attention, &qkv), &want, 4e-3);
-            }
-        }
-    }
-}
-
 #[test]
 fn every_layer_norm_agrees_with_the_reference() {
-    for (name, kernels) in tables() {
+    for (name, kernels) in compared() {
         for width in sizes((1..=33).chain([384, 387]), &[1, 7, 16, 33]) {
             let (gamma, beta) = (numbers(6, width), numbers(7, width));
             let stride = width + 2;
@@ -471,7 +232,7 @@ fn every_layer_norm_agrees_with_the_reference() {
 
 #[test]
 fn every_dot_product_agrees_with_the_reference_at_every_length_and_offset() {
-    for (name, kernels) in tables() {
+    for (name, kernels) in compared() {
         for len in sizes((0..=70).chain([384, 1000]), &[0, 1, 31, 70]) {
             for offset in 0..3 {
                 let (a, b) = (numbers(9, len + offset), numbers(10, len + offset));
@@ -495,7 +256,7 @@ fn every_dot_product_agrees_with_the_reference_at_every_length_and_offset() {
 
 #[test]
 fn every_int8_scan_is_exact() {
-    for (name, kernels) in tables() {
+    for (name, kernels) in compared() {
         for dim in sizes((1..=70).chain([128, 384, 385]), &[1, 31, 64, 70]) {
             for rows in [0, 1, 3, 4, 5, 9] {
                 let mut query = bytes(11, dim);

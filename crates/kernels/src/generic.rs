@@ -50,6 +50,7 @@ pub(crate) unsafe fn matmul<V: Lanes, T: ProductFormat<V>, const C: usize>(
 ///
 /// # Safety
 /// The processor has the instruction set of `V`.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only x86-64 has such instructions"))]
 #[inline(always)]
 pub(crate) unsafe fn round<V: Bf16Lanes>(
     rows: &[f32],

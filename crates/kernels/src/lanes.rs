@@ -162,6 +162,7 @@ impl<V: Lanes> ProductFormat<V> for u16 {
 }
 
 /// Registers of bf16 values, and the instruction that adds the products of two pairs of them to each float lane.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only x86-64 has such instructions"))]
 pub(crate) trait Bf16Lanes: Lanes {
     /// Two bf16 values in each lane.
     type Pairs: Copy;
@@ -194,6 +195,7 @@ pub(crate) trait Bf16Lanes: Lanes {
 
 /// Units of two bf16 values on both sides.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only x86-64 has such instructions"))]
 pub(crate) struct Bf16Pair;
 
 impl<V: Bf16Lanes> ProductFormat<V> for Bf16Pair {

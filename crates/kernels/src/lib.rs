@@ -176,6 +176,7 @@ impl Kernels {
 
     /// Every table that this processor supports, the slowest first.
     pub fn available() -> Vec<&'static Kernels> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut, reason = "the order is that of the list"))]
         let mut found: Vec<_> = Isa::ALL.into_iter().filter_map(Kernels::for_isa).collect();
         #[cfg(target_arch = "x86_64")]
         if found.last().is_some_and(|k| k.isa == Isa::Avx512Bf16) && !avx512_bf16::is_faster_than_floats() {

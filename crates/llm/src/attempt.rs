@@ -7,36 +7,68 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use weir_telemetry::requests::RequestEntry;
-use weir_translate::events::EventFacts;
+use weir_translate::events::{EventFacts, ProviderError};
 use weir_translate::json::Tape;
-use weir_translate::{Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages};
+use weir_translate::{
+    Account, Cause, Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages,
+};
 use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
 use crate::decode::{Broken, DecodedBody};
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
 use crate::request::Request;
 use crate::settlement::{Settlement, unix_now};
-use crate::stream::StreamSource;
+use crate::stream::{Reading, StreamSource};
 use crate::table::Target;
 use crate::{Api, LlmError};
 
 /// Upper bound of the bytes of a reply that is not streamed.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
+/// Upper bound of the bytes of an error.
+const ERROR_BYTES_MAX: usize = 1 << 20;
+
 /// An attempt that brought no reply.
 pub(crate) struct Failed {
     pub(crate) error: LlmError,
     /// Whether another target may be tried.
     pub(crate) may_go_on: bool,
+    /// Whether a reply had begun, or may have, and broke: the provider may have charged for it.
+    pub(crate) is_broken: bool,
 }
 
 impl Failed {
-    fn final_error(error: impl Into<LlmError>) -> Failed {
-        Failed { error: error.into(), may_go_on: false }
+    fn upstream(error: UpstreamError) -> Failed {
+        let is_broken = matches!(error, UpstreamError::Broken { .. });
+        Failed { error: error.into(), may_go_on: true, is_broken }
     }
 
-    fn upstream(error: UpstreamError) -> Failed {
-        Failed { error: error.into(), may_go_on: true }
+    /// What has begun can't be read to its end: it was charged.
+    fn within_reply(error: UpstreamError, is_broken: bool) -> Failed {
+        Failed { error: error.into(), may_go_on: false, is_broken }
+    }
+
+    /// The provider reported an error within a reply of success.
+    fn reported(target: &Target, error: ProviderError) -> Failed {
+        let client = &target.upstream.client;
+        let reason = format!("its reply is an error: {}", error.message);
+        match error.cause {
+            Cause::Account(account) => Failed::account(target, StatusCode::OK, account),
+            Cause::Limit => Failed::upstream(client.refused(
+                StatusCode::TOO_MANY_REQUESTS,
+                &HeaderMap::new(),
+                error.message.as_bytes(),
+            )),
+            Cause::Request | Cause::Outage => Failed::upstream(client.invalid_reply(&reason)),
+        }
+    }
+
+    /// The gateway's account at the provider has to be mended.
+    fn account(target: &Target, status: StatusCode, account: Account) -> Failed {
+        let upstream = target.upstream.id.to_string();
+        let error = LlmError::Credentials { upstream, status: status.as_u16(), account };
+        tracing::warn!(%error, "an upstream refused the account of the gateway");
+        Failed { error, may_go_on: true, is_broken: false }
     }
 }
 
@@ -61,11 +93,16 @@ pub(crate) async fn attempt(
     request: &Request,
     target: &Target,
     sent: &HeaderMap,
+    is_last: bool,
     settlement: &mut Settlement,
 ) -> Result<Attempted, Failed> {
     let upstream = &target.upstream;
     let Rendered { path, mut headers, body, conversion, strips_usage } =
-        provider::render(api, request, target, sent).map_err(|error| Failed { error, may_go_on: true })?;
+        provider::render(api, request, target, sent).map_err(|error| Failed {
+            error,
+            may_go_on: true,
+            is_broken: false,
+        })?;
     add_trace(&mut headers, settlement.entry());
     let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
     settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), target.price);
@@ -80,7 +117,7 @@ pub(crate) async fn attempt(
         } else {
             Duration::from_millis(config.header_timeout_ms)
         },
-        idle: Duration::from_millis(config.idle_timeout_ms),
+        idle: Duration::from_millis(config.idle_timeout_ms(api == Api::Responses)),
         total: Duration::from_millis(config.total_timeout_ms),
         deadline: None,
     };
@@ -107,20 +144,24 @@ pub(crate) async fn attempt(
     let (head, body) = reply.into_parts();
     let body = DecodedBody::new(&head.headers, body);
     if request.is_stream && is_events {
-        let mut source = StreamSource::new(body, api, conversion, context, strips_usage, in_flight);
-        let first = tokio::time::timeout_at((started + first_token).into(), source.fill()).await;
-        match first {
-            Ok(Ok(())) => {}
-            Ok(Err(Broken::Upstream(error))) => return Err(Failed::upstream(error)),
-            Ok(Err(broken @ (Broken::Events(_) | Broken::Told))) => {
-                let reason = broken.to_string();
-                return Err(Failed::upstream(upstream.client.invalid_reply(&reason)));
+        let reading = Reading {
+            started,
+            first_event: first_token,
+            passes_comments: is_last,
+            event_bytes_max: config.event_bytes_max,
+            strips_usage,
+        };
+        let mut source = StreamSource::new(body, api, conversion, context, reading, in_flight);
+        match source.fill().await {
+            Ok(()) => {}
+            Err(Broken::Upstream(error)) => return Err(Failed::upstream(error)),
+            Err(broken @ (Broken::Events(_) | Broken::Told)) => {
+                let error = upstream.client.invalid_reply(&broken.to_string());
+                return Err(Failed { is_broken: true, ..Failed::upstream(error) });
             }
-            Err(_) => return Err(Failed::upstream(upstream.client.timed_out(first_token))),
         }
-        if let Some(message) = source.error_at_start() {
-            let reason = format!("its stream began with an error: {message}");
-            return Err(Failed::upstream(upstream.client.invalid_reply(&reason)));
+        if let Some(error) = source.error_at_start() {
+            return Err(Failed::reported(target, error));
         }
         return Ok(Attempted {
             upstream: id,
@@ -129,25 +170,25 @@ pub(crate) async fn attempt(
             body: AttemptedBody::Stream(Box::new(source)),
         });
     }
-    let body = whole(target, body).await?;
+    let body = upstream.client.without_key(whole(target, body, REPLY_BYTES_MAX).await?);
     let converted = match conversion {
-        Conversion::Same => same(body),
+        Conversion::Same => same(&body),
         Conversion::FromAnthropic => anthropic::reply(&body, &context()).map(counted),
         Conversion::FromGemini => gemini::reply(&body, &context()).map(counted),
         Conversion::ToMessages => messages::reply(&body, &context()).map(counted),
     };
-    let (body, usage) = converted.map_err(|error| unreadable(target, &error))?;
+    let (body, usage) = converted.map_err(|error| unreadable(target, &error, &body, settlement))?;
     Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
 }
 
 /// A reply in the caller's API.
-fn same(body: Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
+fn same(body: &Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
     let tape =
-        Tape::parse(&body).map_err(|error| TranslateError::Reply(format!("it is not JSON: {error}")))?;
-    let reply = tape.root(&body);
+        Tape::parse(body).map_err(|error| TranslateError::Reply(format!("it is not JSON: {error}")))?;
+    let reply = tape.root(body);
     let EventFacts { usage, error, .. } = EventFacts::of(reply);
-    if let Some(message) = error {
-        return Err(TranslateError::Provider { kind: "error".to_owned(), message });
+    if let Some(error) = error {
+        return Err(TranslateError::Provider { kind: "error".to_owned(), message: error.message });
     }
     if reply
         .get("choices")
@@ -155,25 +196,35 @@ fn same(body: Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
     {
         return Err(TranslateError::Reply("it has no choices".to_owned()));
     }
-    Ok((body, usage))
+    Ok((body.clone(), usage))
 }
 
 fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {
     (body.into(), Some(usage))
 }
 
-/// The whole body of a reply. It was charged when it breaks, so that no other target is tried.
-async fn whole(target: &Target, body: DecodedBody) -> Result<Bytes, Failed> {
-    let body = body.read(REPLY_BYTES_MAX).await.map_err(Failed::final_error)?;
-    body.map_err(|reason| Failed::final_error(target.upstream.client.invalid_reply(&reason)))
+/// The whole body of a reply.
+async fn whole(target: &Target, body: DecodedBody, bytes_max: usize) -> Result<Bytes, Failed> {
+    let body = body.read(bytes_max).await.map_err(|error| {
+        let is_broken = matches!(error, UpstreamError::Broken { .. });
+        Failed::within_reply(error, is_broken)
+    })?;
+    body.map_err(|reason| Failed::within_reply(target.upstream.client.invalid_reply(&reason), true))
 }
 
-/// The error of a reply that is none. It was charged if it can't be read, so that no other target is tried then.
-fn unreadable(target: &Target, error: &TranslateError) -> Failed {
-    let failed = target.upstream.client.invalid_reply(&error.to_string());
+/// The error of a reply that is none. It was charged if it can't be read.
+fn unreadable(target: &Target, error: &TranslateError, body: &[u8], settlement: &mut Settlement) -> Failed {
+    let tape = Tape::parse(body);
+    let facts = tape.as_ref().map(|tape| EventFacts::of(tape.root(body))).unwrap_or_default();
     match error {
-        TranslateError::Provider { .. } => Failed::upstream(failed),
-        TranslateError::Request { .. } | TranslateError::Reply(_) => Failed::final_error(failed),
+        TranslateError::Provider { message, .. } => {
+            let reported = || ProviderError { message: message.clone(), cause: Cause::of(200, body) };
+            Failed::reported(target, facts.error.unwrap_or_else(reported))
+        }
+        TranslateError::Request { .. } | TranslateError::Reply(_) => {
+            settlement.count(facts.usage, body.len() as u64 / 4);
+            Failed::within_reply(target.upstream.client.invalid_reply(&error.to_string()), true)
+        }
     }
 }
 
@@ -183,37 +234,38 @@ async fn refusal(
     target: &Target,
     conversion: Conversion,
 ) -> Result<Attempted, Failed> {
-    let status = reply.status();
     let upstream = &target.upstream;
-    match status.as_u16() {
-        401 | 403 => {
-            drop(upstream.client.status_error(reply).await); // counted and logged
-            let error = LlmError::Credentials { upstream: upstream.id.to_string(), status: status.as_u16() };
-            Err(Failed { error, may_go_on: true })
+    let (head, body) = reply.into_parts();
+    let status = head.status;
+    let body = whole(target, DecodedBody::new(&head.headers, body), ERROR_BYTES_MAX).await;
+    let read = body.as_ref().map_or(&[][..], |body| body);
+    let failed = |status| upstream.client.refused(status, &head.headers, read);
+    match Cause::of(status.as_u16(), read) {
+        Cause::Account(account) => {
+            drop(failed(status)); // counted and logged
+            return Err(Failed::account(target, status, account));
         }
-        400..=499 if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::REQUEST_TIMEOUT => {
-            if status == StatusCode::NOT_FOUND {
-                let (upstream, model) = (&*upstream.id, target.model.as_str());
-                tracing::warn!(
-                    upstream,
-                    model,
-                    "an upstream answered 404: see its `url`, and whether it has the model"
-                );
-            }
-            let headers = passed_on(reply.headers(), conversion);
-            let (head, body) = reply.into_parts();
-            let body = whole(target, DecodedBody::new(&head.headers, body)).await?;
-            let body = match conversion {
-                Conversion::Same => body,
-                Conversion::FromAnthropic => error(Dialect::Anthropic, status.as_u16(), &body).into(),
-                Conversion::FromGemini => error(Dialect::Gemini, status.as_u16(), &body).into(),
-                Conversion::ToMessages => messages::error(status.as_u16(), &body).into(),
-            };
-            let upstream = upstream.name.clone();
-            Ok(Attempted { upstream, status, headers, body: AttemptedBody::Whole(body, None) })
-        }
-        _ => Err(Failed::upstream(upstream.client.status_error(reply).await)),
+        Cause::Limit => return Err(Failed::upstream(failed(StatusCode::TOO_MANY_REQUESTS))),
+        Cause::Outage => return Err(Failed::upstream(failed(status))),
+        Cause::Request => {}
     }
+    if status == StatusCode::NOT_FOUND {
+        let (upstream, model) = (&*upstream.id, target.model.as_str());
+        tracing::warn!(
+            upstream,
+            model,
+            "an upstream answered 404: see its `url`, and whether it has the model"
+        );
+    }
+    let body = upstream.client.error_without_key(body?);
+    let body = match conversion {
+        Conversion::Same => body,
+        Conversion::FromAnthropic => error(Dialect::Anthropic, status.as_u16(), &body).into(),
+        Conversion::FromGemini => error(Dialect::Gemini, status.as_u16(), &body).into(),
+        Conversion::ToMessages => messages::error(status.as_u16(), &body).into(),
+    };
+    let headers = passed_on(&head.headers, conversion);
+    Ok(Attempted { upstream: upstream.name.clone(), status, headers, body: AttemptedBody::Whole(body, None) })
 }
 
 /// The headers of a reply that are passed on.

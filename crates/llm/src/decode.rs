@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use async_compression::tokio::bufread::GzipDecoder;
 use bytes::{Bytes, BytesMut};
@@ -10,9 +10,10 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
+use tokio::task::coop;
 use tokio_util::io::{ReaderStream, StreamReader};
 use weir_api::ErrorCode;
-use weir_upstream::{ReplyBody, UpstreamError};
+use weir_upstream::{Deadline, ReplyBody, UpstreamError};
 
 /// Why a stream broke.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +62,8 @@ impl Broken {
 /// The chunks of a body. Dropping it cancels the rest of the reply.
 pub(crate) enum DecodedBody {
     Plain(Box<ReplyBody>),
-    Gzip(BoxStream<'static, io::Result<Bytes>>),
+    /// Few bytes can become many: the time limit of the whole reply is looked at here too.
+    Gzip(BoxStream<'static, io::Result<Bytes>>, Option<Deadline>),
 }
 
 impl DecodedBody {
@@ -71,8 +73,9 @@ impl DecodedBody {
         if !is_gzip {
             return DecodedBody::Plain(Box::new(body));
         }
+        let deadline = body.deadline();
         let decoder = GzipDecoder::new(StreamReader::new(body.map_err(io::Error::other)));
-        DecodedBody::Gzip(ReaderStream::new(decoder).boxed())
+        DecodedBody::Gzip(ReaderStream::new(decoder).boxed(), deadline)
     }
 
     /// The whole body.
@@ -82,14 +85,15 @@ impl DecodedBody {
     pub(crate) async fn read(self, bytes_max: usize) -> Result<Result<Bytes, String>, UpstreamError> {
         let mut chunks = match self {
             DecodedBody::Plain(body) => return Ok(Ok(body.read(bytes_max).await?)),
-            DecodedBody::Gzip(chunks) => chunks,
+            DecodedBody::Gzip(..) => self,
         };
         let mut whole = BytesMut::new();
         while let Some(chunk) = chunks.next().await {
             match chunk {
                 Ok(chunk) if whole.len() + chunk.len() <= bytes_max => whole.extend_from_slice(&chunk),
                 Ok(_) => return Ok(Err(format!("more than {bytes_max} bytes"))),
-                Err(error) => return Ok(Err(error.to_string())),
+                Err(Broken::Upstream(error)) => return Err(error),
+                Err(broken) => return Ok(Err(broken.to_string())),
             }
         }
         Ok(Ok(whole.freeze()))
@@ -102,9 +106,25 @@ impl Stream for DecodedBody {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.get_mut() {
             DecodedBody::Plain(body) => body.poll_next_unpin(context).map_err(Broken::Upstream),
-            DecodedBody::Gzip(chunks) => {
-                chunks.poll_next_unpin(context).map_err(|error| Broken::Events(error.to_string()))
+            DecodedBody::Gzip(chunks, deadline) => {
+                // what is decoded is there without waiting: other tasks get their turn
+                let turn = ready!(coop::poll_proceed(context));
+                if let Some(Err(error)) = deadline.as_ref().map(Deadline::check) {
+                    return Poll::Ready(Some(Err(Broken::Upstream(error))));
+                }
+                let chunk = chunks.poll_next_unpin(context);
+                if chunk.is_ready() {
+                    turn.made_progress();
+                }
+                chunk.map_err(broken)
             }
         }
     }
+}
+
+/// Why decoding ended: an error of the upstream within, or of what it sent.
+fn broken(error: io::Error) -> Broken {
+    let text = error.to_string();
+    let inner = error.into_inner().and_then(|inner| inner.downcast::<UpstreamError>().ok());
+    inner.map_or(Broken::Events(text), |inner| Broken::Upstream(*inner))
 }

@@ -2,7 +2,7 @@
 
 use weir_access::Limited;
 use weir_retrieval::RequestError;
-use weir_translate::TranslateError;
+use weir_translate::{Account, TranslateError};
 use weir_upstream::UpstreamError;
 
 /// A request that was refused or failed before its reply began.
@@ -53,14 +53,25 @@ pub enum LlmError {
     /// No upstream could answer; the error of the last one that was tried.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    /// The upstream refused the key of the configuration.
-    #[error("the upstream `{upstream}` refused its `api_key` with {status}")]
+    /// The upstream refused the account that the key of the configuration belongs to.
+    #[error("the upstream `{upstream}` refused {} with {status}", refused(*account))]
     Credentials {
         /// The upstream.
         upstream: String,
         /// The status.
         status: u16,
+        /// What is wrong with the account.
+        account: Account,
     },
+}
+
+/// What of an account is refused.
+fn refused(account: Account) -> &'static str {
+    match account {
+        Account::Key => "its `api_key`",
+        Account::Credit => "the account of its `api_key`, which has no credit left,",
+        Account::Region => "the region of this gateway",
+    }
 }
 
 impl From<RequestError> for LlmError {

@@ -16,7 +16,7 @@ use weir_telemetry::requests::RequestEntry;
 use weir_translate::anthropic;
 use weir_upstream::UpstreamError;
 
-use crate::attempt::{Attempted, AttemptedBody, attempt};
+use crate::attempt::{Attempted, AttemptedBody, Failed, attempt};
 use crate::augment::{self, Augmented, SourceChecks, augment};
 use crate::cache::Kept;
 use crate::empty_reply::nothing_found;
@@ -394,41 +394,45 @@ impl Llm {
         let last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
+        let mut was_broken = false;
         // the error of the last upstream that was asked, in case no further target can be
         let mut previous = None;
         loop {
-            let failed =
-                match attempt(call.api, request, &targets[index], &call.headers, &mut settlement).await {
-                    Ok(attempted) => return replied(attempted, settlement, output).await,
-                    Err(failed) => failed,
-                };
-            let was_sent = matches!(
-                &failed.error,
-                LlmError::Upstream(UpstreamError::Timeout { .. } | UpstreamError::Broken { .. })
-            );
+            let target = &targets[index];
+            let attempted =
+                attempt(call.api, request, target, &call.headers, index == last, &mut settlement).await;
+            let Failed { error, may_go_on, is_broken } = match attempted {
+                Ok(attempted) => return replied(attempted, settlement, output).await,
+                Err(failed) => failed,
+            };
+            let was_sent = is_broken || matches!(error, LlmError::Upstream(UpstreamError::Timeout { .. }));
             match was_sent {
                 true => settlement.sent_without_reply(),
-                false if failed.may_go_on => settlement.uncharged(),
+                false if may_go_on => settlement.uncharged(),
                 false => {}
             }
-            let was_asked = !matches!(
-                failed.error,
-                LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. })
-            );
-            if failed.may_go_on && index < last {
+            let was_asked =
+                !matches!(error, LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. }));
+            if may_go_on && index < last {
                 index += 1;
                 if was_asked {
-                    previous = Some(failed.error);
+                    previous = Some(error);
                 }
                 continue;
             }
             if !was_asked && let Some(previous) = previous {
                 return Err(previous);
             }
-            let LlmError::Upstream(error) = failed.error else { return Err(failed.error) };
+            let LlmError::Upstream(error) = error else { return Err(error) };
+            // a reply that broke may have been charged: one further attempt, of another target if there is one
+            if is_broken && !was_broken && target.upstream.config.retry_broken_replies {
+                was_broken = true;
+                retries.wait_after_break(error).await?;
+                index = (index + 1).min(last);
+                continue;
+            }
             let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
-            // what was sent is not retried at the same upstream
-            match failed.may_go_on && !was_sent && is_soon {
+            match may_go_on && !was_sent && is_soon {
                 true => retries.wait(error).await?,
                 false => return Err(error.into()),
             }

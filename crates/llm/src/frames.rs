@@ -5,11 +5,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memmem;
 use weir_translate::TokenUsage;
-use weir_translate::events::EventFacts;
+use weir_translate::events::{EventFacts, ProviderError};
 use weir_translate::json::{Edits, JsonError, Tape};
 use weir_upstream::SseEvent;
 
-/// Upper bound of the bytes of one event.
+/// Upper bound of the bytes of one event that the gateway wrote itself, or that was bounded before.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
 
 /// The offset after the first empty line, which may be the first line: it counts as an event without data, wherever chunks are cut.
@@ -43,8 +43,8 @@ pub(crate) struct Seen {
     pub(crate) events: u64,
     /// Whether the last event of a complete stream came.
     pub(crate) is_complete: bool,
-    /// The message of the provider's first error.
-    pub(crate) error: Option<String>,
+    /// The provider's first error.
+    pub(crate) error: Option<ProviderError>,
 }
 
 impl Seen {

@@ -143,7 +143,13 @@ pub(crate) fn render(
     let model = target.model.as_str();
     let adds_usage = request.is_stream && upstream.stream_usage && api.asks_for_usage();
     let body = match conversion {
-        Conversion::Same => request.rendered(model, adds_usage),
+        Conversion::Same => {
+            let body = request.rendered(model, adds_usage);
+            // of a conversation that another provider began
+            let is_messages = matches!(api, Api::Messages | Api::CountTokens);
+            let stripped = is_messages.then(|| messages::without_made_reasoning(&body)).flatten();
+            stripped.map_or(body, Into::into)
+        }
         Conversion::FromAnthropic => anthropic::request(request.body(), model)?.into(),
         Conversion::FromGemini => gemini::request(request.body(), model)?.into(),
         Conversion::ToMessages => messages::request(request.body(), model, upstream.stream_usage)?.into(),

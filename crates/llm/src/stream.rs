@@ -2,10 +2,13 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use serde_json::json;
+use tokio::time::Sleep;
+use weir_translate::events::ProviderError;
 use weir_translate::json::Tape;
 use weir_translate::{ReplyContext, StreamTranslator, TokenUsage, TranslateError};
 use weir_upstream::{EventTooLarge, SseDecoder, SseEvent};
@@ -13,11 +16,17 @@ use weir_upstream::{EventTooLarge, SseDecoder, SseEvent};
 use crate::Api;
 use crate::decode::{Broken, DecodedBody};
 use crate::filter::BlockedBy;
-use crate::frames::{EVENT_BYTES_MAX, Seen};
+use crate::frames::Seen;
 use crate::output::StreamOutput;
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
 use crate::table::InFlight;
+
+/// How long a caller waits for the first byte while the first event is awaited; then again for each further one.
+const COMMENT_AFTER: Duration = Duration::from_secs(15);
+
+/// What a caller gets meanwhile. Clients skip comments.
+const COMMENT: &[u8] = b": the first event is awaited\n\n";
 
 /// The events of an upstream, in the caller's API.
 pub(crate) struct StreamSource {
@@ -25,13 +34,62 @@ pub(crate) struct StreamSource {
     body: Option<DecodedBody>,
     api: Api,
     decoder: SseDecoder,
+    event_bytes_max: usize,
     events: Events,
     seen: Seen,
     /// What is ready for the caller.
     ready: Bytes,
     /// Why the stream broke, to be told after what is ready.
     broken: Option<Broken>,
+    /// `None` once the first event is there.
+    waiting: Option<Waiting>,
     in_flight: InFlight,
+}
+
+/// The wait for the first event.
+struct Waiting {
+    /// The time limit. Each comment of the upstream puts it off.
+    limit: Duration,
+    limit_at: Pin<Box<Sleep>>,
+    /// When the caller gets a comment; `None` while another target could take over, and nothing is sent.
+    comment_at: Option<Pin<Box<Sleep>>>,
+}
+
+impl Waiting {
+    fn new(limit: Duration, started: Instant, passes_comments: bool) -> Waiting {
+        let sleep = |duration: Duration| Box::pin(tokio::time::sleep_until((started + duration).into()));
+        Waiting { limit, limit_at: sleep(limit), comment_at: passes_comments.then(|| sleep(COMMENT_AFTER)) }
+    }
+
+    /// The upstream has sent a comment: it is working.
+    fn put_off(&mut self) {
+        self.limit_at.as_mut().reset((Instant::now() + self.limit).into());
+    }
+
+    /// Ready with a comment for the caller, or with the limit that has passed.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Duration>> {
+        if self.limit_at.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(self.limit));
+        }
+        let Some(comment_at) = &mut self.comment_at else { return Poll::Pending };
+        ready!(comment_at.as_mut().poll(context));
+        comment_at.as_mut().reset((Instant::now() + COMMENT_AFTER).into());
+        Poll::Ready(Ok(Bytes::from_static(COMMENT)))
+    }
+}
+
+/// How a stream is read.
+pub(crate) struct Reading {
+    /// When the request was sent.
+    pub(crate) started: Instant,
+    /// The time limit of the first event.
+    pub(crate) first_event: Duration,
+    /// Whether comments go to the caller before the first event, because no other target is left.
+    pub(crate) passes_comments: bool,
+    /// Upper bound of the bytes of one event.
+    pub(crate) event_bytes_max: usize,
+    /// Whether the usage is to be removed again.
+    pub(crate) strips_usage: bool,
 }
 
 /// How events become those of the caller's API.
@@ -48,12 +106,12 @@ impl StreamSource {
         api: Api,
         conversion: Conversion,
         context: impl FnOnce() -> ReplyContext,
-        strips_usage: bool,
+        reading: Reading,
         in_flight: InFlight,
     ) -> StreamSource {
         let translated = |translator| Events::Translated(Box::new(translator));
         let events = match conversion {
-            Conversion::Same => Events::Same { strips_usage },
+            Conversion::Same => Events::Same { strips_usage: reading.strips_usage },
             Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context())),
             Conversion::FromGemini => translated(StreamTranslator::gemini(context())),
             Conversion::ToMessages => translated(StreamTranslator::messages(context())),
@@ -61,11 +119,13 @@ impl StreamSource {
         StreamSource {
             body: Some(body),
             api,
-            decoder: SseDecoder::new(EVENT_BYTES_MAX),
+            decoder: SseDecoder::new(reading.event_bytes_max),
+            event_bytes_max: reading.event_bytes_max,
             events,
             seen: Seen::default(),
             ready: Bytes::new(),
             broken: None,
+            waiting: Some(Waiting::new(reading.first_event, reading.started, reading.passes_comments)),
             in_flight,
         }
     }
@@ -80,23 +140,33 @@ impl StreamSource {
 
     /// Ready when there is something for the caller, or nothing follows.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        // comments are no events: they wait for the first one
-        while self.ready.is_empty() || self.seen.events == 0 {
+        while self.ready.is_empty() || self.holds_comments() {
             if let Some(broken) = self.broken.take() {
                 self.body = None;
                 return Poll::Ready(Err(broken));
             }
             let Some(body) = &mut self.body else { break };
-            match ready!(body.poll_next_unpin(context)) {
-                Some(Ok(chunk)) => {
+            match body.poll_next_unpin(context) {
+                Poll::Pending => {
+                    let Some(waiting) = &mut self.waiting else { return Poll::Pending };
+                    match ready!(waiting.poll(context)) {
+                        Ok(comment) => self.ready = comment,
+                        Err(limit) => {
+                            self.body = None;
+                            let error = self.in_flight.upstream().client.timed_out(limit);
+                            return Poll::Ready(Err(Broken::Upstream(error)));
+                        }
+                    }
+                }
+                Poll::Ready(Some(Ok(chunk))) => {
                     let events = self.take(chunk)?;
                     self.hold(events)?;
                 }
-                Some(Err(reason)) => {
+                Poll::Ready(Some(Err(reason))) => {
                     self.body = None;
                     return Poll::Ready(Err(reason));
                 }
-                None => {
+                Poll::Ready(None) => {
                     self.body = None;
                     let events = self.end()?;
                     self.hold(events)?;
@@ -106,18 +176,23 @@ impl StreamSource {
         Poll::Ready(Ok(()))
     }
 
+    /// Whether the first event is awaited and comments before it are held, because another target could take over.
+    fn holds_comments(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| waiting.comment_at.is_none())
+    }
+
     /// Adds events to what is ready.
     fn hold(&mut self, events: Bytes) -> Result<(), Broken> {
-        if self.ready.len() + events.len() > EVENT_BYTES_MAX && !self.ready.is_empty() {
-            return Err(too_large());
+        if self.ready.len() + events.len() > self.event_bytes_max && !self.ready.is_empty() {
+            return Err(too_large(self.event_bytes_max));
         }
+        let events = self.in_flight.upstream().client.without_key(events);
         self.ready = if self.ready.is_empty() { events } else { [&self.ready[..], &events].concat().into() };
         Ok(())
     }
 
-    /// The message of the error by which the provider began its stream; nothing of it has gone to the caller. Errors of translated streams
-    /// break these.
-    pub(crate) fn error_at_start(&self) -> Option<String> {
+    /// The error by which the provider began its stream; nothing of it has gone to the caller. Errors of translated streams break these.
+    pub(crate) fn error_at_start(&self) -> Option<ProviderError> {
         self.seen.error.clone().filter(|_| self.seen.events == 1)
     }
 
@@ -126,7 +201,8 @@ impl StreamSource {
         self.decoder.push(chunk);
         let mut out = Passed::default();
         while self.broken.is_none()
-            && let Some(event) = self.decoder.next_event().map_err(|EventTooLarge| too_large())?
+            && let Some(event) =
+                self.decoder.next_event().map_err(|EventTooLarge| too_large(self.event_bytes_max))?
         {
             self.take_events(event, &mut out);
         }
@@ -144,13 +220,23 @@ impl StreamSource {
 
     /// Appends an event, or its translation, to `out`. An event that breaks the stream is reported after those before it.
     fn take_event(&mut self, event: SseEvent, out: &mut Passed) {
+        if let Some(waiting) = &mut self.waiting
+            && event.is_comment()
+        {
+            waiting.put_off();
+        }
         match &mut self.events {
             Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {
                 Ok(passed) => out.push(passed),
                 Err(error) => self.broken = Some(Broken::Events(format!("an event is not JSON: {error}"))),
             },
             Events::Translated(translator) => {
-                let Some(data) = event.data() else { return };
+                let Some(data) = event.data() else {
+                    if event.is_comment() {
+                        out.push(event.into_raw());
+                    }
+                    return;
+                };
                 self.seen.events += 1;
                 let mut translated = Vec::new();
                 if let Err(error) = translator.push(&String::from_utf8_lossy(data), &mut translated) {
@@ -158,6 +244,9 @@ impl StreamSource {
                 }
                 out.push(translated.into());
             }
+        }
+        if self.seen.events > 0 {
+            self.waiting = None;
         }
     }
 
@@ -251,8 +340,8 @@ impl Passed {
     }
 }
 
-fn too_large() -> Broken {
-    Broken::Events(format!("an event has more than {EVENT_BYTES_MAX} bytes"))
+fn too_large(event_bytes_max: usize) -> Broken {
+    Broken::Events(format!("an event has more than {event_bytes_max} bytes (`event_bytes_max`)"))
 }
 
 fn reason(error: TranslateError) -> Broken {
@@ -388,7 +477,8 @@ impl Stream for ReplyStream {
         if part.is_empty() {
             return Poll::Ready(None);
         }
-        if this.state == State::Beginning {
+        // comments may come before
+        if this.state == State::Beginning && this.source.seen.events > 0 {
             this.state = State::Running;
             this.settlement.first_token();
         }

@@ -1,7 +1,6 @@
 //! Upstreams, routes and prices in service: one table, swapped as a whole.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use weir_config::{LlmConfig, LlmUpstream, RouteCache, RouteRetrieval, Strategy};
 use weir_filter::Filter;
 use weir_guardrails::RuleSet;
 use weir_policy::matches_pattern;
-use weir_policy::routing::{Choice, PeakEwma, TargetState, order};
+use weir_policy::routing::{Choice, PeakEwma, TargetState, order, sticky_hash};
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 use weir_translate::TokenUsage;
@@ -396,14 +395,12 @@ impl RouteTarget {
     }
 
     fn state(&self, now: Instant, sticky: Option<&[u8]>) -> TargetState {
-        // the same in every process: `DefaultHasher` has fixed keys
-        let hasher = BuildHasherDefault::<DefaultHasher>::default();
         TargetState {
             weight: self.weight,
             priority: self.priority,
             is_open: self.upstream.client.is_open(),
             load: self.upstream.load(now),
-            hash: sticky.map_or(0, |key| hasher.hash_one((key, &self.upstream.id, &self.model))),
+            hash: sticky.map_or(0, |key| sticky_hash(key, &self.upstream.id, &self.model)),
         }
     }
 }

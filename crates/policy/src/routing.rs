@@ -17,8 +17,21 @@ pub struct TargetState {
     pub is_open: bool,
     /// [`PeakEwma::load`]; lower is better. Used by [`Choice::Latency`].
     pub load: f64,
-    /// The hash of the target with the request's sticky key. Used by [`Choice::Sticky`].
+    /// The hash of the target with the request's sticky key: [`sticky_hash`]. Used by [`Choice::Sticky`].
     pub hash: u64,
+}
+
+/// The hash of a request's sticky key with a target, by which [`Choice::Sticky`] orders targets. The same in every process and version of this
+/// program, so that a restart, an upgrade or another instance leads a session to the same target.
+pub fn sticky_hash(key: &[u8], upstream: &str, model: &str) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for part in [key, upstream.as_bytes(), model.as_bytes()] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let mut first = [0; 8];
+    hasher.finalize_xof().fill(&mut first);
+    u64::from_le_bytes(first)
 }
 
 /// How to choose among targets of the same priority.
@@ -161,6 +174,15 @@ mod tests {
         // drawn are the first and the second, the third and the second, then of those that are left
         check(&of_loads(&[2.0, 1.0, 3.0]), Choice::Latency, 0.1, &[1, 0, 2]);
         check(&of_loads(&[2.0, 4.0, 3.0]), Choice::Latency, 0.9, &[2, 0, 1]);
+    }
+
+    #[test]
+    fn a_sticky_hash_is_the_same_everywhere_and_differs_by_each_part() {
+        let hash = sticky_hash(b"session", "a", "m");
+        assert_eq!(hash, 322_880_678_441_932_922);
+        for (key, upstream, model) in [("sessio", "na", "m"), ("session", "am", ""), ("session", "b", "m")] {
+            assert_ne!(sticky_hash(key.as_bytes(), upstream, model), hash);
+        }
     }
 
     #[test]

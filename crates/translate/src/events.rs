@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::TokenUsage;
 use crate::json::Value;
+use crate::{Cause, TokenUsage};
 
 /// What an event of any API says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,8 +12,17 @@ pub struct EventFacts {
     pub usage: Option<TokenUsage>,
     /// Whether it completes the stream. Chat completions end by `[DONE]`, which is no JSON.
     pub is_last: bool,
-    /// The message of an error, by which a provider ends a stream early.
-    pub error: Option<String>,
+    /// An error, by which a provider ends a stream early.
+    pub error: Option<ProviderError>,
+}
+
+/// An error that a provider reports within a reply of success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderError {
+    /// Its message.
+    pub message: String,
+    /// What caused it.
+    pub cause: Cause,
 }
 
 impl EventFacts {
@@ -29,7 +38,7 @@ impl EventFacts {
 }
 
 /// The error of an event or of a reply with status 200, if it is one: an `error` that is set, or one of the forms that providers have for it.
-pub fn error(reply: Value<'_>, kind: &str) -> Option<String> {
+fn error(reply: Value<'_>, kind: &str) -> Option<ProviderError> {
     let error =
         reply.get("error").or_else(|| reply.at(&["response", "error"])).filter(|error| !error.is_null());
     let object = reply.get("object").and_then(Value::as_str);
@@ -41,7 +50,8 @@ pub fn error(reply: Value<'_>, kind: &str) -> Option<String> {
     let message =
         error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
-    Some(message.map_or_else(|| "without a message".to_owned(), Cow::into_owned))
+    let message = message.map_or_else(|| "without a message".to_owned(), Cow::into_owned);
+    Some(ProviderError { message, cause: Cause::of(200, reply.raw()) })
 }
 
 #[cfg(test)]
@@ -91,7 +101,7 @@ mod tests {
             (r#"{"type":"response.completed","response":{"error":null}}"#, None),
             (r#"{"choices":[{"delta":{"content":"error"}}]}"#, None),
         ] {
-            assert_eq!(facts(event).error.as_deref(), expected, "{event}");
+            assert_eq!(facts(event).error.as_ref().map(|error| &*error.message), expected, "{event}");
         }
     }
 

@@ -19,6 +19,7 @@ pub mod gemini;
 pub mod json;
 pub mod messages;
 pub mod ollama;
+mod refusal;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ mod usage;
 mod value;
 
 pub use error::{Dialect, error};
+pub use refusal::{Account, Cause};
 pub use usage::TokenUsage;
 
 /// What a translated reply repeats of its request.

@@ -83,6 +83,16 @@ impl Attempt {
         })
     }
 
+    /// When the attempt as a whole must end.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// The time that the attempt as a whole may take.
+    pub(crate) fn total(&self) -> Duration {
+        self.end - self.started
+    }
+
     /// When the limit that is measured now passes.
     pub(crate) fn limit_at(&self) -> Instant {
         self.limit_at

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -259,7 +259,22 @@ impl UpstreamClient {
     pub async fn status_error(&self, reply: Response<ReplyBody>) -> UpstreamError {
         let (head, body) = reply.into_parts();
         let body = body.read_start(ERROR_BYTES_MAX).await;
-        self.endpoint.failed(self.endpoint.status(head.status, &head.headers, &body))
+        self.refused(head.status, &head.headers, &body)
+    }
+
+    /// The error of a reply with this status, which is not a success, and this body. It is counted and logged.
+    pub fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> UpstreamError {
+        self.endpoint.failed(self.endpoint.status(status, headers, body))
+    }
+
+    /// Bytes of a reply without the key of the upstream: servers quote what they were sent.
+    pub fn without_key(&self, bytes: Bytes) -> Bytes {
+        self.endpoint.bytes_without_key(bytes)
+    }
+
+    /// The body of an error without the key of the upstream, also where JSON escapes parts of it.
+    pub fn error_without_key(&self, body: Bytes) -> Bytes {
+        self.endpoint.error_without_key(body)
     }
 
     /// Joins the request with the path of the address, the key and the name of this program.
@@ -318,6 +333,21 @@ impl Retries<'_> {
     /// # Errors
     /// `error` itself, when the request is not to be retried.
     pub async fn wait(&mut self, error: UpstreamError) -> Result<()> {
+        match error.is_retryable() {
+            true => self.pause(error).await,
+            false => Err(error),
+        }
+    }
+
+    /// Waits until a further attempt after a reply that broke, and may have been charged.
+    ///
+    /// # Errors
+    /// `error` itself, when the request is not to be retried.
+    pub async fn wait_after_break(&mut self, error: UpstreamError) -> Result<()> {
+        self.pause(error).await
+    }
+
+    async fn pause(&mut self, error: UpstreamError) -> Result<()> {
         let failed = FailedAttempt {
             retries: self.retries,
             retries_max: self.client.retries_max,
@@ -325,8 +355,9 @@ impl Retries<'_> {
             time_left: self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())),
             random: rand::random(),
         };
-        let wait = if error.is_retryable() { wait_before_retry(&failed) } else { None };
-        let Some(wait) = wait.filter(|_| self.client.with_budget(RetryBudget::withdraw)) else {
+        let Some(wait) =
+            wait_before_retry(&failed).filter(|_| self.client.with_budget(RetryBudget::withdraw))
+        else {
             return Err(error);
         };
         self.retries += 1;

@@ -5,13 +5,19 @@ use std::iter::successors;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use memchr::memmem;
+use serde_json::Value;
 use tower::timeout::error::Elapsed;
 use weir_policy::upstream::{BreakerDecision, CircuitBreaker, FAILURES_MAX, Outcome};
 use weir_telemetry::metrics::Metrics;
 
-use crate::error::{message, retry_after};
+use crate::error::{message, retry_after, retry_delay};
 use crate::{Awaited, Result, UpstreamError};
+
+/// What stands in the place of a key.
+const SECRET: &str = "[secret]";
 
 /// The identity of an upstream and its circuit breaker.
 pub(crate) struct Endpoint {
@@ -145,7 +151,7 @@ impl Endpoint {
         let body = String::from_utf8_lossy(body);
         // The key goes first: the message may be cut in the middle of it. JSON escapes may have hidden it before.
         let message = self.without_key(&message(&self.without_key(&body)));
-        let retry_after = retry_after(headers, SystemTime::now());
+        let retry_after = retry_after(headers, SystemTime::now()).or_else(|| retry_delay(&body));
         let upstream = self.name.clone();
         match status {
             StatusCode::TOO_MANY_REQUESTS => UpstreamError::Limited { upstream, message, retry_after },
@@ -154,10 +160,68 @@ impl Endpoint {
     }
 
     fn without_key(&self, text: &str) -> String {
-        match &self.api_key {
-            Some(key) if !key.is_empty() => text.replace(key, "[secret]"),
-            Some(_) | None => text.to_owned(),
+        match self.key() {
+            Some(key) => text.replace(key, SECRET),
+            None => text.to_owned(),
         }
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.api_key.as_deref().filter(|key| !key.is_empty())
+    }
+
+    /// Bytes of a reply without the key as it is, or as JSON with escaped slashes has it.
+    pub(crate) fn bytes_without_key(&self, bytes: Bytes) -> Bytes {
+        let Some(key) = self.key() else { return bytes };
+        let escaped = key.contains('/').then(|| key.replace('/', "\\/"));
+        let mut bytes = bytes;
+        for key in std::iter::once(key).chain(escaped.as_deref()) {
+            let mut rest = 0;
+            let mut out = Vec::new();
+            for at in memmem::find_iter(&bytes, key) {
+                out.extend_from_slice(&bytes[rest..at]);
+                out.extend_from_slice(SECRET.as_bytes());
+                rest = at + key.len();
+            }
+            if rest > 0 {
+                out.extend_from_slice(&bytes[rest..]);
+                bytes = out.into();
+            }
+        }
+        bytes
+    }
+
+    /// The body of an error without the key, whatever its escapes.
+    pub(crate) fn error_without_key(&self, body: Bytes) -> Bytes {
+        let body = self.bytes_without_key(body);
+        let Some(key) = self.key() else { return body };
+        let Ok(mut json) = serde_json::from_slice::<Value>(&body) else { return body };
+        match replace_in(&mut json, key) {
+            true => json.to_string().into(),
+            false => body,
+        }
+    }
+}
+
+/// Replaces the key in every string of a value. Whether it was in one.
+fn replace_in(value: &mut Value, key: &str) -> bool {
+    match value {
+        Value::String(text) if text.contains(key) => {
+            *text = text.replace(key, SECRET);
+            true
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| replace_in(item, key) | any),
+        Value::Object(object) => {
+            let in_names = object.keys().any(|name| name.contains(key));
+            if in_names {
+                *object = std::mem::take(object)
+                    .into_iter()
+                    .map(|(name, value)| (name.replace(key, SECRET), value))
+                    .collect();
+            }
+            object.values_mut().fold(in_names, |any, item| replace_in(item, key) | any)
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -230,6 +230,15 @@ pub(crate) fn message(body: &str) -> String {
     }
 }
 
+/// The delay that the details of an error ask for, as Gemini words it: `{"retryDelay": "34s"}`.
+pub(crate) fn retry_delay(body: &str) -> Option<Duration> {
+    let json: serde_json::Value = serde_json::from_str(body).ok()?;
+    let json = json.get(0).unwrap_or(&json); // a list where a stream was asked for
+    let details = json["error"]["details"].as_array()?;
+    let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
 /// The delay that `retry-after-ms` or `Retry-After` asks for; a date counts from `now`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
@@ -257,6 +266,23 @@ mod tests {
             assert_eq!(message(body), expected);
         }
         assert_eq!(message(&"ä".repeat(400)).chars().count(), MESSAGE_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn the_delay_in_the_details_of_an_error_is_read() {
+        let delay = |delay: &str| {
+            retry_delay(&format!(r#"{{"error":{{"details":[{{}},{{"retryDelay":"{delay}"}}]}}}}"#))
+        };
+        assert_eq!(delay("34s"), Some(Duration::from_secs(34)));
+        assert_eq!(delay("0.5s"), Some(Duration::from_millis(500)));
+        assert_eq!(
+            [delay("34"), delay("-1s"), delay("1e99s"), retry_delay("[]"), retry_delay("")],
+            [None; 5]
+        );
+        assert_eq!(
+            retry_delay(r#"[{"error":{"details":[{"retryDelay":"2s"}]}}]"#),
+            Some(Duration::from_secs(2))
+        );
     }
 
     #[test]

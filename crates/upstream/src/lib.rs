@@ -28,5 +28,5 @@ mod transport;
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
 pub use error::{Awaited, Result, UpstreamError};
-pub use reply::ReplyBody;
+pub use reply::{Deadline, ReplyBody};
 pub use sse::{EventTooLarge, SseDecoder, SseEvent};

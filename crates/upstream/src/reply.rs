@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
@@ -13,7 +14,7 @@ use weir_policy::upstream::Outcome;
 use crate::attempt::Attempt;
 use crate::endpoint::Endpoint;
 use crate::pool::PooledBody;
-use crate::{Result, UpstreamError};
+use crate::{Awaited, Result, UpstreamError};
 
 /// The body of a successful reply: a stream of chunks that ends after the first error. Dropping it cancels the rest of the reply.
 pub struct ReplyBody {
@@ -26,6 +27,12 @@ impl ReplyBody {
     pub(crate) fn new(body: PooledBody, mut attempt: Attempt) -> ReplyBody {
         attempt.record(Outcome::Started);
         ReplyBody { endpoint: attempt.endpoint.clone(), rest: Some((body, attempt)) }
+    }
+
+    /// The time limit of the whole reply, for a reader that decodes more than it reads.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let (_, attempt) = self.rest.as_ref()?;
+        Some(Deadline { endpoint: self.endpoint.clone(), end: attempt.end(), total: attempt.total() })
     }
 
     /// The whole body.
@@ -84,6 +91,24 @@ impl ReplyBody {
     pub(crate) fn too_large(&mut self, bytes_max: usize) -> UpstreamError {
         self.rest = None;
         self.endpoint.failed(self.endpoint.reply(&format!("more than {bytes_max} bytes")))
+    }
+}
+
+/// The time limit of a whole reply.
+pub struct Deadline {
+    endpoint: Arc<Endpoint>,
+    end: Instant,
+    total: Duration,
+}
+
+impl Deadline {
+    /// # Errors
+    /// [`UpstreamError::Timeout`] when it has passed. It is counted and logged.
+    pub fn check(&self) -> Result<()> {
+        match Instant::now() < self.end {
+            true => Ok(()),
+            false => Err(self.endpoint.failed(self.endpoint.timeout(Awaited::End, self.total))),
+        }
     }
 }
 

@@ -78,6 +78,12 @@ impl SseEvent {
         events
     }
 
+    /// Whether it consists of comments: servers send them as signs of life.
+    pub fn is_comment(&self) -> bool {
+        let mut fields = fields(&self.raw).map(|(field, _)| field.is_empty()).peekable();
+        fields.peek().is_some() && fields.all(|is_comment| is_comment)
+    }
+
     /// Whether every line is the field `event` or `data`: nothing else is sent to the client by it.
     pub fn has_only_data(&self) -> bool {
         fields(&self.raw).all(|(field, _)| matches!(field, b"data" | b"event"))

@@ -205,7 +205,8 @@ pub struct IngestArguments {
     /// or object brings.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
-    /// Replace documents of other folders that have the same ids. Without this they stay, and the new ones fail.
+    /// Replace documents of other folders that have the same ids, and send folders although the collection has documents of
+    /// others of their names. Without this they stay, and the new ones fail.
     #[arg(long)]
     pub replace: bool,
     /// Maximum documents per request.

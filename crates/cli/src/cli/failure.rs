@@ -55,6 +55,18 @@ pub enum Failure {
     /// The path of `weir sync` is not a folder.
     #[error("{0} is not a folder")]
     NotAFolder(String),
+    /// The collection has documents of another folder of the name, which would be replaced.
+    #[error("`{collection}` has documents of another folder `{folder}` than {path}: {what}")]
+    OtherFolder {
+        /// The collection.
+        collection: String,
+        /// The name of both folders.
+        folder: String,
+        /// How the other one is known.
+        what: String,
+        /// The absolute path of the folder.
+        path: String,
+    },
     /// Something is to be deleted, and nobody said yes.
     #[error("nothing was deleted: {0} would be deleted")]
     NotConfirmed(String),
@@ -208,6 +220,10 @@ impl Failure {
                 Some("name that of the gateway; `weir keys create` makes a new one".to_owned())
             }
             Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
+            Failure::OtherFolder { folder, .. } => Some(format!(
+                "keep both with a prefix for the ids of this one, such as --prefix {folder}-2/; if it is the same folder, or is to take \
+                 the other's place: --replace"
+            )),
             Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
             Failure::NoCollection { similar, .. } => {
                 Some(format!("did you mean `{similar}`? `weir collections` lists all"))

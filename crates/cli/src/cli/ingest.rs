@@ -9,6 +9,7 @@ use super::arguments::IngestArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
+use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
 use super::sources::{Documents, FOLDER, LeftOut, SourceFiles};
 
@@ -20,9 +21,15 @@ const NAMED_FILES: &str = "a file that is given by its name replaces the file of
 /// # Errors
 /// When a call fails, and when some documents were rejected.
 pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()> {
-    let (client, _) = context.connect(&arguments.url, RetryPolicy::LONG)?;
+    let (client, config) = context.connect(&arguments.url, RetryPolicy::LONG)?;
     let sources = SourceFiles::find(&arguments.paths, &arguments.prefix);
     check_found(&sources, &arguments.paths)?;
+    let (collection, prefix) = (&arguments.collection, &arguments.prefix);
+    let url = &config.client_url();
+    let to = Destination { client: &client, url, collection, prefix, deletes: false };
+    let known = KnownFolders::of(context.environment);
+    known.check(&to, &arguments.paths, arguments.replace).await?;
+    known.record(&to, &arguments.paths, arguments.replace);
     let cancelled = cancelled_by_ctrl_c();
     let options = IngestOptions {
         collection: &arguments.collection,

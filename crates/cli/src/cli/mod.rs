@@ -7,6 +7,7 @@ mod arguments;
 mod context;
 mod failure;
 mod interrupt;
+mod known_folders;
 mod missing;
 mod progress;
 mod sources;

@@ -256,7 +256,7 @@ impl LlmUpstream {
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("header_timeout_ms", self.header_timeout_ms),
             ("first_token_timeout_ms", self.first_token_timeout_ms),
-            ("idle_timeout_ms", self.idle_timeout_ms),
+            ("idle_timeout_ms", self.idle_timeout_ms(false)),
             ("total_timeout_ms", self.total_timeout_ms),
         ] {
             if !(1..=TIMEOUT_MS_MAX).contains(&value) {
@@ -268,12 +268,21 @@ impl LlmUpstream {
             let message = format!("must be from 1 to {CONCURRENCY_MAX}, not {requests}");
             problems.push(("concurrent_requests_max", message));
         }
+        if !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&self.event_bytes_max) {
+            let message =
+                format!("must be from {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {}", self.event_bytes_max);
+            problems.push(("event_bytes_max", message));
+        }
         if self.retries_max > 20 {
             problems.push(("retries_max", format!("must be from 0 to 20, not {}", self.retries_max)));
         }
         problems
     }
 }
+
+/// Bytes of the largest event: less holds no usual event, more no gateway should hold for one stream.
+const EVENT_BYTES_MIN: usize = 4 << 10;
+const EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// Whether `*` stands at the end only.
 fn is_pattern(model: &str) -> bool {

@@ -103,12 +103,18 @@ pub struct LlmUpstream {
     /// Time limit from the request to the first event of a stream.
     #[serde(default = "long_timeout")]
     pub first_token_timeout_ms: u64,
-    /// Time limit between two parts of a reply.
-    #[serde(default = "idle_timeout")]
-    pub idle_timeout_ms: u64,
+    /// Time limit between two parts of a reply: by default a minute, and five for `/v1/responses`, whose models may think without a sign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
     /// Time limit of the whole request.
     #[serde(default = "total_timeout")]
     pub total_timeout_ms: u64,
+    /// Maximum bytes of one event of a stream.
+    #[serde(default = "event_bytes")]
+    pub event_bytes_max: usize,
+    /// Whether a reply that breaks before anything of it went to the caller is asked for once more, although the provider may have charged it.
+    #[serde(default = "yes")]
+    pub retry_broken_replies: bool,
 }
 
 fn azure_version() -> String {
@@ -129,14 +135,19 @@ fn connect_timeout() -> u64 {
 fn long_timeout() -> u64 {
     120_000
 }
-fn idle_timeout() -> u64 {
-    60_000
+fn event_bytes() -> usize {
+    1 << 20
 }
 fn total_timeout() -> u64 {
     900_000
 }
 
 impl LlmUpstream {
+    /// The time limit between two parts of a reply. `is_response`: of `/v1/responses`.
+    pub fn idle_timeout_ms(&self, is_response: bool) -> u64 {
+        self.idle_timeout_ms.unwrap_or(if is_response { 300_000 } else { 60_000 })
+    }
+
     /// Its base URL, without a slash at the end. The version is in it where the paths of the provider lack it, also if no path is configured, and
     /// not in it where each path has it.
     pub fn base_url(&self) -> Cow<'_, str> {

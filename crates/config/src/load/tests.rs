@@ -493,3 +493,17 @@ fn the_version_of_an_api_may_stand_in_the_url() {
         assert_eq!(upstream.base_url(), expected, "{provider}");
     }
 }
+
+#[test]
+fn a_response_may_be_silent_for_longer_unless_a_limit_is_set() {
+    let limits = |more: &str| {
+        let upstream = format!(r#"{{"id": "u", "provider": "openai"{more}}}"#);
+        let upstream: crate::LlmUpstream = serde_json::from_str(&upstream).unwrap();
+        [false, true].map(|is_response| upstream.idle_timeout_ms(is_response))
+    };
+    assert_eq!(limits(""), [60_000, 300_000]);
+    assert_eq!(limits(r#", "idle_timeout_ms": 500"#), [500, 500]);
+    let upstream = "[[upstreams]]\nid = \"a\"\nprovider = \"openai\"\n";
+    check_llm(&format!("{upstream}event_bytes_max = 1\n"), &["must be from 4096 to 67108864, not 1"]);
+    check_llm(&format!("{upstream}idle_timeout_ms = 0\n"), &["must be from 1 to"]);
+}

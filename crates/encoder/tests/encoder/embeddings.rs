@@ -19,6 +19,14 @@ fn model(precision: Precision) -> Model {
     Model::load(&folder, precision, Kernels::current(), None).expect("run `make setup` first")
 }
 
+/// Whether a test takes fewer and shorter texts: with the scalar reference, which takes a hundred times as long, unless `WEIR_SCALAR` is `full`.
+/// What then remains runs every kernel of the encoder; its sums are compared at every length by the tests of the kernels.
+fn is_short(model: &Model) -> bool {
+    #[allow(clippy::disallowed_methods, reason = "a setting of the tests")]
+    let length = std::env::var_os("WEIR_SCALAR");
+    model.kernels_name() == "scalar" && length.is_none_or(|length| length != "full")
+}
+
 #[derive(Deserialize)]
 struct Recorded {
     text: String,
@@ -46,10 +54,10 @@ fn cosines(precision: Precision) -> (f64, f64) {
     let model = model(precision);
     let (texts, expected) = recordings();
     assert!(texts.len() >= 200, "the recordings are incomplete");
-    // the scalar reference takes a hundred times as long
-    let step = if model.kernels_name() == "scalar" { 8 } else { 1 };
+    let (step, tokens_max) = if is_short(&model) { (4, 48) } else { (1, usize::MAX) };
     let mut cosines = Vec::new();
-    for (recorded, expected) in texts.iter().zip(expected.chunks_exact(384)).step_by(step) {
+    let recordings = texts.iter().zip(expected.chunks_exact(384));
+    for (recorded, expected) in recordings.filter(|(text, _)| text.tokens <= tokens_max).step_by(step) {
         let ids = model.tokenizer().encode(&recorded.text).ids;
         assert_eq!(ids.len(), (recorded.tokens + 2).min(256), "{:?}", recorded.text);
         let got = embed(&model, &[ids]);
@@ -57,6 +65,7 @@ fn cosines(precision: Precision) -> (f64, f64) {
             |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
         cosines.push(dot(&got, expected) / (dot(&got, &got) * dot(expected, expected)).sqrt());
     }
+    assert!(cosines.len() >= 10, "only {} texts", cosines.len());
     let least = cosines.iter().copied().fold(1.0, f64::min);
     let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
     let (precision, kernels) = (precision.name(), model.kernels_name());
@@ -82,7 +91,9 @@ fn bf16_embeddings_are_almost_equal_to_the_recordings() {
 #[test]
 fn int8_embeddings_are_near_the_recordings() {
     let (least, mean) = cosines(Precision::Int8);
-    assert!(mean >= 0.9985 && least >= 0.995, "cosine mean {mean}, least {least}");
+    // short texts alone are rounded more than the mean of all
+    let mean_min = if is_short(&model(Precision::Int8)) { 0.998 } else { 0.9985 };
+    assert!(mean >= mean_min && least >= 0.995, "cosine mean {mean}, least {least}");
 }
 
 #[test]
@@ -90,15 +101,19 @@ fn an_embedding_is_the_same_alone_and_in_any_batch_bit_for_bit() {
     for precision in Precision::ALL {
         let model = model(precision);
         let (texts, _) = recordings();
-        let step = if model.kernels_name() == "scalar" { 8 } else { 2 };
+        let is_short = is_short(&model);
+        let (step, tokens_short, tokens_max) = if is_short { (2, 16, 64) } else { (2, 64, usize::MAX) };
         let all = texts.iter().map(|recorded| model.tokenizer().encode(&recorded.text).ids);
-        let (short, long): (Vec<Vec<u32>>, Vec<Vec<u32>>) = all.partition(|ids| ids.len() <= 64);
+        let all = all.filter(|ids| ids.len() <= tokens_max);
+        let (short, long): (Vec<Vec<u32>>, Vec<Vec<u32>>) = all.partition(|ids| ids.len() <= tokens_short);
         // one text of full length among short ones: five passes over long texts would take minutes
-        let mut ids: Vec<Vec<u32>> = short.into_iter().step_by(step).collect();
+        let count = if is_short { 11 } else { usize::MAX };
+        let mut ids: Vec<Vec<u32>> = short.into_iter().step_by(step).take(count).collect();
         ids.insert(ids.len() / 2, long.into_iter().max_by_key(Vec::len).unwrap());
         let alone: Vec<f32> = ids.iter().flat_map(|ids| embed(&model, std::slice::from_ref(ids))).collect();
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        for size in [2, 3, 7, 16] {
+        let sizes: &[usize] = if is_short { &[3, 16] } else { &[2, 3, 7, 16] };
+        for &size in sizes {
             let batched: Vec<f32> = ids.chunks(size).flat_map(|batch| embed(&model, batch)).collect();
             assert!(bits(&batched) == bits(&alone), "batches of {size} differ from single texts");
         }
@@ -113,7 +128,11 @@ fn an_embedding_is_the_same_alone_and_in_any_batch_bit_for_bit() {
 fn working_memory_is_at_most_the_estimate_of_the_model() {
     for precision in Precision::ALL {
         let model = model(precision);
-        for lengths in [&[256][..], &[1], &[128; 2], &[2; 64], &[100, 3, 25]] {
+        let longest = if is_short(&model) { 64 } else { 256 };
+        let many = longest / 4;
+        for lengths in
+            [vec![longest], vec![1], vec![longest / 2; 2], vec![2; many], vec![100 * longest / 256, 3, 25]]
+        {
             let batch: Vec<Vec<u32>> = lengths.iter().map(|length| vec![2_000; *length]).collect();
             let sequences: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
             let mut scratch = Scratch::new();
@@ -129,8 +148,8 @@ fn working_memory_is_at_most_the_estimate_of_the_model() {
             assert!(used <= estimate, "{precision:?} {lengths:?}: {used} bytes, estimated {estimate}");
         }
         let mut scratch = Scratch::new();
-        model.embed(&[&[2_000; 256]], &mut scratch, &mut vec![0.0; model.info().dimension]);
-        let (used, estimate) = (scratch.memory_bytes(), model.working_bytes(256));
+        model.embed(&[&vec![2_000; longest]], &mut scratch, &mut vec![0.0; model.info().dimension]);
+        let (used, estimate) = (scratch.memory_bytes(), model.working_bytes(longest));
         assert!(estimate <= used + used / 10, "{precision:?}: {used} bytes, estimated {estimate}");
     }
 }

@@ -1,6 +1,6 @@
 //! Compares quantization and the int8 product of every instruction set with the scalar reference.
 
-use super::{assert_close, numbers, sizes, tables};
+use super::{assert_close, compared, numbers, sizes, tables};
 use crate::{Epilogue, Group, Int8Matrix, Kernels, MatmulInt8, Panels, QuantizedRows, QuantizedWeight};
 
 /// The codes of all rows, without padding.
@@ -49,35 +49,49 @@ fn product_int8(
 
 #[test]
 fn every_int8_product_equals_the_reference_bit_for_bit() {
-    for (name, kernels) in tables() {
-        let fused = !name.ends_with("(emulated)"); // emulated registers round a multiply-add twice
-        for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 5]) {
-            for depth in sizes([1, 2, 3, 7, 8, 31, 32, 65, 384], &[7]) {
-                for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[17]) {
-                    for (epilogue, group) in [
-                        (Epilogue::Store, Group::Pair),
-                        (Epilogue::Gelu, Group::Pair),
-                        (Epilogue::Add, Group::Pair),
-                        (Epilogue::Store, Group::Quad),
-                    ] {
-                        if cfg!(miri) && epilogue == Epilogue::Gelu && rows > 1 {
-                            continue; // it is slow
-                        }
-                        let of = |kernels| product_int8(kernels, rows, depth, columns, epilogue, group);
-                        let (codes, got) = of(kernels);
-                        let (want_codes, want) = of(Kernels::scalar());
-                        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?} {group:?}");
-                        assert_eq!(codes, want_codes, "{what}");
-                        let tolerance = match epilogue {
-                            _ if !fused => 1e-5,
-                            Epilogue::Gelu => 1e-6,
-                            Epilogue::Store | Epilogue::Add => 0.0,
-                        };
-                        assert_close(&what, &got, &want, tolerance);
+    let tables = compared();
+    for rows in sizes((1..=15).chain([28, 29, 57]), &[1, 5]) {
+        for depth in sizes([1, 2, 3, 7, 8, 31, 32, 65, 384], &[7]) {
+            for columns in sizes([1, 15, 16, 17, 31, 32, 33, 96], &[17]) {
+                for (epilogue, group) in [
+                    (Epilogue::Store, Group::Pair),
+                    (Epilogue::Gelu, Group::Pair),
+                    (Epilogue::Add, Group::Pair),
+                    (Epilogue::Store, Group::Quad),
+                ] {
+                    if cfg!(miri) && epilogue == Epilogue::Gelu && rows > 1 {
+                        continue; // it is slow
                     }
+                    // an epilogue gets finished sums, whatever the depth
+                    if depth > 65 && epilogue != Epilogue::Store {
+                        continue;
+                    }
+                    check_product_int8(&tables, (rows, depth, columns), epilogue, group);
                 }
             }
         }
+    }
+}
+
+fn check_product_int8(
+    tables: &[(String, &Kernels)],
+    (rows, depth, columns): (usize, usize, usize),
+    epilogue: Epilogue,
+    group: Group,
+) {
+    let of = |kernels| product_int8(kernels, rows, depth, columns, epilogue, group);
+    let (want_codes, want) = of(Kernels::scalar());
+    for (name, kernels) in tables {
+        let fused = !name.ends_with("(emulated)"); // emulated registers round a multiply-add twice
+        let (codes, got) = of(kernels);
+        let what = format!("{name} {rows}x{depth}x{columns} {epilogue:?} {group:?}");
+        assert_eq!(codes, want_codes, "{what}");
+        let tolerance = match epilogue {
+            _ if !fused => 1e-5,
+            Epilogue::Gelu => 1e-6,
+            Epilogue::Store | Epilogue::Add => 0.0,
+        };
+        assert_close(&what, &got, &want, tolerance);
     }
 }
 

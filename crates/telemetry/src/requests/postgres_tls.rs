@@ -8,16 +8,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, Error, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
-use weir_trust::TrustVerifier;
+use weir_trust::{AuthorityCheck, CertificateCheck};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The name of the protocol in TLS; servers before PostgreSQL 17 ignore it.
@@ -97,21 +95,15 @@ fn take_parameter(text: &str, name: &str) -> (String, Option<String>) {
 pub(super) struct RustlsConnect(TlsConnector);
 
 impl RustlsConnect {
-    fn new(check: Check, authorities: Option<&str>) -> Result<RustlsConnect, AddressError> {
-        let provider = Arc::new(ring::default_provider());
-        let by_authority = match check {
+    fn new(mode: Check, authorities: Option<&str>) -> Result<RustlsConnect, AddressError> {
+        let by_authority = match mode {
             Check::Nothing => None,
             Check::Authority | Check::AuthorityAndName => {
                 let (roots, certificates) = trusted(authorities)?;
-                Some(TrustVerifier::new(roots, certificates)?)
+                Some(AuthorityCheck::new(roots, certificates)?)
             }
         };
-        let verifier = Verifier { by_authority, check, provider: provider.clone() };
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let mut config = weir_trust::client_config_with(CheckOfMode { by_authority, mode })?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(RustlsConnect(TlsConnector::from(Arc::new(config))))
     }
@@ -127,59 +119,30 @@ fn trusted(file: Option<&str>) -> Result<(RootCertStore, Vec<CertificateDer<'sta
     Ok((RootCertStore::empty(), certificates))
 }
 
-/// Checks as much of a certificate as the mode asks for; signatures of the handshake always.
+/// Checks as much of a certificate as the mode asks for.
 #[derive(Debug)]
-struct Verifier {
-    by_authority: Option<TrustVerifier>,
-    check: Check,
-    provider: Arc<CryptoProvider>,
+struct CheckOfMode {
+    by_authority: Option<AuthorityCheck>,
+    mode: Check,
 }
 
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
+impl CertificateCheck for CheckOfMode {
+    fn check(
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
-        ocsp_response: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some(verifier) = &self.by_authority else { return Ok(ServerCertVerified::assertion()) };
-        let verified = verifier.verify_server_cert(certificate, intermediates, name, ocsp_response, now);
+    ) -> Result<(), Error> {
+        let Some(by_authority) = &self.by_authority else { return Ok(()) };
+        let checked = by_authority.check(certificate, intermediates, name, now);
         let is_other_name = matches!(
-            verified,
+            checked,
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
             ))
         );
-        match is_other_name && self.check == Check::Authority {
-            true => Ok(ServerCertVerified::assertion()),
-            false => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        if is_other_name && self.mode == Check::Authority { Ok(()) } else { checked }
     }
 }
 

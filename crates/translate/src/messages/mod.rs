@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::TokenUsage;
 use crate::write_json;
 
+pub use reasoning::without_made_reasoning;
 pub use reply::reply;
 pub use request::request;
 pub(super) use stream::MessagesStream;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::model::ReasoningFields;
+use crate::json::{self, Tape};
 use crate::value::{Map, Value, object};
 
 /// Signatures of blocks that were made here. Callers send them back as they are.
@@ -107,4 +108,74 @@ pub(super) fn signature(mut detail: serde_json::Value) -> String {
 /// The data of a block before a call that has a signature.
 pub(super) fn call_signature(id: &str, signature: &str) -> String {
     format!("{CALL}{id} {signature}")
+}
+
+/// Whether a signature was made here: Anthropic never gives an empty one, or one with these words.
+fn is_made(signature: &str) -> bool {
+    matches!(signature, CONTENT_FIELD | REASONING_FIELD | CONTENT_LIST)
+        || [DETAIL, CALL].iter().any(|words| signature.starts_with(words))
+}
+
+/// A request to Anthropic's API without the thinking blocks that were made of another provider's reasoning: Anthropic refuses their
+/// signatures. A message that consists of them is left out. `None`: it has none.
+pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
+    memchr::memmem::find(body, b"thinking")?;
+    let tape = Tape::parse(body).ok()?;
+    let messages = tape.root(body).get("messages").filter(|messages| messages.is_array())?;
+    let is_kept = |block: &json::Value<'_>| {
+        let field = match block.get("type").and_then(json::Value::as_str).as_deref() {
+            Some("thinking") => "signature",
+            Some("redacted_thinking") => "data",
+            _ => return true,
+        };
+        let signature = block.get(field).and_then(json::Value::as_str);
+        signature.is_some_and(|signature| !is_made(&signature))
+    };
+    let mut is_changed = false;
+    let mut kept = Vec::new();
+    for message in messages.items() {
+        let blocks = message.get("content").filter(|content| content.is_array());
+        let all = blocks.map_or(0, |blocks| blocks.items().count());
+        let left: Vec<_> = blocks.into_iter().flat_map(json::Value::items).filter(is_kept).collect();
+        let (Some(blocks), true) = (blocks, left.len() < all) else {
+            kept.push(message.raw().to_vec());
+            continue;
+        };
+        is_changed = true;
+        if !left.is_empty() {
+            let (whole, blocks) = (message.range(), blocks.range());
+            kept.push(
+                [&body[whole.start..blocks.start], &list(&left), &body[blocks.end..whole.end]].concat(),
+            );
+        }
+    }
+    let at = messages.range();
+    is_changed.then(|| [&body[..at.start], b"[", &kept.join(&b","[..]), b"]", &body[at.end..]].concat())
+}
+
+/// A JSON array of values as they were written.
+fn list(values: &[json::Value<'_>]) -> Vec<u8> {
+    let values: Vec<&[u8]> = values.iter().map(|value| value.raw()).collect();
+    [b"[", &*values.join(&b","[..]), b"]"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_were_made_here_do_not_go_to_anthropic() {
+        let strip =
+            |body: &str| without_made_reasoning(body.as_bytes()).map(|body| String::from_utf8(body).unwrap());
+        let own = r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"EqQBCg"},{"type":"text","text":"thinking"}]}]}"#;
+        assert_eq!(strip(own), None);
+        let detail = signature(serde_json::json!({"type": "reasoning.encrypted", "data": "x"}));
+        for made in ["", "reasoning", "content", &detail.replace('"', "\\\""), &call_signature("c", "s")] {
+            let body = format!(
+                r#"{{"max_tokens":1.0, "messages":[{{"role":"user","content":"thinking?"}},{{"content":[{{"type":"thinking","thinking":"t","signature":"{made}"}}, {{"type":"text","text":"a"}}, {{"type":"redacted_thinking","data":"{made}"}}],"role":"assistant"}}, {{"role":"assistant","content":[{{"type":"thinking","thinking":"t","signature":"{made}"}}]}}],"x":1}}"#
+            );
+            let expected = r#"{"max_tokens":1.0, "messages":[{"role":"user","content":"thinking?"},{"content":[{"type":"text","text":"a"}],"role":"assistant"}],"x":1}"#;
+            assert_eq!(strip(&body).as_deref(), Some(expected), "{made}");
+        }
+    }
 }

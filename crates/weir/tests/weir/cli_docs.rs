@@ -60,8 +60,13 @@ gives them the ids of before.
 
 **Two folders in one collection** need a prefix each if they have files with equal paths: `weir ingest repoA --prefix repoA/`, `weir ingest repoB --prefix repoB/`. `--prefix` precedes all ids, also
 those that lines, rows and objects bring. Without it, a document of the second folder does not replace one of the first: it fails with `document_conflict`, the other folder's document stays, and
-the exit code is 1. `--replace` replaces it. Folders are compared by their names, so that a folder can be moved; two folders that have the same name (`a/docs`, `b/docs`) replace each other's documents. A file that is given by its own name
+the exit code is 1. `--replace` replaces it. Folders are compared by their names, so that a folder can be moved, and sent from several machines. A file that is given by its own name
 replaces a file of that name that was given so before; the summary says it.
+
+**Two folders of one name** (`a/docs`, `b/docs`) are told apart by their paths. `weir ingest` and `weir sync` record which folder was sent to which collection with which prefix, in
+`~/.local/state/weir/folders.json` (or `weir/folders.json` in `$XDG_STATE_HOME`; without a home folder only names are compared). If the collection has documents of another folder of the name that still exists, the command sends and deletes nothing, and the
+exit code is 1. A `--prefix` keeps both, and `weir sync` without it leaves alone what was sent from here with it; `--replace` has the new folder take the other's place. Where there is no record, as on another machine, up to 50 documents of the folder are compared with the stored ones:
+if the texts of more than half of those with equal ids differ, or `weir sync` finds no id in common, the command stops too; else a note says that the collection has documents that were not sent from here.
 
 A document replaces the one of its folder that has its id. Where that happens within a run, the first ten are named (`replaced: …`), they are counted in the
 summary and as `replaced` in the output of `--json`, and the exit code is 1. The first 3.5 million ids of a run are compared.

@@ -10,6 +10,7 @@ mod cli_chat;
 mod cli_commands;
 mod cli_docs;
 mod cli_documents;
+mod cli_folders;
 mod cli_interrupt;
 mod cli_keys;
 mod cli_progress;

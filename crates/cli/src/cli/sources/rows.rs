@@ -130,7 +130,7 @@ impl Iterator for Rows {
         self.record_limit.reset();
         let mut record = ByteRecord::new();
         let read = reader.read_byte_record(&mut record);
-        let line = record.position().unwrap_or(reader.position()).line() + self.lines_skipped;
+        let line = line_of(&record, reader.position().line()) + self.lines_skipped;
         let document = match read {
             Ok(false) => return None,
             Ok(true) => self.document(&record, line),
@@ -144,6 +144,15 @@ impl Iterator for Rows {
         let result = document.unwrap_or_else(rejected);
         Some((place, result))
     }
+}
+
+/// The line in which a record begins, where the reader is at line `next` behind it. The position of a record is that of the
+/// blank lines before it.
+fn line_of(record: &ByteRecord, next: u64) -> u64 {
+    let line_feeds = record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+    let line = next.saturating_sub(line_feeds + 1);
+    // a quote without an end contains the end of its line
+    record.position().map_or(next, |position| position.line().max(line))
 }
 
 /// A cell that is not empty.

@@ -56,7 +56,7 @@ impl Layout {
     ) -> csv::Reader<Limited> {
         input.consume(self.skipped);
         limit.reset();
-        let reader = Limited { reader: input, left: limit.clone(), ends_line: false };
+        let reader = Limited { reader: input, left: limit.clone(), ends_line: false, last: b'\n' };
         csv::ReaderBuilder::new().delimiter(self.separator).flexible(true).from_reader(reader)
     }
 }
@@ -218,13 +218,28 @@ impl RecordLimit {
     }
 }
 
-/// The bytes of a table, in which every line ends with a line feed alone: the parser counts lines by them, and counts that of
-/// CR LF with the line after it.
+/// The bytes of a table, in which every line ends with a line feed alone, the last one too: the parser counts lines by them, and
+/// counts that of CR LF with the line after it.
 pub(super) struct Limited {
     reader: Box<dyn BufRead + Send>,
     left: RecordLimit,
     /// Whether the byte before was a carriage return.
     ends_line: bool,
+    /// The last byte of the table as the parser sees it.
+    last: u8,
+}
+
+impl Limited {
+    /// Ends the last line, if it is not ended.
+    fn end(&mut self, buffer: &mut [u8]) -> usize {
+        match buffer.first_mut().filter(|_| self.last != b'\n') {
+            Some(first) => {
+                (*first, self.last) = (b'\n', b'\n');
+                1
+            }
+            None => 0,
+        }
+    }
 }
 
 impl Read for Limited {
@@ -243,8 +258,12 @@ impl Read for Limited {
                 }
             }
             // nothing would be the end of the table
-            if kept > 0 || read == 0 {
+            if kept > 0 {
+                self.last = buffer[kept - 1];
                 return Ok(kept);
+            }
+            if read == 0 {
+                return Ok(self.end(buffer));
             }
         }
     }

@@ -250,6 +250,20 @@ two | {"column_5":"x","path":"a.csv","year":"2019"}"#,
             r#"a.csv#5 | - | w | {"n":3,"path":"a.csv"}"#,
         ],
     );
+    check(
+        "a.csv",
+        "\ntext,n\n\r\nx,1\n\n\n\"y\n\nz\",2\r\r\rw,3",
+        &[
+            r#"a.csv#4 | - | x | {"n":1,"path":"a.csv"}"#,
+            "a.csv#7 | - | y\n\nz | {\"n\":2,\"path\":\"a.csv\"}",
+            r#"a.csv#12 | - | w | {"n":3,"path":"a.csv"}"#,
+        ],
+    );
+    check(
+        "a.csv",
+        "text,n\n\"x\n",
+        &["a.csv#2: has 1 cells and the header 2; put quotes around cells that contain the separator"],
+    );
     check("a.csv", "text;n\nx, y;1\n", &[r#"a.csv#2 | - | x, y | {"n":1,"path":"a.csv"}"#]);
 }
 

@@ -18,6 +18,7 @@ use super::delete::{delete_one, documents};
 use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps, summary, summary_json};
 use super::interrupt::cancelled_by_ctrl_c;
+use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
 use super::sources::{FOLDER, LeftOut, SourceFiles, folder_name};
 use super::terminal::{confirm, one_line};
@@ -43,7 +44,8 @@ pub struct SyncArguments {
     /// names of folders, paths of files or ids are equal.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub prefix: String,
-    /// Replace documents of other folders that have the same ids. Without this they stay, and the new ones fail.
+    /// Replace documents of other folders that have the same ids, and send the folder although the collection has documents of
+    /// another one of its name. Without this they stay, and the new ones fail.
     #[arg(long)]
     pub replace: bool,
     /// Only say what would be sent and deleted.
@@ -71,11 +73,19 @@ pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> 
     if !arguments.folder.is_dir() {
         return Err(Failure::NotAFolder(arguments.folder.display().to_string()));
     }
-    let (client, _) = context.connect(&arguments.url, RetryPolicy::LONG)?;
+    let (client, config) = context.connect(&arguments.url, RetryPolicy::LONG)?;
     let out = context.out;
     let folder = std::slice::from_ref(&arguments.folder);
+    let (collection, prefix) = (&arguments.collection, &arguments.prefix);
+    let url = &config.client_url();
+    let to = Destination { client: &client, url, collection, prefix, deletes: true };
+    let known = KnownFolders::of(context.environment);
+    known.check(&to, folder, arguments.replace).await?;
     let sources = SourceFiles::find(folder, &arguments.prefix);
-    let stored = plan::list(&client, &arguments.collection, &arguments.prefix).await?;
+    let mut stored = plan::list(&client, collection, prefix).await?;
+    // they are of other folders, or of this one under another prefix
+    let others = known.longer_prefixes(&to, &arguments.folder);
+    stored.retain(|id, _| !others.iter().any(|prefix| id.starts_with(prefix)));
     let folder_name = folder_name(&arguments.folder);
     let mut plan = Plan::new(&stored, &folder_name, &sources);
     // an empty folder is more often a disk that is not mounted than a wish to delete everything
@@ -87,6 +97,7 @@ pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> 
         steps(sources).0.for_each(|step| plan.observe(&step));
         return show_plan(&plan, arguments, out);
     }
+    known.record(&to, folder, arguments.replace);
     let (report, left_out) = send(&client, arguments, sources, &mut plan).await?;
     print_kept(&plan);
     if !arguments.json {

@@ -9,7 +9,7 @@ use super::{Gateway, in_repository};
 /// Random requests for each route, beside its examples and those at the limits of its types.
 #[allow(clippy::disallowed_methods, reason = "a setting of the test, none of the gateway")]
 fn examples() -> String {
-    std::env::var("WEIR_CONTRACT_EXAMPLES").unwrap_or_else(|_| "10".to_owned())
+    std::env::var("WEIR_CONTRACT_EXAMPLES").unwrap_or_else(|_| "4".to_owned())
 }
 
 #[test]

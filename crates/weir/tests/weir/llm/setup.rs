@@ -75,19 +75,29 @@ pub(crate) struct Scripted {
 impl Scripted {
     /// `reply`: of HTTP/1.1 from the status on. Its connection stays open for `open_for`.
     pub(crate) fn start(reply: &'static str, open_for: Duration) -> Scripted {
+        Scripted::in_parts(vec![(Duration::ZERO, reply.into())], open_for)
+    }
+
+    /// A reply in parts, each sent after a pause.
+    pub(crate) fn in_parts(parts: Vec<(Duration, Vec<u8>)>, open_for: Duration) -> Scripted {
+        let parts = Arc::new(parts);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, requests) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
         let counted = requests.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (mut stream, counted) = (stream.unwrap(), counted.clone());
+                let (mut stream, counted, parts) = (stream.unwrap(), counted.clone(), parts.clone());
                 std::thread::spawn(move || {
                     let mut reader = BufReader::new(stream.try_clone().unwrap());
                     let head = read_until(&mut reader, "\r\n\r\n").to_lowercase();
                     let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
                     reader.read_exact(&mut vec![0; length.unwrap().parse().unwrap()]).unwrap();
                     counted.fetch_add(1, Ordering::Relaxed);
-                    drop(write!(stream, "HTTP/1.1 {reply}"));
+                    drop(stream.write_all(b"HTTP/1.1 "));
+                    for (pause, part) in &*parts {
+                        std::thread::sleep(*pause);
+                        drop(stream.write_all(part));
+                    }
                     std::thread::sleep(open_for);
                 });
             }
@@ -97,10 +107,14 @@ impl Scripted {
 
     /// An upstream of it with OpenAI's API.
     pub(crate) fn upstream(&self, id: &str, more: &str) -> String {
-        format!(
-            "[[upstreams]]\nid = \"{id}\"\nprovider = \"openai\"\nurl = \"http://{}/v1\"\nretries_max = 0\n{more}\n",
-            self.address
-        )
+        self.upstream_of("openai", id, &format!("retries_max = 0\n{more}"))
+    }
+
+    /// An upstream of it with the API of a provider.
+    pub(crate) fn upstream_of(&self, provider: &str, id: &str, more: &str) -> String {
+        let path = if provider == "openai" { "/v1" } else { "" };
+        let url = format!("http://{}{path}", self.address);
+        format!("[[upstreams]]\nid = \"{id}\"\nprovider = \"{provider}\"\nurl = \"{url}\"\n{more}\n")
     }
 }
 
