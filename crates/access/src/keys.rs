@@ -467,8 +467,11 @@ mod tests {
         assert_eq!(usage.left(now).iter().map(|left| left.remaining).collect::<Vec<_>>(), [60]);
 
         // a budget counts what was spent since there is one, also when it was taken away between
-        let spend =
-            |nanos| usage.reserve((now, 2.0), 0, nanos).map(|taken| taken.settle((now, 2.0), 0, nanos));
+        let spend = |nanos| {
+            usage
+                .reserve((now, 2.0), 0, crate::CostRange::exactly(nanos))
+                .map(|taken| taken.settle((now, 2.0), 0, nanos))
+        };
         spend(4_000_000_000).unwrap();
         update(r#"{"limits": {"budget_per_day": 5}}"#).await.unwrap();
         spend(3_000_000_000).unwrap();

@@ -58,9 +58,11 @@ impl PageMap {
 mod tests {
     use super::*;
 
-    /// `expected`: first page, last page, label, estimated, breaks.
+    /// First page, last page, label, estimated, breaks.
+    type Pages<'a> = (u64, u64, Option<&'a str>, bool, &'a [u64]);
+
     #[track_caller]
-    fn check(range: Range<u64>, expected: Option<(u64, u64, Option<&str>, bool, &[u64])>) {
+    fn check(range: Range<u64>, expected: Option<Pages<'_>>) {
         let page = |end, label: Option<&str>, approximate| (end, label.map(str::to_owned), approximate);
         let ends =
             [page(10, Some("iv"), false), page(20, None, false), page(20, None, false), page(30, None, true)];

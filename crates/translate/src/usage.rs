@@ -412,7 +412,8 @@ mod tests {
     #[test]
     fn the_service_tier_is_that_of_the_reply() {
         let tier = ServiceTier::new("priority");
-        let expected = Some(TokenUsage { tier, ..of(3, 5) });
+        let usage = TokenUsage { tier, ..of(3, 5) };
+        let expected = Some(usage);
         check(r#"{"service_tier":"priority","usage":{"prompt_tokens":3,"completion_tokens":5}}"#, expected);
         check(r#"{"usage":{"input_tokens":3,"output_tokens":5,"service_tier":"priority"}}"#, expected);
         check(
@@ -425,7 +426,7 @@ mod tests {
         );
         assert_eq!(tier.unwrap().name(), "priority");
         assert_eq!(ServiceTier::new(&"x".repeat(24)), None);
-        assert_eq!(of(1, 2).merged(expected.unwrap()).tier, tier);
+        assert_eq!(of(1, 2).merged(usage).tier, tier);
     }
 
     #[test]

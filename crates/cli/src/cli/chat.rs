@@ -336,6 +336,8 @@ fn render_citation(citation: &ChatCitation, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_api::CitedPages;
+
     use super::*;
 
     fn citation(n: usize, quote: &str) -> ChatCitation {
