@@ -103,11 +103,12 @@ impl Llm {
             let reason = "is true, and embeddings are no stream; leave it out".to_owned();
             return Err(LlmError::Invalid { field: "stream".to_owned(), reason });
         }
+        let table = self.table();
         call.entry.update(|record| {
             record.model = Some(request.model.as_str().into());
+            record.is_known_model = table.is_named(&request.model);
             record.is_stream = request.is_stream;
         });
-        let table = self.table();
         let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
         let targets = match call.caller.models.contains(&request.model) {
             true => table.targets(call.api, &request.model, &request.metadata, sticky),

@@ -53,7 +53,7 @@ pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Re
         AdmissionClass::Chat => {
             let mut reservation = Reservation::default();
             // one without an announced length is reserved while it is read
-            extend_chat(gateway, &mut reservation, announced.unwrap_or(0))?;
+            extend_chat(gateway, &mut reservation, announced.unwrap_or(0).min(most))?;
             Ok(Admitted::Chat(reservation))
         }
     }

@@ -27,6 +27,7 @@ impl Call {
             let is_admitted = !matches!(charged, Some(Err(_)));
             entry.update(|record| {
                 record.model = Some(model.into());
+                record.is_known_model = true;
                 if is_admitted {
                     record.prompt_tokens = tokens;
                     record.cost_nanos = cost;

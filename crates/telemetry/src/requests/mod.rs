@@ -64,6 +64,8 @@ pub struct RequestRecord {
     pub route: &'static str,
     /// The model that was asked for.
     pub model: Option<Arc<str>>,
+    /// Whether that is a model of this gateway or of a route with this name, and no name that the caller may have invented.
+    pub is_known_model: bool,
     /// The upstream that answered or failed last.
     pub upstream: Option<Arc<str>>,
     /// Its provider, by its name in the conventions for generative AI.

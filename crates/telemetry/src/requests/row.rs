@@ -20,6 +20,9 @@ pub(super) struct Row {
     pub(super) method: Cow<'static, str>,
     pub(super) route: Cow<'static, str>,
     pub(super) model: Option<String>,
+    /// Not on disk: the form of files would change for what decides about failed requests alone.
+    #[serde(skip)]
+    pub(super) is_known_model: bool,
     pub(super) upstream: Option<String>,
     pub(super) status: u16,
     pub(super) error: Option<Cow<'static, str>>,
@@ -47,6 +50,7 @@ impl Row {
             method: record.method.into(),
             route: record.route.into(),
             model: record.model.as_deref().map(bounded),
+            is_known_model: record.is_known_model,
             upstream: record.upstream.as_deref().map(bounded),
             status: record.status,
             error: record.error.map(Cow::Borrowed),
@@ -63,13 +67,14 @@ impl Row {
             saved_nanos: record.saved_nanos,
         }
     }
-}
 
-impl Row {
-    /// Whether the request was refused for a reason on the side of its caller, such as a model that does not exist, and used nothing.
-    pub(super) fn is_refused(&self) -> bool {
+    /// The model under which the request is summed. Callers invent names, and each would be a sum of its own: such a name counts when it has used
+    /// something, or was answered.
+    pub(super) fn summed_model(&self) -> Option<&str> {
         let used = (self.prompt_tokens, self.completion_tokens, self.cost_nanos);
-        (400..500).contains(&self.status) && used == (0, 0, 0)
+        let is_failed = self.status >= 400 || self.error.is_some();
+        let is_unknown = !self.is_known_model && is_failed && used == (0, 0, 0);
+        self.model.as_deref().filter(|_| !is_unknown)
     }
 }
 

@@ -117,13 +117,12 @@ pub fn day_of(at: f64) -> String {
     time.strftime("%F").to_string()
 }
 
-/// The sums of a batch, by day, key (0 without one) and model (empty without one), sorted, so that writers lock in one order. Requests that were
-/// refused have no model here: callers choose its name, and each would be a sum of its own.
+/// The sums of a batch, by day, key (0 without one) and model (empty without one), sorted, so that writers lock in one order.
 pub(super) fn sums(batch: &Batch) -> BTreeMap<(String, i64, &str), UsageSums> {
     let mut by_day: BTreeMap<(i64, i64, &str), UsageSums> = BTreeMap::new();
     for row in &batch.rows {
         let day = (row.at / 86_400.0).floor() as i64;
-        let model = row.model.as_deref().filter(|_| !row.is_refused()).unwrap_or_default();
+        let model = row.summed_model().unwrap_or_default();
         by_day.entry((day, row.key.unwrap_or_default(), model)).or_default().add(row);
     }
     let named = |((day, key, model), sums)| ((day_of(day as f64 * 86_400.0), key, model), sums);
