@@ -7,10 +7,13 @@ use hayro_syntax::object::dict::keys::{
     DESCENDANT_FONTS, ENCODING, FONT_BBOX, FONT_DESC, FONT_FILE, FONT_FILE2, FONT_FILE3, FONT_MATRIX,
     SUBTYPE, TO_UNICODE,
 };
-use hayro_syntax::object::{Array, Dict, Name, Stream};
+use hayro_syntax::object::{Array, Dict, MaybeRef, Name, Object, Stream};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Characters in the ranges of a table of widths; a font has at most 65,536.
+const WIDTHS_MAX: f64 = 1_000_000.0;
 
 /// A font with the height of its letters.
 pub(super) struct LoadedFont<'a> {
@@ -96,7 +99,31 @@ fn is_within(font: &Dict<'_>, max: usize) -> bool {
     fits(font, TO_UNICODE)
         && fits(font, ENCODING)
         && has_program(font)
-        && descendant.is_none_or(|font| has_program(&font) && fits(&font, b"CIDToGIDMap"))
+        && descendant.is_none_or(|font| {
+            has_program(&font)
+                && fits(&font, b"CIDToGIDMap")
+                && has_few_widths(&font, b"W", 3)
+                && has_few_widths(&font, b"W2", 5)
+        })
+}
+
+/// Whether the ranges of a table of widths, of `count` numbers each, cover few characters: the library stores each of them.
+fn has_few_widths(font: &Dict<'_>, key: &[u8], count: usize) -> bool {
+    let Some(table) = font.get::<Array<'_>>(key) else { return true };
+    let (mut range, mut characters) = (Vec::<f64>::new(), 0.0);
+    for item in table.raw_iter() {
+        // a number may be a reference, and so may the list behind the first character
+        let number =
+            if let MaybeRef::NotRef(Object::Number(number)) = item { Some(number.as_f64()) } else { None };
+        range.extend(number);
+        if number.is_none() || range.len() == count {
+            if let [first, last, ..] = range.as_slice() {
+                characters += f64::max(last - first, 0.0);
+            }
+            range.clear();
+        }
+    }
+    characters <= WIDTHS_MAX
 }
 
 /// The height of the letters of a font in units of the text size. The glyphs of a Type 3 font have units of their own, and

@@ -330,6 +330,8 @@ fn fonts_may_lie() {
     let itself = composite(&letters(9), "8 0 R", "", "")
         .set(8, stream(cmap(""), "/Type/CMap/CMapName/A/UseCMap 8 0 R"));
     check("map of itself", itself.bytes(), NoText);
+    let widths = format!("/W[0 4294967295 500 0[{}]]", "1 ".repeat(1_000_000));
+    check("widths", composite(HELLO, "/Identity-H", &widths, "").bytes(), NoText);
     let garbage = |kind: &str, file: &str, program: Vec<u8>| {
         let font =
             format!("<</Type/Font/Subtype/{kind}/BaseFont/A/FirstChar 0/LastChar 255/FontDescriptor 6 0 R>>");
