@@ -120,16 +120,19 @@ mod tests {
         let at = (Instant::now(), now);
         store.close().await;
         // not known yet
-        let _running = usage(budget.reply.id).reserve(at, 0, 1_000).unwrap();
+        let _running = usage(budget.reply.id).reserve(at, 0, crate::CostRange::exactly(1_000)).unwrap();
         assert!(keys.flush_ledger(now).await.is_err());
-        let refused = usage(budget.reply.id).reserve(at, 0, 1_000).unwrap_err();
+        let refused = usage(budget.reply.id).reserve(at, 0, crate::CostRange::exactly(1_000)).unwrap_err();
         assert_eq!((refused.unit, refused.retry_after.is_some()), (Unit::Ledger, true));
         assert_eq!(
             usage(budget.reply.id).reserve_for("m", at, 0, crate::CostRange::exactly(1)).unwrap_err().unit,
             Unit::Ledger
         );
-        assert!(usage(budget.reply.id).reserve(at, 0, 0).is_ok(), "what costs nothing is not forgotten");
-        assert!(usage(plain.reply.id).reserve(at, 1, 1_000).is_ok(), "no budget");
+        assert!(
+            usage(budget.reply.id).reserve(at, 0, crate::CostRange::exactly(0)).is_ok(),
+            "what costs nothing is not forgotten"
+        );
+        assert!(usage(plain.reply.id).reserve(at, 1, crate::CostRange::exactly(1_000)).is_ok(), "no budget");
         assert_eq!(keys.failing_parts().len(), 1);
 
         assert!(keys.caller(&budget.key, now).is_some());
