@@ -2,24 +2,6 @@
 
 use weir_documents::{Extracted, Failure, Format, Limits, Page, Warning};
 
-/// The formats of document files.
-const FORMATS: [Format; 11] = [
-    Format::Pdf,
-    Format::Docx,
-    Format::Pptx,
-    Format::Xlsx,
-    Format::Odt,
-    Format::Ods,
-    Format::Odp,
-    Format::Epub,
-    Format::Rtf,
-    Format::Eml,
-    Format::Mbox,
-];
-
-/// The first bytes of a PDF.
-const PDF_HEAD: &[u8] = b"%PDF-";
-
 /// Endings of names of web pages.
 const HTML_ENDINGS: [&str; 3] = [".html", ".htm", ".xhtml"];
 
@@ -31,19 +13,16 @@ const FORM_FEED: char = '\u{c}';
 /// # Errors
 /// A [`Failure`] where there is no text.
 pub fn read(bytes: &[u8], name: &str, limits: &Limits) -> Result<Extracted, Failure> {
-    match format_of(bytes, name) {
-        Some(format) => weir_documents::extract(bytes, format, limits),
-        None => read_text(bytes, name, limits.text_bytes),
+    let Some(format) = Format::of(bytes, name)? else { return read_text(bytes, name, limits.text_bytes) };
+    let mut extracted = weir_documents::extract(bytes, format, limits)?;
+    if !extracted.attachments.is_empty() {
+        extracted.warnings.push(Warning {
+            code: "attachments".to_owned(),
+            message: "attached files are left out; send each as a file of its own".to_owned(),
+            count: extracted.attachments.len() as u64,
+        });
     }
-}
-
-/// The format of a document file, by the first bytes of a PDF and else by the ending of the name.
-fn format_of(bytes: &[u8], name: &str) -> Option<Format> {
-    if bytes.starts_with(PDF_HEAD) {
-        return Some(Format::Pdf);
-    }
-    let (_, ending) = name.rsplit_once('.')?;
-    FORMATS.into_iter().find(|format| ending.eq_ignore_ascii_case(format.extension()))
+    Ok(extracted)
 }
 
 /// A file that is text itself.
@@ -106,11 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn document_files_are_found_by_head_and_ending() {
-        assert_eq!(format_of(b"%PDF-1.7", "a.txt"), Some(Format::Pdf));
-        assert_eq!(format_of(b"PK", "a.b.DOCX"), Some(Format::Docx));
-        assert_eq!(format_of(b"text", "a.md"), None);
-        assert_eq!(format_of(b"text", "pdf"), None);
+    fn attached_files_are_counted() {
+        let mail = b"Subject: s\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n--b\r\nContent-Disposition: attachment; filename=a.txt\r\n\r\nattached\r\n--b--\r\n";
+        let read = read(mail, "a.eml", &Limits::default()).unwrap();
+        assert!(read.text.contains("hello") && !read.text.contains("attached"), "{}", read.text);
+        assert_eq!(
+            read.warnings.iter().map(|one| (&*one.code, one.count)).collect::<Vec<_>>(),
+            [("attachments", 1)]
+        );
     }
 
     #[test]
