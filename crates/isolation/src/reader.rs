@@ -14,15 +14,7 @@ const FORM_FEED: char = '\u{c}';
 /// A [`Failure`] where there is no text.
 pub fn read(bytes: &[u8], name: &str, limits: &Limits) -> Result<Extracted, Failure> {
     let Some(format) = Format::of(bytes, name)? else { return read_text(bytes, name, limits.text_bytes) };
-    let mut extracted = weir_documents::extract(bytes, format, limits)?;
-    if !extracted.attachments.is_empty() {
-        extracted.warnings.push(Warning {
-            code: "attachments".to_owned(),
-            message: "attached files are left out; send each as a file of its own".to_owned(),
-            count: extracted.attachments.len() as u64,
-        });
-    }
-    Ok(extracted)
+    weir_documents::extract(bytes, format, limits)
 }
 
 /// A file that is text itself.
@@ -85,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attached_files_are_counted() {
-        let mail = b"Subject: s\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n--b\r\nContent-Disposition: attachment; filename=a.txt\r\n\r\nattached\r\n--b--\r\n";
-        let read = read(mail, "a.eml", &Limits::default()).unwrap();
-        assert!(read.text.contains("hello") && !read.text.contains("attached"), "{}", read.text);
-        assert_eq!(
-            read.warnings.iter().map(|one| (&*one.code, one.count)).collect::<Vec<_>>(),
-            [("attachments", 1)]
-        );
+    fn a_file_is_read_by_its_content() {
+        let text = |bytes: &[u8], name: &str| read(bytes, name, &Limits::default()).map(|read| read.text);
+        let mail = b"From: a@b.c\r\nSubject: s\r\nMIME-Version: 1.0\r\n\r\nhello\r\n";
+        assert!(text(mail, "a.eml").unwrap().contains("hello"));
+        assert!(text(br"{\rtf1 hello}", "a.txt").unwrap().contains("hello"));
+        assert!(matches!(text(b"%PDF-1.7", "a.txt"), Err(Failure::DamagedFile(_))));
+        assert!(matches!(text(b"\x7fELF\x02\x01\x01\0\0", "a.md"), Err(Failure::UnsupportedFormat(_))));
+        assert_eq!(text(b"plain", "pdf").unwrap(), "plain");
     }
 
     #[test]
