@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn long_quotes_are_cut_at_a_character() {
         let shown = render_citation(&citation(1, &"é".repeat(200)), Style::PLAIN);
-        assert_eq!(shown, format!("[1] weirs.md bytes 120–180 “{}…”\n", "é".repeat(120)));
+        assert_eq!(shown, format!("[1] weirs.md page 137, bytes 120–180 “{}…”\n", "é".repeat(120)));
     }
 
     #[test]

@@ -410,7 +410,7 @@ fn a_folder_without_documents_is_an_error() {
         (run.code, run.err.as_str()),
         (
             1,
-            "error: there is nothing to ingest in in, only 1 .png\nhint: accepted are .txt, .md, .markdown, .rst, .adoc, \
+            "error: there is nothing to ingest in in, only 1 .png\nhint: accepted are .pdf, .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .rtf, .eml, .mbox files, .txt, .md, .markdown, .rst, .adoc, \
              .asciidoc, .org, .log, .yaml, .yml, .html, .htm, .xhtml, .json, .ipynb, .jsonl, .ndjson, .csv, .tsv files, each also \
              as .gz, source code (.py, .rs, .toml, …), and text files without an ending or with a name such as README.Debian\n"
         )

@@ -255,7 +255,7 @@ fn a_wrong_method_is_answered_with_the_right_ones() {
         ("POST", "/v1/jobs/a", "GET,HEAD"),
         ("POST", "/v1/collections", "GET,HEAD"),
         ("POST", "/v1/collections/default", "GET,HEAD,PUT,DELETE"),
-        ("PUT", "/v1/collections/default/documents/a", "GET,HEAD,DELETE"),
+        ("PATCH", "/v1/collections/default/documents/a", "GET,HEAD,PUT,DELETE"),
         ("POST", "/healthz", "GET,HEAD"),
         ("DELETE", "/openapi.json", "GET,HEAD"),
     ];
@@ -282,9 +282,11 @@ fn a_body_of_another_media_type_is_refused() {
     let send =
         |path, media| gateway.try_send("POST", path, &[("content-type", media)], Some(b"{\"query\":\"a\"}"));
     for media in ["text/plain", "application/xml", "multipart/form-data; boundary=x", "json", ""] {
-        for path in ["/v1/search", "/v1/ingest"] {
-            check_error(&send(path, media).unwrap(), "unsupported_media_type", media);
-        }
+        // a form is a body of documents
+        let code =
+            if media.starts_with("multipart") { "invalid_parameter" } else { "unsupported_media_type" };
+        check_error(&send("/v1/search", media).unwrap(), "unsupported_media_type", media);
+        check_error(&send("/v1/ingest", media).unwrap(), code, media);
     }
     for media in ["application/json", "Application/JSON ; charset=utf-8", "application/problem+json"] {
         assert_eq!(send("/v1/search", media).unwrap().status, 200, "{media}");
