@@ -21,7 +21,7 @@ fn the_text_of_a_file_is_printed_by_pages() {
     let run = Weir::new().in_folder(&folder).run(&["extract", "c.bin"]);
     assert_eq!(run.code, 1);
     assert!(
-        run.err.contains("c.bin: files of the kind `.bin` are not read (unsupported_format)"),
+        run.err.contains("c.bin: binary .bin files of an unknown kind are not read: convert it to PDF or text (unsupported_format)"),
         "{}",
         run.err
     );
