@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 16 << 20;
 /// The stack of the thread that ends the process.
 const TIMER_STACK_BYTES: usize = 64 << 10;
 
-/// The gateway ends a child at its deadline. A child whose gateway is gone ends itself so much later.
+/// The gateway ends a child at its deadline. Time after it at which a child whose gateway is gone ends itself.
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 
 /// Exit codes of a child without a result.

@@ -1,4 +1,4 @@
-//! The child's output: frames of a kind, a length (`u32`, little-endian) and so many bytes.
+//! The child's output: frames of a kind, a length (`u32`, little-endian) and the bytes of that length.
 //!
 //! The parent trusts none of it: it limits frames and their sum, and checks text and pages.
 

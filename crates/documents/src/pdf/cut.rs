@@ -12,10 +12,10 @@ const WORK_MAX: u64 = 60_000_000;
 /// A page of prose has fewer spans.
 const SPANS_MAX: usize = 20_000;
 
-/// A column of prose has at least so many lines.
+/// Least number of lines of a column of prose.
 const COLUMN_LINES_MIN: usize = 3;
 
-/// A line of a column of prose has at least so many glyphs in the mean; the columns of a table have fewer.
+/// Least number of glyphs of a line of a column of prose, in the mean; the columns of a table have fewer.
 const COLUMN_GLYPHS_MIN: f32 = 16.0;
 
 /// Adds the lines of `spans`, which have one direction, to `out`. `work` counts the spans that were looked at so far.

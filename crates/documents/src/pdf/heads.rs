@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 /// Lines at each end of a page that may be running heads.
 const CANDIDATES: usize = 2;
 
-/// A running head is on at least so many pages,
+/// Least number of pages that have a running head,
 const PAGES_MIN: usize = 3;
 
-/// and on one of so many pages.
+/// and the least share of them, as one of this number of pages.
 const PAGES_SHARE: usize = 5;
 
-/// A line with large letters is a running head only on so large a share of the pages: titles of slides repeat too.
+/// Least share of the pages where a line with large letters is a running head: titles of slides repeat too.
 const LARGE_SHARE: f32 = 0.6;
 
 /// Words of a running head that differs from page to page by its numbers.
