@@ -44,7 +44,7 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
         .write(true)
         .open(folder.join(LOCK_FILE))
         .map_err(|source| Error::from_io(folder, source))?;
-    match file.try_lock() {
+    match lock_soon(&file) {
         Ok(()) => {
             // for whoever finds the file; the lock alone counts
             let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
@@ -54,6 +54,22 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
         Err(TryLockError::Error(source)) => Err(Error::from_io(folder, source)),
     }
 }
+
+/// Locks the file at once, or within a second: a process that is killed while it starts a child leaves its open files to the child until
+/// that runs its program.
+fn lock_soon(file: &File) -> std::result::Result<(), TryLockError> {
+    for _ in 0..LOCK_RETRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            locked => return locked,
+        }
+    }
+    file.try_lock()
+}
+
+/// Further attempts to lock the folder, and the pause before each.
+const LOCK_RETRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Opens the writing connection and migrates the file to the current format.
 pub(super) fn writer(folder: &Path) -> Result<Connection> {
