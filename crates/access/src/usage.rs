@@ -448,7 +448,7 @@ impl Reservation {
         self.reserved.take()
     }
 
-    /// Gives everything back. Nobody who waits is told: what they can reserve is what they could before.
+    /// Gives everything back. Waiting requests are not woken: they can reserve no more than before.
     fn withdraw(mut self) {
         self.give_back(Instant::now(), Period::default(), 0, 0);
     }

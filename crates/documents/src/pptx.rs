@@ -194,7 +194,7 @@ impl<'a, 'o, 'l> Shapes<'a, 'o, 'l> {
                 if self.wanted == Wanted::Body {
                     self.output.warn_hidden();
                 }
-                // a kind that nobody wants
+                // the placeholder of a header, whose text is left out
                 self.placeholder = "hdr".to_owned();
             }
             "ph" if self.placeholder.is_empty() => {

@@ -150,7 +150,7 @@ enum Refusal {
     Output(&'static str),
 }
 
-/// The request and the file, in memory that nobody can write to any more: a child reads it without waiting for a writer.
+/// The request and the file, in sealed memory: a child reads it without waiting for a writer.
 fn sealed(request: &Request, file: &mut dyn Read) -> io::Result<OwnedFd> {
     let memory = rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut memory = File::from(memory);

@@ -28,7 +28,7 @@ pub(crate) async fn scanned<T: Send + 'static>(
     }
     let permit = PERMITS.acquire().await.map_err(|_| LlmError::Internal)?;
     let done = tokio::task::spawn_blocking(move || {
-        // until the end of the work, also if nobody waits for it any more
+        // until the end of the work, also after the caller has left
         let _permit = permit;
         work()
     });

@@ -1,5 +1,6 @@
 //! The information that a file has of itself: title, author, dates, labels of pages.
 
+use crate::numbers::{Numbering, render};
 use crate::pdf::strings;
 use hayro_syntax::Pdf;
 use hayro_syntax::object::dict::keys::{KIDS, METADATA, P, S};
@@ -149,54 +150,16 @@ impl Range {
 
     fn label(&self, offset: usize) -> String {
         let number = self.start + offset as u64;
-        let number = match self.style {
-            Some(b'D') => number.to_string(),
-            Some(b'r') => roman(number),
-            Some(b'R') => roman(number).to_uppercase(),
-            Some(b'a') => letters(number),
-            Some(b'A') => letters(number).to_uppercase(),
-            _ => String::new(),
+        let numbering = match self.style {
+            Some(b'D') => Numbering::Decimal,
+            Some(b'r' | b'R') => Numbering::Roman { upper: self.style == Some(b'R') },
+            Some(b'a' | b'A') => Numbering::Letters { upper: self.style == Some(b'A') },
+            _ => return self.prefix.clone(),
         };
+        let number =
+            u32::try_from(number).map_or_else(|_| number.to_string(), |number| render(number, numbering));
         format!("{}{number}", self.prefix)
     }
-}
-
-fn roman(mut number: u64) -> String {
-    const DIGITS: [(u64, &str); 13] = [
-        (1000, "m"),
-        (900, "cm"),
-        (500, "d"),
-        (400, "cd"),
-        (100, "c"),
-        (90, "xc"),
-        (50, "l"),
-        (40, "xl"),
-        (10, "x"),
-        (9, "ix"),
-        (5, "v"),
-        (4, "iv"),
-        (1, "i"),
-    ];
-    if number > 10_000 {
-        return number.to_string();
-    }
-    let mut text = String::new();
-    for (value, digit) in DIGITS {
-        while number >= value {
-            text.push_str(digit);
-            number -= value;
-        }
-    }
-    text
-}
-
-/// a to z, aa to zz, aaa to zzz.
-fn letters(number: u64) -> String {
-    let Some(number) = number.checked_sub(1).filter(|&number| number < 26 * 100) else {
-        return number.to_string();
-    };
-    let letter = char::from(b'a' + (number % 26) as u8);
-    std::iter::repeat_n(letter, (number / 26 + 1) as usize).collect()
 }
 
 #[cfg(test)]
