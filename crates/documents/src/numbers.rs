@@ -96,9 +96,12 @@ mod tests {
         for (number, numbering, expected) in [
             (7, Numbering::Decimal, "7"),
             (2, Numbering::Letters { upper: false }, "b"),
+            (26, Numbering::Letters { upper: false }, "z"),
             (28, Numbering::Letters { upper: true }, "BB"),
+            (53, Numbering::Letters { upper: false }, "aaa"),
             (1994, Numbering::Roman { upper: true }, "MCMXCIV"),
             (9, Numbering::Roman { upper: false }, "ix"),
+            (40, Numbering::Roman { upper: false }, "xl"),
             (0, Numbering::Roman { upper: false }, "0"),
             (u32::MAX, Numbering::Letters { upper: false }, "4294967295"),
         ] {

@@ -167,12 +167,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_numbers_of_several_styles() {
-        assert_eq!([1, 4, 9, 40, 1994].map(roman), ["i", "iv", "ix", "xl", "mcmxciv"]);
-        assert_eq!([1, 26, 27, 53].map(letters), ["a", "z", "aa", "aaa"]);
-    }
-
-    #[test]
     fn values_of_xmp_are_text() {
         let xmp = "<dc:title><rdf:Alt><rdf:li xml:lang=\"x\">A &amp; B</rdf:li></rdf:Alt></dc:title><x xmp:CreateDate=\"2024\"/>";
         assert_eq!(xmp_value(xmp, "dc:title").as_deref(), Some("A & B"));
