@@ -7,20 +7,20 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::conversation::{Api, Request};
 use weir_translate::events::{EventFacts, ProviderError};
 use weir_translate::json::Tape;
 use weir_translate::{
     Account, Cause, Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages,
 };
-use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
+use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
-use crate::decode::{Broken, DecodedBody};
+use crate::broken::Broken;
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
-use crate::request::Request;
 use crate::settlement::{Settlement, unix_now};
 use crate::stream::{Reading, StreamSource};
 use crate::table::Target;
-use crate::{Api, LlmError};
+use crate::LlmError;
 
 /// Upper bound of the bytes of a reply that is not streamed.
 const REPLY_BYTES_MAX: usize = 64 << 20;
@@ -117,7 +117,7 @@ pub(crate) async fn attempt(
         } else {
             Duration::from_millis(config.header_timeout_ms)
         },
-        idle: Duration::from_millis(config.idle_timeout_ms(api == Api::Responses)),
+        idle: Duration::from_millis(config.idle_timeout_ms(api.has_long_pauses())),
         total: Duration::from_millis(config.total_timeout_ms),
         deadline: None,
     };

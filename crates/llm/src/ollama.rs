@@ -10,14 +10,15 @@ use futures_util::{Stream, StreamExt as _};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::Caller;
-use weir_translate::TranslateError;
+use weir_translate::{EventTooLarge, SseDecoder, TranslateError};
 use weir_translate::ollama::{self, Endpoint, Moment, OllamaStream, Reply};
-use weir_upstream::{EventTooLarge, SseDecoder};
 
-use crate::forward::{LlmBody, LlmCall, LlmReply};
-use crate::frames::EVENT_BYTES_MAX;
+use crate::exchange::{LlmBody, LlmCall, LlmReply};
 use crate::stream::{ReplyStream, StreamBroken};
 use crate::{Api, Llm, LlmError};
+
+/// Upper bound of the bytes of an event: it was bounded before.
+const EVENT_BYTES_MAX: usize = 16 << 20;
 
 /// What Ollama's clients append to names without a tag.
 const LATEST: &str = ":latest";
