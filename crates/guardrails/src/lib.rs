@@ -38,6 +38,7 @@ pub mod conversation;
 mod error;
 mod injection;
 mod json;
+mod link;
 mod normalise;
 mod number;
 mod parts;

@@ -25,6 +25,9 @@ use crate::source_list::without_list;
 use crate::table::{Route, Table, Target};
 use crate::{Llm, LlmError};
 
+/// Longest body that is read on the thread of its request: about a millisecond.
+const READ_INLINE_BYTES_MAX: usize = 1 << 20;
+
 impl Llm {
     /// Answers a request. Dropping the future or the reply's stream cancels the call of the upstream.
     ///
@@ -36,7 +39,13 @@ impl Llm {
 
     /// `is_from_caller`: whether sources are searched and replies are kept, as for all but the gateway's own calls.
     async fn answer(&self, call: LlmCall, is_from_caller: bool) -> Result<LlmReply, LlmError> {
-        let request = Request::read(call.body.clone())?;
+        let request = match call.body.len() {
+            0..=READ_INLINE_BYTES_MAX => Request::read(call.body.clone())?,
+            bytes => {
+                let body = call.body.clone();
+                Box::pin(scanned(bytes, move || Request::read(body))).await??
+            }
+        };
         let mut exchange = self.route(&call, request, is_from_caller)?;
         // the search is the gateway's own: it takes the question as it was asked
         let question = match &exchange.retrieval {

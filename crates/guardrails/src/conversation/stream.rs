@@ -339,7 +339,7 @@ impl TextState {
             let is_json = begin.starts_with('{')
                 || begin.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(['"', '{', '[']));
             let restorer = match is_json {
-                true => Restorer::new(placeholders.spelled(escaped)),
+                true => Restorer::in_json(placeholders.spelled(escaped)),
                 false => Restorer::new(placeholders.clone()),
             };
             self.restorer = Some(restorer);
