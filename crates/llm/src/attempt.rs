@@ -15,12 +15,12 @@ use weir_translate::{
 };
 use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
+use crate::LlmError;
 use crate::broken::Broken;
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
 use crate::settlement::{Settlement, unix_now};
 use crate::stream::{Reading, StreamSource};
 use crate::table::Target;
-use crate::LlmError;
 
 /// Upper bound of the bytes of a reply that is not streamed.
 const REPLY_BYTES_MAX: usize = 64 << 20;

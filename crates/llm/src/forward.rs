@@ -96,11 +96,9 @@ impl Llm {
         let retrieval = self.retrieval_of(call, &request, route, &table)?;
         let cache = route.and_then(|route| route.cache.clone()).filter(|_| call.api.is_charged());
         let models = match guard.is_some() {
-            true => targets
-                .iter()
-                .map(|target| target.model.to_string())
-                .chain([request.model.clone()])
-                .collect(),
+            true => {
+                targets.iter().map(|target| target.model.to_string()).chain([request.model.clone()]).collect()
+            }
             false => Vec::new(),
         };
         let reporter =

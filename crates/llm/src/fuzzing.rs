@@ -18,8 +18,8 @@ use weir_guardrails::conversation::{Checks, Report, StreamFilter, texts};
 use weir_translate::conversation::{Api, Request};
 use weir_translate::json::Tape;
 use weir_translate::{
-    Dialect, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage, TranslateError, anthropic, error,
-    gemini, messages,
+    Dialect, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage, TranslateError,
+    anthropic, error, gemini, messages,
 };
 
 use crate::guard::Guards;
@@ -62,7 +62,11 @@ pub fn check_request(body: &[u8]) {
     }
     let Ok(request) = Request::read(Bytes::copy_from_slice(body)) else { return };
     assert_eq!(request.rendered(&request.model, false), body);
-    let _ = (request.asked().is_ok(), request.object(), request.completion_max(Api::ChatCompletions, 1));
+    let _ = (
+        crate::augment::Asked::read(&request).is_ok(),
+        request.object(),
+        request.completion_max(Api::ChatCompletions, 1),
+    );
     let mut report = Report::default();
     let checked = CHECKS.check_input(request.body(), &[], &mut Placeholders::new(), &mut report).unwrap();
     let Some(fields) = object(body) else { return };

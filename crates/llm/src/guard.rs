@@ -165,7 +165,6 @@ impl Guard {
         }
         Ok(())
     }
-
 }
 
 /// The error of what a rule blocks.
@@ -289,7 +288,8 @@ mod tests {
         let guard = guards(PII).of("m", None).unwrap().unwrap();
         let (mut placeholders, mut report) = (Placeholders::new(), Report::default());
         let body = br#"{"messages":[{"role":"user","content":"write to ann@example.com\nand [EMAIL_1], or ann@example.com"}],"model":"m"}"#;
-        let sent = guard.checks.check_input(&Bytes::from_static(body), &[], &mut placeholders, &mut report).unwrap();
+        let sent =
+            guard.checks.check_input(&Bytes::from_static(body), &[], &mut placeholders, &mut report).unwrap();
         let expected = r#"{"messages":[{"role":"user","content":"write to [EMAIL_2]\nand [EMAIL_1], or [EMAIL_2]"}],"model":"m"}"#;
         assert_eq!(std::str::from_utf8(&sent).unwrap(), expected);
         let reply = Bytes::from_static(

@@ -8,7 +8,9 @@ use tokio::sync::OnceCell;
 use weir_config::{Guardrail, GuardrailAction, OnFailure};
 use weir_guardrails::conversation::{Direction, Report};
 use weir_telemetry::Metrics;
-use weir_upstream::{DecodedBody, TimeLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamSettings};
+use weir_upstream::{
+    DecodedBody, TimeLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamSettings,
+};
 
 use crate::LlmError;
 use crate::guard::{blocked, configured};

@@ -10,8 +10,8 @@ use futures_util::{Stream, StreamExt as _};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::Caller;
-use weir_translate::{EventTooLarge, SseDecoder, TranslateError};
 use weir_translate::ollama::{self, Endpoint, Moment, OllamaStream, Reply};
+use weir_translate::{EventTooLarge, SseDecoder, TranslateError};
 
 use crate::exchange::{LlmBody, LlmCall, LlmReply};
 use crate::stream::{ReplyStream, StreamBroken};

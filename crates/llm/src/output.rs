@@ -13,13 +13,13 @@ use weir_telemetry::requests::RequestEntry;
 use weir_translate::conversation::{Api, ChunkHead, CitedStream, attach, blocked_events, texts};
 use weir_translate::{SseEvent, TokenUsage};
 
+use crate::LlmError;
 use crate::attached::{Attachment, Cleaner};
 use crate::augment::Sources;
 use crate::cache::{Kept, REPLY_BYTES_MAX, ReplyCache};
 use crate::guard::{Guard, blocked};
 use crate::long_scans::scanned;
 use crate::reply_key::{Key, Question};
-use crate::LlmError;
 
 /// What is done with one reply.
 pub(crate) struct Output {

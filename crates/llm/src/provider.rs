@@ -101,7 +101,8 @@ pub(crate) fn render(
         Conversion::Same => {
             let body = request.rendered(model, adds_usage);
             // of a conversation that another provider began
-            let stripped = api.has_made_reasoning().then(|| messages::without_made_reasoning(&body)).flatten();
+            let stripped =
+                api.has_made_reasoning().then(|| messages::without_made_reasoning(&body)).flatten();
             stripped.map_or(body, Into::into)
         }
         Conversion::FromAnthropic => anthropic::request(request.body(), model)?.into(),

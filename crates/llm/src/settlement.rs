@@ -135,8 +135,10 @@ impl Drop for Settlement {
             record.prompt_tokens += used.prompt;
             record.cached_tokens += used.cached;
             record.completion_tokens += used.completion;
-            let charge = |(class, units, cost_nanos): (ChargeClass, u64, u64)| {
-                Charge { class: class.name().into(), units, cost_nanos }
+            let charge = |(class, units, cost_nanos): (ChargeClass, u64, u64)| Charge {
+                class: class.name().into(),
+                units,
+                cost_nanos,
             };
             record.charge(cost.charges().map(charge).collect());
             record.is_unpriced |= self.is_unpriced;

@@ -74,8 +74,7 @@ mod tests {
 
     /// What is passed on of a stream that comes in parts, and what was seen.
     fn pass(parts: &[&[u8]], strips_usage: bool) -> (String, Seen) {
-        let (mut decoder, mut seen, mut out) =
-            (SseDecoder::new(1 << 20), Seen::default(), Vec::new());
+        let (mut decoder, mut seen, mut out) = (SseDecoder::new(1 << 20), Seen::default(), Vec::new());
         for part in parts {
             decoder.push(Bytes::copy_from_slice(part));
             while let Some(event) = decoder.next_event().unwrap() {

@@ -126,12 +126,7 @@ impl Checks {
 
     /// A source with placeholders for what the rules for requests redact or block. It is no reason to refuse the request of a caller who did not
     /// write it.
-    pub fn redact_source(
-        &self,
-        text: &str,
-        placeholders: &mut Placeholders,
-        report: &mut Report,
-    ) -> String {
+    pub fn redact_source(&self, text: &str, placeholders: &mut Placeholders, report: &mut Report) -> String {
         match &self.input {
             Some(rules) => redacted(text, rules, Direction::Input, placeholders, report),
             None => text.to_owned(),
@@ -313,4 +308,3 @@ pub fn action_name(action: Action) -> Option<&'static str> {
         Action::Block => Some("block"),
     }
 }
-

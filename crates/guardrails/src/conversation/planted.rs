@@ -17,7 +17,8 @@ const CARD: u64 = 4_111_111_111_111_111;
 
 fn checks() -> Arc<Checks> {
     let rule = |name: &str, detect: Detect| Rule { name: name.to_owned(), detect, action: Action::Block };
-    let rules = [rule("marker", Detect::Pattern(MARKER.to_owned())), rule("payment_card", Detect::PaymentCard)];
+    let rules =
+        [rule("marker", Detect::Pattern(MARKER.to_owned())), rule("payment_card", Detect::PaymentCard)];
     let set = Some(Arc::new(RuleSet::compile(&rules).unwrap()));
     Arc::new(Checks {
         input: set.clone(),

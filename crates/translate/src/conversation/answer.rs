@@ -37,12 +37,7 @@ struct Slot {
 }
 
 /// A whole reply with what is added to its answer; `None` if it is no object. `before`: its [`texts`] as the model wrote them.
-pub fn attach<A: Additions>(
-    api: Api,
-    body: &[u8],
-    before: &[String],
-    additions: &mut A,
-) -> Option<Vec<u8>> {
+pub fn attach<A: Additions>(api: Api, body: &[u8], before: &[String], additions: &mut A) -> Option<Vec<u8>> {
     let mut reply: Value = serde_json::from_slice(body).ok()?;
     if !reply.is_object() {
         return None;

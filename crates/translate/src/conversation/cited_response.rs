@@ -104,7 +104,13 @@ impl<R> ResponseStream<R> {
     }
 
     /// Sends the citations of a text that ends.
-    fn end_text(&mut self, done: &Value, additions: &mut impl Additions<Reference = R>, texts: &mut Texts, out: &mut Vec<u8>) {
+    fn end_text(
+        &mut self,
+        done: &Value,
+        additions: &mut impl Additions<Reference = R>,
+        texts: &mut Texts,
+        out: &mut Vec<u8>,
+    ) {
         let part = part_of(done);
         let (written, sent) = texts.both(part);
         let references = additions.references(written);

@@ -65,9 +65,7 @@ pub fn error_event(api: Api, message: &str, code: &str, is_timeout: bool) -> Str
             let kind = if is_timeout { "timeout_error" } else { "api_error" };
             named(&[json!({"type": "error", "error": {"type": kind, "message": message}})])
         }
-        Api::Responses => {
-            named(&[json!({"type": "error", "code": code, "message": message, "param": null})])
-        }
+        Api::Responses => named(&[json!({"type": "error", "code": code, "message": message, "param": null})]),
         Api::ChatCompletions | Api::Completions | Api::Embeddings => {
             let error = json!({"message": message, "type": "server_error", "param": null, "code": code});
             format!("data: {}\n\n", json!({"error": error}))

@@ -202,7 +202,10 @@ fn turns(api: Api, body: &Map<String, Value>) -> Option<&Value> {
 }
 
 /// The list of turns, and which of them has the question.
-fn turns_to_edit(api: Api, body: &mut Map<String, Value>) -> Result<(&mut Vec<Value>, usize), InvalidRequest> {
+fn turns_to_edit(
+    api: Api,
+    body: &mut Map<String, Value>,
+) -> Result<(&mut Vec<Value>, usize), InvalidRequest> {
     let field = turns_field(api);
     let Some(Value::Array(turns)) = body.get_mut(field) else {
         return Err(InvalidRequest::Field { field: field.to_owned(), reason: "must be a list".to_owned() });
@@ -336,7 +339,8 @@ mod tests {
             turn
         };
         let body = json!({"messages": [q, said(format!("A dam [1].{LIST}").into(), true), q]});
-        let condensed = condensing(Api::ChatCompletions, body.as_object().unwrap(), "m", without_list).unwrap();
+        let condensed =
+            condensing(Api::ChatCompletions, body.as_object().unwrap(), "m", without_list).unwrap();
         assert_eq!(condensed["messages"][1]["content"], "user: q\nassistant: A dam [1].\nuser: q");
         assert_eq!(placed(Api::ChatCompletions, body)["messages"][2], said("A dam [1].".into(), false));
         let cited = json!([{"type": "text", "text": "A dam [1].", "citations": [{"type": "search_result_location"}]},
