@@ -13,7 +13,7 @@ use crate::normalise::{View, locate, normalise, shown, shown_before, without_rep
 use crate::pattern::State;
 use crate::scan::{CONTEXT_BYTES, Cause};
 use crate::views::{Scan, Source};
-use crate::{Action, Finding, Placeholders, RuleSet};
+use crate::{Action, Finding, Placeholders, RuleSet, redact_parts};
 
 /// Smallest window in bytes: everything but secrets and patterns is shorter.
 pub const WINDOW_BYTES_MIN: usize = 512;
@@ -104,6 +104,37 @@ impl Window {
     /// Releases what is held when the stream has ended.
     pub fn finish(&mut self, out: &mut String) -> Option<Blocked> {
         self.advance(true, out)
+    }
+
+    /// The text so far, if something may have begun in it that more text completes; else nothing. Text that is not looked at any more is left out.
+    pub fn open_text(&self) -> &str {
+        if self.held == self.buffer.len() { "" } else { &self.buffer }
+    }
+
+    /// Checks the beginning of a text whose reader takes it for the continuation of another one: what begins in `before`, the
+    /// [open text](Window::open_text) of that one, and ends in `start`. Gives what is to be pushed in place of `start`.
+    ///
+    /// # Errors
+    /// A finding of a rule that blocks.
+    pub fn continue_from(&mut self, before: &str, start: &str) -> Result<String, Blocked> {
+        let parts = [before, start];
+        let mut found = self.rules.scan_parts(&parts);
+        // the window finds what is inside of the text
+        found.inside.iter_mut().for_each(Vec::clear);
+        let mut is_redacted = false;
+        for crossing in &found.crossing {
+            self.counts[crossing.rule] += 1;
+            match self.rules.rules()[crossing.rule].action {
+                Action::Allow | Action::Flag => {}
+                Action::Redact => is_redacted = true,
+                Action::Block => return Err(Blocked { rule: crossing.rule, offset: self.offset }),
+            }
+        }
+        if !is_redacted {
+            return Ok(start.to_owned());
+        }
+        let redacted = redact_parts(&parts, &found, &self.rules, &mut self.placeholders);
+        Ok(redacted.into_iter().next_back().unwrap_or_default())
     }
 
     /// Findings so far, by the position of the rule.

@@ -31,6 +31,8 @@ pub struct StreamFilter {
     /// The calls of tools that are running, as index, path and id.
     calls: Vec<(u32, String, String)>,
     lanes: Vec<LaneState>,
+    /// The end of the answer's last text, if something may have begun in it that the next one completes.
+    open_text: String,
     report: Report,
 }
 
@@ -53,6 +55,11 @@ struct TextState {
     held: String,
     /// Whether it is held until then.
     is_held: bool,
+    /// The end of the text that it continues, if something may have begun there. Then its beginning is held until it is as long as a window.
+    before: String,
+    bound: usize,
+    /// The same at its own end.
+    open_text: String,
 }
 
 /// A rule that blocks found something: nothing more is sent.
@@ -69,7 +76,17 @@ impl StreamFilter {
     ) -> StreamFilter {
         let own = checks.placeholders_of_output(&placeholders);
         let (calls, lanes, report) = (Vec::new(), Vec::new(), Report::default());
-        StreamFilter { api, checks, placeholders, models, own, calls, lanes, report }
+        StreamFilter {
+            api,
+            checks,
+            placeholders,
+            models,
+            own,
+            calls,
+            lanes,
+            open_text: String::new(),
+            report,
+        }
     }
 
     /// Takes whole events and appends what can be sent to `out`.
@@ -209,7 +226,10 @@ impl StreamFilter {
         let index = match self.lanes.iter().position(|state| state.lane == lane) {
             Some(index) => index,
             None => {
-                let text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
+                let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
+                if lane.kind == Kind::Answer && self.checks.mode != StreamMode::Audit {
+                    text.before = std::mem::take(&mut self.open_text);
+                }
                 self.lanes.push(LaneState { lane, text, template: Default::default() });
                 self.lanes.len() - 1
             }
@@ -251,6 +271,9 @@ impl StreamFilter {
                 out.extend_from_slice(&tail);
             }
             self.count(&text);
+            if lane.kind == Kind::Answer {
+                self.open_text = text.open_text;
+            }
             if let Some(window) = text.window {
                 self.own = window.into_placeholders();
             }
@@ -301,6 +324,9 @@ impl TextState {
             placeholders: restores.then(|| placeholders.clone()),
             held: String::new(),
             is_held: kind == Kind::Arguments && (checks.changes_streams() || restores),
+            before: String::new(),
+            bound,
+            open_text: String::new(),
         }
     }
 
@@ -309,6 +335,16 @@ impl TextState {
         if self.is_held {
             self.held.push_str(text);
             return Ok(String::new());
+        }
+        let continued;
+        let mut text = text;
+        if !self.before.is_empty() {
+            self.held.push_str(text);
+            if self.held.len() < self.bound {
+                return Ok(String::new());
+            }
+            continued = self.continued()?;
+            text = &continued;
         }
         let mut checked = String::with_capacity(text.len());
         match (&mut self.window, self.mode) {
@@ -326,6 +362,18 @@ impl TextState {
             }
         }
         Ok(self.restored(checked))
+    }
+
+    /// What is held, without what began in the text before.
+    fn continued(&mut self) -> Result<String, usize> {
+        let held = std::mem::take(&mut self.held);
+        match &mut self.window {
+            Some(window) if !self.before.is_empty() => {
+                let before = std::mem::take(&mut self.before);
+                window.continue_from(&before, &held).map_err(|blocked| blocked.rule)
+            }
+            _ => Ok(held),
+        }
     }
 
     fn restored(&mut self, checked: String) -> String {
@@ -354,11 +402,13 @@ impl TextState {
     /// Appends what was held.
     fn finish(&mut self, out: &mut String) -> Result<(), usize> {
         let mut checked = String::new();
-        let held = std::mem::take(&mut self.held);
-        let blocked = self
-            .window
-            .as_mut()
-            .and_then(|window| window.push(&held, &mut checked).or_else(|| window.finish(&mut checked)));
+        let held = self.continued()?;
+        let mut blocked = None;
+        if let Some(window) = &mut self.window {
+            blocked = window.push(&held, &mut checked);
+            self.open_text = window.open_text().to_owned();
+            blocked = blocked.or_else(|| window.finish(&mut checked));
+        }
         // the text of an audited reply was sent already
         let is_audit = self.mode == StreamMode::Audit;
         if !is_audit {

@@ -182,3 +182,37 @@ fn blocks_of_messages_are_flushed_before_they_end() {
     let all = String::from_utf8(out).unwrap();
     assert!(all.ends_with(stop) && all.contains("[EMAIL_1]") && !all.contains("ann@"), "{all}");
 }
+
+#[test]
+fn what_crosses_from_one_block_into_the_next_is_found_wherever_it_is_cut() {
+    let event = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    let block = |index: usize, text: &str| {
+        let delta = json!({"type": "text_delta", "text": text});
+        [
+            event(json!({"type": "content_block_delta", "index": index, "delta": delta})),
+            event(json!({"type": "content_block_stop", "index": index})),
+        ]
+        .concat()
+    };
+    let sent = |checks: Checks, texts: [&str; 2]| {
+        let mut filter = StreamFilter::new(Api::Messages, Arc::new(checks), Arc::default(), Vec::new());
+        let mut out = Vec::new();
+        let events = [block(0, texts[0]), block(1, texts[1]), event(json!({"type": "message_stop"}))];
+        let ended = events.iter().try_for_each(|event| filter.push(event.as_bytes(), &mut out));
+        (ended, String::from_utf8(out).unwrap(), filter.report().to_text())
+    };
+    let card = "4111 1111 1111 1111";
+    for at in 1..card.len() {
+        let texts = [&card[..at], &card[at..]];
+        for mode in [StreamMode::Window, StreamMode::Buffer] {
+            let (ended, out, report) = sent(Checks { mode, ..rules(Action::Redact) }, texts);
+            assert_eq!((ended, report.as_str()), (Ok(()), "output payment_card redact 1"), "{texts:?}");
+            assert!(!out.contains(&format!("\"text\":\"{}\"", texts[1])), "{out}");
+        }
+        let (ended, out, _) = sent(rules(Action::Block), texts);
+        assert_eq!(ended, Err(BlockedBy("payment_card".to_owned())), "{texts:?}: {out}");
+    }
+    let (ended, out, report) = sent(rules(Action::Redact), ["It is 4111", " steps away."]);
+    assert_eq!((ended, report.as_str()), (Ok(()), ""));
+    assert!(out.contains("\"4111\"") && out.contains(" steps away."), "{out}");
+}
