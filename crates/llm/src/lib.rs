@@ -30,6 +30,7 @@ mod judge;
 mod kept;
 mod listing;
 mod long_scans;
+mod model_list;
 mod ollama;
 mod output;
 mod provider;

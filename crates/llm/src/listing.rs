@@ -12,9 +12,9 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderName, HeaderValue};
 use tokio::sync::watch;
 use weir_config::Provider;
-use weir_translate::listed_models;
 use weir_upstream::{DecodedBody, TimeLimits, UpstreamRequest};
 
+use crate::model_list::listed_models;
 use crate::table::{Route, Table, Upstream};
 use crate::{Api, Llm};
 

@@ -19,7 +19,6 @@ pub mod events;
 pub mod gemini;
 pub mod json;
 pub mod messages;
-mod model_list;
 pub mod ollama;
 mod prompt_size;
 mod refusal;
@@ -32,7 +31,6 @@ mod usage;
 mod value;
 
 pub use error::{Dialect, error};
-pub use model_list::listed_models;
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
 pub use seen::Seen;
