@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::chat::ChatArguments;
+use super::demo::DemoArguments;
 use super::doctor::DoctorArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
@@ -181,23 +182,6 @@ impl ServeArguments {
             ..Flags::default()
         }
     }
-}
-
-/// The arguments of `weir demo`.
-#[derive(Debug, Args)]
-pub struct DemoArguments {
-    /// Files to serve, and folders to search for files [default: the sample].
-    #[arg(value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// The address to listen on; also WEIR_LISTEN [default: 127.0.0.1:8000].
-    #[arg(long, value_name = "ADDR")]
-    pub listen: Option<String>,
-    /// The folder of the database and the indexes, which is kept [default: a temporary folder].
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// The folder of the model; also WEIR_MODEL [default: models/all-MiniLM-L6-v2].
-    #[arg(long, value_name = "DIR")]
-    pub model: Option<String>,
 }
 
 /// The arguments of `weir ingest`.

@@ -37,11 +37,11 @@ pub mod usage;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, DemoArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments,
-    ModelArguments, ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments,
-    SettingsArguments,
+    DeleteArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments, ModelArguments,
+    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
 };
 pub use context::Context;
+pub use demo::DemoArguments;
 pub use failure::{Failure, Result};
 
 /// Runs a command that calls servers on this thread.
