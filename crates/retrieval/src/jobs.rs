@@ -39,6 +39,11 @@ impl Retrieval {
     }
 }
 
+/// The code of a name in the store.
+pub(crate) fn code_of(name: &str) -> ErrorCode {
+    weir_api::ERROR_TABLE.iter().find(|row| row.name == name).map_or(ErrorCode::Internal, |row| row.code)
+}
+
 /// A job as the API shows it. `progress` has what the index shows of it before its turn, and the chunks that are embedded.
 pub(crate) fn render(mut job: Job, progress: Option<&IngestProgress>) -> JobReply {
     let mut shares = 0.0;
@@ -56,9 +61,6 @@ pub(crate) fn render(mut job: Job, progress: Option<&IngestProgress>) -> JobRepl
     let done = job.processed as f64 + shares;
     let progress = if job.finished_at.is_some() { 1.0 } else { (done / job.total.max(1) as f64).min(1.0) };
     use weir_store::JobStatus as Stored;
-    let code_of = |name: &str| {
-        weir_api::ERROR_TABLE.iter().find(|row| row.name == name).map_or(ErrorCode::Internal, |r| r.code)
-    };
     JobReply {
         job_id: job.id,
         collection: job.collection,

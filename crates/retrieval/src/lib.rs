@@ -31,7 +31,7 @@ pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
-pub use ingest::{IngestOutcome, UploadedFile, isolation};
+pub use ingest::{IngestOutcome, LineIngest, UploadedFile, isolation};
 pub use jobs::JOBS_PAGE;
 pub use query_log::QueryLog;
 pub use search::SearchContext;

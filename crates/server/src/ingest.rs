@@ -12,7 +12,7 @@ use weir_retrieval::IngestOutcome;
 use super::body::{self, Call, Json, query_pairs, unknown_parameter};
 use super::context::{self, Segments};
 use super::error::ApiError;
-use super::{Gateway, upload};
+use super::{Gateway, ingest_lines, upload};
 use crate::Result;
 
 /// The id of a document that is also the last segment of a route.
@@ -20,6 +20,9 @@ const DELETE: &str = "delete";
 
 /// Stores documents: a 202 means that they are on disk and become searchable soon.
 pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
+    if ingest_lines::is_lines(request.headers()) {
+        return ingest_lines::ingest(call, query.as_deref(), request).await;
+    }
     let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_form(request.headers()) {

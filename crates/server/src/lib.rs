@@ -20,6 +20,7 @@ mod error;
 mod feedback;
 mod health;
 mod ingest;
+mod ingest_lines;
 mod jobs;
 mod layers;
 mod listener;

@@ -7,12 +7,13 @@ use weir_api::{
     CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
     DecodeRequest, DeletedReply, Document, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
-    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobReply,
-    KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
-    OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply, OllamaPromptRequest,
-    OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply, PredictRequest, QueryReply,
-    ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest,
-    TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestReply, IngestRequest,
+    JobReply, KeyReply, KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply,
+    OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses,
+    OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion,
+    PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
+    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -129,6 +130,13 @@ const fn openai_model(path: &'static str) -> Route {
         .fails_with(&[ErrorCode::ModelNotFound])
 }
 
+/// The query parameters of a request with documents.
+const INGEST_PARAMETERS: &[(&str, &str)] = &[
+    ("wait", "`true` answers when the documents are searchable, or at the deadline"),
+    ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
+    ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
+];
+
 /// The query parameters of a `PUT` of a document.
 const PUT_PARAMETERS: &[(&str, &str)] = &[
     (
@@ -146,11 +154,11 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("post", "/v1/ingest", INGEST, handler!(ingest::ingest))
             .about("Store documents; they are on disk when this answers.")
-            .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
+            .with_query(INGEST_PARAMETERS)
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
-            .or_files(&[FORM])
+            .or_files(&[FORM, LINES_MEDIA_TYPE])
             .reserves(AdmissionClass::Ingest)
-            .replies::<JobReply>()
+            .replies::<IngestReply>()
             .fails_with(INGEST_CODES)
     },
     Route::new("post", "/v1/search", SEARCH, handler!(search::search))
