@@ -5,6 +5,8 @@ mod magic;
 
 use std::fmt;
 
+pub(crate) use archive::is_plain_zip;
+
 use crate::Failure;
 
 /// A format that this crate reads.
