@@ -497,8 +497,12 @@ byId('ask').addEventListener('click', () => {
   if (addressOf(search) !== addressOf(readAddress())) writeAddress({ ...search, offset: '0' });
   ask(search);
 });
-form.collection.addEventListener('change', allowModes);
+form.collection.addEventListener('change', () => {
+  allowModes();
+  byId('into').value = form.collection.value;
+});
 addEventListener('popstate', () => run());
 addEventListener('hashchange', () => run());
 mountKey(look);
+mountUploads(look);
 look();
