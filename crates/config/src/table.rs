@@ -256,6 +256,11 @@ settings! {
         pages_max: usize = 20_000, "pages", ONE;
         /// Whether archives (.zip, .tar.gz) are unpacked: each file in one is a document. Other archives are refused in any case.
         archives: bool = false, "true or false", ANY;
+        /// Whether the files themselves are kept beside the text of their documents, in the folder `originals` of `server.data_dir`; an upload can say otherwise by
+        /// `keep_original`.
+        keep_originals: bool = false, "true or false", ANY;
+        /// Maximum size of all kept files together; beyond it, uploads that keep theirs are refused with `insufficient_storage`.
+        originals_bytes_max: u64 = 10 << 30, "bytes", ONE;
         /// Maximum files that are read at one time; 0 is half of the cores.
         parallel_max: usize = 0, "files", 0.0..=1024.0;
         /// Whether files are read where the system does not allow to filter the system calls of the child process (seccomp): with `required` they

@@ -14,6 +14,7 @@ mod ingest;
 mod jobs;
 pub mod models;
 mod open_collection;
+mod originals;
 mod query_log;
 mod search;
 mod settings;
@@ -51,6 +52,7 @@ pub struct Parts {
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
     extraction: ingest::Extraction,
+    originals: originals::Originals,
 }
 
 /// What the collections work with, the core works with.
@@ -80,9 +82,19 @@ impl Retrieval {
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
         let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
-        let parts =
-            Parts { collections, query_log, cursors, searches, background_work, recall_sampling, extraction };
-        Retrieval(Arc::new(parts))
+        let originals = originals::Originals::new(config);
+        let parts = Arc::new(Parts {
+            collections,
+            query_log,
+            cursors,
+            searches,
+            background_work,
+            recall_sampling,
+            extraction,
+            originals,
+        });
+        originals::start_sweeping(&parts);
+        Retrieval(parts)
     }
 
     /// Logs the protections of the processes that read uploaded files. Starts one, and waits for its end.

@@ -27,6 +27,7 @@ mod listener;
 mod models;
 mod ollama;
 mod openapi;
+mod originals;
 mod pages;
 mod rate_limits;
 mod rerank;

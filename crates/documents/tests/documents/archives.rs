@@ -18,7 +18,12 @@ fn shown(read: &Extracted) -> (Vec<&str>, Vec<(&str, &str)>) {
 #[test]
 fn members_over_a_limit_are_lost_and_the_others_read() {
     let zeros = vec![0; 3 << 20];
-    let file = archive_of_bytes(&[("a.txt", b"one"), ("zeros.bin", &zeros), ("b/c.txt", b"two"), ("d.txt", b"three")]);
+    let file = archive_of_bytes(&[
+        ("a.txt", b"one"),
+        ("zeros.bin", &zeros),
+        ("b/c.txt", b"two"),
+        ("d.txt", b"three"),
+    ]);
     let read = unzip(&file, &Limits::default()).unwrap();
     assert!(read.is_archive && read.text.is_empty());
     assert_eq!(shown(&read), (vec!["a.txt", "b/c.txt", "d.txt"], vec![("zeros.bin", "file_limit")]));
@@ -43,7 +48,8 @@ fn documents_of_office_are_no_archives() {
 
 #[test]
 fn damaged_archives_are_read_or_refused() {
-    let whole = archive_of_bytes(&[("a.txt", b"one one one"), ("b.txt", &[b'x'; 2_000]), ("c/d.txt", b"three")]);
+    let whole =
+        archive_of_bytes(&[("a.txt", b"one one one"), ("b.txt", &[b'x'; 2_000]), ("c/d.txt", b"three")]);
     let limits = Limits::default();
     for at in 0..whole.len() {
         for damage in [0x01, 0x80, 0xff] {

@@ -25,6 +25,11 @@ impl IngestOutcome {
         is_refused.then(|| (ErrorCode::DocumentNotAllowed, error.message.clone()))
     }
 
+    /// The collection, and the job as it was stored.
+    pub(super) fn parts(&self) -> (&CollectionView, &Job) {
+        (&self.view, &self.job)
+    }
+
     /// The job as it was stored, with its last operation.
     pub(super) fn into_job(self) -> Job {
         self.job

@@ -9,12 +9,13 @@ use serde_json::{Map, Value, json};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
 use weir_documents::{Attachment, Extracted, Lost};
 use weir_policy::Caller;
-use weir_store::NewDocument;
+use weir_store::{NewDocument, Original};
 use weir_text::PageMap;
 
 use super::accept::{IngestOutcome, Rejected, all_rejected, new_document};
 use crate::error::RequestError;
 use crate::jobs::code_of;
+use crate::originals::{KeptFile, media_type_of};
 use crate::{Result, Retrieval};
 
 /// Files of one request whose text is extracted or awaited at one time.
@@ -71,6 +72,14 @@ struct Pending {
     is_attachment: bool,
 }
 
+/// Which document has which file.
+struct FileOfDocument {
+    id: String,
+    sha256: String,
+    /// The file, if it is kept.
+    kept: Option<KeptFile>,
+}
+
 /// A file that was read.
 struct ReadFile {
     /// `None` of an archive.
@@ -101,9 +110,10 @@ impl Retrieval {
         let bytes_max = self.config.limits.ingest_body_bytes_max;
         let read: Vec<_> = files.into_iter().map(|file| self.documents_of(file, &limits)).collect();
         let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
-        let (mut documents, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((of_file, not_read)) = read.next().await {
+        let (mut documents, mut rejected, mut bytes, mut files) = (Vec::new(), Vec::new(), 0, Vec::new());
+        while let Some((of_file, not_read, file)) = read.next().await {
             rejected.extend(not_read);
+            files.push(file);
             for document in of_file {
                 bytes += document.text.len();
                 if bytes > bytes_max {
@@ -119,15 +129,37 @@ impl Retrieval {
             return Err(all_rejected(rejected));
         }
         let view = self.view_or_create(caller, collection).await?;
-        self.submit(view, documents, rejected, replace_if_equal).await
+        let outcome = self.submit(view, documents, rejected, replace_if_equal).await?;
+        note_originals(&outcome, files).await?;
+        Ok(outcome)
     }
 
     /// The document of a file and those of its attachments.
-    async fn documents_of(&self, file: UploadedFile, limits: &Limits) -> (Vec<NewDocument>, Rejected) {
+    async fn documents_of(
+        &self,
+        file: UploadedFile,
+        limits: &Limits,
+    ) -> (Vec<NewDocument>, Rejected, FileOfDocument) {
         let name = base_name(&file.name).to_owned();
-        let about = json!({"name": name, "bytes": file.bytes, "sha256": file.sha256});
-        let Value::Object(about) = about else { return Default::default() };
-        let content = Box::new(file.content);
+        let mut about = Map::from_iter([
+            ("name".to_owned(), name.clone().into()),
+            ("bytes".to_owned(), file.bytes.into()),
+            ("sha256".to_owned(), file.sha256.clone().into()),
+        ]);
+        let id = file.options.id.clone().unwrap_or_else(|| name.clone());
+        let mut of_document = FileOfDocument { id, sha256: file.sha256.clone(), kept: None };
+        let mut content = file.content;
+        if file.options.keep_original.unwrap_or(self.config.extract.keep_originals) {
+            let media_type = media_type_of(&name).to_owned();
+            let original =
+                Original { sha256: file.sha256, media_type, name: name.clone(), bytes: file.bytes };
+            match self.originals.keep(content, original).await {
+                Ok((file, kept)) => (content, of_document.kept) = (file, Some(kept)),
+                Err(invalid) => return (Vec::new(), vec![(of_document.id.clone(), invalid)], of_document),
+            }
+            about.insert("original".to_owned(), true.into());
+        }
+        let content = Box::new(content);
         let first = Pending {
             content,
             name,
@@ -163,7 +195,7 @@ impl Retrieval {
                 Err(invalid) => rejected.push((name, invalid)),
             }
         }
-        (documents, rejected)
+        (documents, rejected, of_document)
     }
 
     /// The document of a file, and the files within it.
@@ -198,6 +230,28 @@ impl Retrieval {
         let document = Some(NewDocument { pages, ..new_document(document) });
         Ok(ReadFile { document, inner, rejected: Vec::new() })
     }
+}
+
+/// Records the kept files of documents that were stored. A document that has another file by now has no kept one.
+async fn note_originals(outcome: &IngestOutcome, files: Vec<FileOfDocument>) -> Result<()> {
+    let (view, job) = outcome.parts();
+    let is_stored = |id: &str| !job.errors.iter().any(|error| error.document_id == id);
+    let mut changes = Vec::new();
+    for file in files.iter().filter(|file| is_stored(&file.id)) {
+        let change = file.kept.as_ref().map(|kept| kept.original.clone());
+        let before = view.store().original(&file.id).await?;
+        let is_due = match &change {
+            Some(kept) => before.as_ref() != Some(kept),
+            None => before.is_some_and(|before| before.sha256 != file.sha256),
+        };
+        if is_due {
+            changes.push((file.id.clone(), change));
+        }
+    }
+    if !changes.is_empty() {
+        view.store().set_originals(changes, job.last_operation).await?;
+    }
+    Ok(())
 }
 
 /// Adds to the description of a file what was left out of its text.
@@ -280,7 +334,7 @@ fn within(
         ("bytes".to_owned(), bytes.len().into()),
         ("parent".to_owned(), parent.into()),
     ]);
-    let options = FileOptions { id, title: None, metadata: metadata.cloned() };
+    let options = FileOptions { id, metadata: metadata.cloned(), ..FileOptions::default() };
     let waiting_bytes = bytes.len();
     let content = Box::new(Cursor::new(bytes));
     Pending { content, name: base, options, about, depth: depth + 1, waiting_bytes, is_attachment }

@@ -27,7 +27,7 @@ use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
     access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
-    openapi, pages, rerank, search, tei, tokens, usage,
+    openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -145,6 +145,10 @@ const PUT_PARAMETERS: &[(&str, &str)] = &[
     ),
     ("title", "of a file: the title (that which the file declares, or its name)"),
     ("metadata", "of a file: the metadata, a JSON object"),
+    (
+        "keep_original",
+        "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
+    ),
     ("wait", "`true` answers when the document is searchable, or at the deadline"),
 ];
 
@@ -460,6 +464,11 @@ pub const ROUTES: &[Route] = &[
             .without_deadline()
             .fails_with(INGEST_CODES)
     },
+    Route::new("get", "/v1/collections/{name}/documents/{id}/original", SEARCH, handler!(originals::get))
+        .about("The file from which a document was made, if it was kept.")
+        .returns(Content::Media("application/octet-stream"))
+        .without_deadline()
+        .fails_with(DOCUMENT_CODES),
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .replies::<DeletedReply>()

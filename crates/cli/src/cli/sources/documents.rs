@@ -94,8 +94,8 @@ fn open(file: &SourceFile) -> Result<OpenFile, String> {
 fn to_upload(file: &SourceFile) -> OpenFile {
     let options = FileOptions {
         id: Some(file.id.clone()),
-        title: None,
         metadata: Some(Metadata::from_map(&metadata_of(file, Map::new()))),
+        ..FileOptions::default()
     };
     let source = weir_client::SourceFile { path: file.path.clone(), options };
     let bytes_read = Counter::of(file.bytes);

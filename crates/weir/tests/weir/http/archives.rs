@@ -31,7 +31,7 @@ fn tar_gz(members: &[Member<'_>]) -> Vec<u8> {
         tar.resize(tar.len().next_multiple_of(512), 0);
     }
     tar.extend_from_slice(&[0; 1024]);
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&tar).unwrap();
     gzip.finish().unwrap()
 }
@@ -59,7 +59,8 @@ fn zip(members: &[Member<'_>]) -> Vec<u8> {
         directory.extend_from_slice(&at.to_le_bytes());
         directory.extend_from_slice(name.as_bytes());
     }
-    let (start, size, count) = (file.len() as u32, directory.len() as u32, (members.len() as u16).to_le_bytes());
+    let (start, size, count) =
+        (file.len() as u32, directory.len() as u32, (members.len() as u16).to_le_bytes());
     file.extend_from_slice(&directory);
     file.extend_from_slice(b"PK\x05\x06\0\0\0\0");
     file.extend_from_slice(&[count, count].concat());
@@ -122,7 +123,10 @@ fn each_file_of_an_archive_is_a_document_and_a_bad_one_fails_alone() {
     assert_eq!(gateway.document_count(), 3, "{job}");
     let stored = gateway.document("all.tar.gz/notes/a.md").unwrap();
     assert_eq!(stored["metadata"]["file"]["parent"], "all.tar.gz", "{stored}");
-    assert_eq!((&stored["metadata"]["year"], &stored["metadata"]["file"]["name"]), (&json!(1884), &json!("a.md")));
+    assert_eq!(
+        (&stored["metadata"]["year"], &stored["metadata"]["file"]["name"]),
+        (&json!(1884), &json!("a.md"))
+    );
     assert_eq!(gateway.document("all.tar.gz/b.txt").unwrap()["text"], "a sluice is a gate");
     assert_eq!(gateway.document("all.tar.gz/inner.zip/deep.txt").unwrap()["text"], "a mill grinds corn");
 }
@@ -131,7 +135,8 @@ fn each_file_of_an_archive_is_a_document_and_a_bad_one_fails_alone() {
 fn archives_are_bounded() {
     let gateway = start();
     let zeros = vec![b' '; 8 << 20];
-    let reply = put(&gateway, "bomb.tgz", &tar_gz(&[("zeros.txt", FILE, &zeros), ("a.txt", FILE, b"a weir")]));
+    let reply =
+        put(&gateway, "bomb.tgz", &tar_gz(&[("zeros.txt", FILE, &zeros), ("a.txt", FILE, b"a weir")]));
     assert_eq!(errors(&reply.json()), ["bomb.tgz/zeros.txt: file_limit"], "{}", reply.text);
     let mut level = zip(&[("a.txt", FILE, b"too deep")]);
     for _ in 0..4 {

@@ -12,6 +12,7 @@ mod keys;
 mod limits;
 mod lines;
 mod openapi;
+mod originals;
 mod paging;
 mod pruning;
 mod refusals;
