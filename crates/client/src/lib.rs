@@ -45,6 +45,7 @@ mod client;
 mod embed_many;
 mod embeddings;
 mod error;
+mod events;
 mod fields;
 mod ingest;
 mod json_lines;
@@ -54,7 +55,10 @@ mod trust;
 
 pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
-pub use client::{Client, DocumentsQuery, FeedbackOptions, FileUpload, Pages, QueryLogOptions, SearchPages};
+pub use client::{
+    Client, DocumentsQuery, FeedbackOptions, FileUpload, JobDocumentsQuery, JobStream, Pages,
+    QueryLogOptions, SearchPages,
+};
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};
 pub use error::{ClientError, Result};

@@ -157,7 +157,7 @@ async fn reply(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>)
     Ok(accepted(job))
 }
 
-fn accepted(job: JobReply) -> Response {
+pub(super) fn accepted(job: JobReply) -> Response {
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.job_id));
     let is_finished = job.finished_at.is_some();
     let mut response = (StatusCode::ACCEPTED, Json(job)).into_response();

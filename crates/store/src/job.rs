@@ -1,5 +1,7 @@
 //! Jobs: the progress of documents that were submitted together.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -106,6 +108,48 @@ pub enum JobStatus {
     Completed,
     /// The job as a whole failed.
     Failed,
-    /// The collection was deleted before the job was completed.
+    /// It was cancelled, or its collection was deleted, before it was completed.
     Cancelled,
+}
+
+/// A document of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobDocument {
+    /// The document's id.
+    pub document_id: String,
+    /// The state.
+    pub state: JobDocumentState,
+    /// Why it failed: an error code.
+    pub code: Option<String>,
+    /// Why it failed: what is wrong and what to do.
+    pub message: Option<String>,
+}
+
+/// What became of a document of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum JobDocumentState {
+    /// Stored and not searchable yet.
+    Pending,
+    /// Searchable.
+    Searchable,
+    /// Not stored, or stored and not searchable because its text could not be embedded.
+    Failed,
+    /// Stored and not searchable, because the job was cancelled.
+    Cancelled,
+    /// A later version took its place, or it was deleted.
+    Replaced,
+}
+
+/// Which documents of a job are listed.
+#[derive(Debug, Clone, Default)]
+pub struct JobDocumentsQuery {
+    /// Those of this state; all without it.
+    pub state: Option<JobDocumentState>,
+    /// At most this many.
+    pub limit: usize,
+    /// The `next_cursor` of the page before.
+    pub cursor: Option<String>,
+    /// Operations above the applied sequence that the index shows already.
+    pub applied_early: HashSet<u64>,
 }

@@ -38,8 +38,8 @@ pub mod watch;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, DemoArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments,
-    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
+    DeleteArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand,
+    SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
 };
 pub use context::Context;
 pub use failure::{Failure, Result};

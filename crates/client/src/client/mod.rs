@@ -12,6 +12,7 @@ mod search;
 mod upload;
 
 pub use documents::DocumentsQuery;
+pub use jobs::{JobDocumentsQuery, JobStream};
 pub(crate) use jobs::{POLL_FIRST, POLL_MAX};
 pub use pages::{Pages, SearchPages};
 pub use quality::{FeedbackOptions, QueryLogOptions};

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::collections::CollectionRow;
-use super::{documents, jobs, operations};
+use super::{documents, jobs, operations, unsearchable};
 use crate::access::Access;
 use crate::damage::Damage;
 use crate::{DocumentError, Job, NewDocument, OperationKind, Result, Submission, Timestamp};
@@ -73,7 +73,9 @@ pub(crate) fn accept(
             refused.push(DocumentError::not_allowed(document.id.clone()));
             continue;
         }
-        if let Some((_, true)) = stored {
+        if let Some((version, true)) = stored
+            && !unsearchable::contains(connection, collection, version)?
+        {
             unchanged += 1;
             continue;
         }
@@ -100,6 +102,7 @@ pub(crate) fn accept(
     let accepted = jobs::Accepted {
         collection: row,
         first_operation,
+        total: (submission.submission.documents.len() + submission.submission.rejected.len()) as u64,
         changed,
         unchanged,
         refused,

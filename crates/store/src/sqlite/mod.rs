@@ -12,6 +12,7 @@ pub(crate) mod embeddings;
 mod error;
 pub(crate) mod feedback;
 pub(crate) mod generations;
+pub(crate) mod job_control;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 mod open;
@@ -24,6 +25,7 @@ mod statements;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod unsearchable;
 pub(crate) mod verify;
 mod watch;
 
