@@ -34,6 +34,7 @@ METHODS = {
     "GET /v1/collections/{name}/queries": "list_queries",
     "GET /v1/collections/{name}/documents": "list_documents",
     "GET /v1/collections/{name}/documents/{id}": "get_document",
+    "GET /v1/collections/{name}/documents/{id}/original": "get_original",
     "DELETE /v1/collections/{name}/documents/{id}": "delete_document",
     "POST /v1/collections/{name}/documents/delete": "delete_documents",
     "POST /v1/chat/completions": "chat",
@@ -255,6 +256,15 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(refused.exception.code, "unsupported_format")
         with self.assertRaises(ValueError):
             client.upload(b"text", collection=own)
+
+    @with_both_clients
+    def test_a_kept_file_is_returned_as_it_was_sent(self, client: Weir, own: str) -> None:
+        client.upload(b"\xef\xbb\xbfA weir", name="a b.txt", collection=own, keep_original=True)
+        self.assertEqual(client.get_original("a b.txt", collection=own), b"\xef\xbb\xbfA weir")
+        client.upload(b"A lock", name="b.txt", collection=own)
+        with self.assertRaises(weir.ApiError) as refused:
+            client.get_original("b.txt", collection=own)
+        self.assertEqual(refused.exception.code, "document_not_found")
 
     @with_both_clients
     def test_a_reply_says_how_the_query_was_read(self, client: Weir, own: str) -> None:

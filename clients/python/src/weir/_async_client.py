@@ -159,16 +159,18 @@ class AsyncWeir:
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
+        keep_original: bool | None = None,
         wait: bool = False,
         timeout: float | None = None,
     ) -> types.Job:
         """Sends a file: its path, or its bytes with a `name`. The gateway extracts the text.
 
         The document has the name of the file as `id` and the title that the file declares, unless they are given.
+        With `keep_original`, the file itself is kept, for `get_original`.
         A file without a text is an `ApiError`, whose `code` is the reason. With `wait`, the document is searchable when
         this returns, or `WeirTimeoutError` after `timeout` seconds.
         """
-        options = {"id": id, "title": title, "metadata": metadata}
+        options = {"id": id, "title": title, "metadata": metadata, "keep_original": keep_original}
         job = await self._call(calls.upload(*read_file(file, name), collection, options))
         return await self.wait_for_job(job, timeout=timeout) if wait else job
 
@@ -240,6 +242,10 @@ class AsyncWeir:
     async def get_document(self, id: str, *, collection: str = "default") -> types.StoredDocument:
         """One document."""
         return await self._call(calls.get_document(id, collection))
+
+    async def get_original(self, id: str, *, collection: str = "default") -> bytes:
+        """The file from which a document was made. `ApiError` with the code `document_not_found` if it was not kept."""
+        return await self._call(calls.get_original(id, collection))
 
     async def list_documents(
         self,

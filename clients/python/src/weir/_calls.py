@@ -26,7 +26,7 @@ def ingest(documents: Sequence[bytes], collection: str, replace_if_equal: Sequen
 
 
 def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any]) -> Call[types.Job]:
-    """`options`: the id, title and metadata of the document."""
+    """`options`: the id, title and metadata of the document, and whether the file is kept."""
     body, media_type = form(name, content, collection, options)
     return Call(Request("POST", "/v1/ingest", body, {"content-type": media_type}), _object(types.Job))
 
@@ -95,6 +95,10 @@ def delete_collection(name: str) -> Call[types.Deletion]:
 
 def get_document(id: str, collection: str) -> Call[types.StoredDocument]:
     return Call(_get(_collection(collection) + "/documents" + path(id)), _object(types.StoredDocument))
+
+
+def get_original(id: str, collection: str) -> Call[bytes]:
+    return Call(_get(_collection(collection) + "/documents" + path(id) + "/original"), _bytes)
 
 
 def list_documents(
@@ -252,6 +256,10 @@ def _page(kind: type[T]) -> Callable[[Reply], types.Page[T]]:
 def _list(kind: type[T]) -> Callable[[Reply], list[T]]:
     page = _page(kind)
     return lambda reply: page(reply).data
+
+
+def _bytes(reply: Reply) -> bytes:
+    return reply.body
 
 
 def _text(reply: Reply) -> str:

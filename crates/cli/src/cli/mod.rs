@@ -1,6 +1,6 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `watch`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and
 //! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
@@ -10,7 +10,6 @@ mod interrupt;
 mod known_folders;
 mod missing;
 mod progress;
-mod sources;
 mod terminal;
 
 pub mod chat;
@@ -34,14 +33,14 @@ pub mod serve;
 pub mod shell;
 pub mod sync;
 pub mod usage;
+pub mod watch;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments, ModelArguments,
-    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
+    DeleteArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand,
+    SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
 };
 pub use context::Context;
-pub use demo::DemoArguments;
 pub use failure::{Failure, Result};
 
 /// Runs a command that calls servers on this thread.

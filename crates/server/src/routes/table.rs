@@ -7,12 +7,13 @@ use weir_api::{
     CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
     DecodeRequest, DeletedReply, Document, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
     EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
-    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestRequest, JobDocument,
-    JobReply, KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, NewKeyReply, OllamaChatRequest,
-    OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply,
-    OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply,
-    PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply,
-    SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestReply, IngestRequest,
+    JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest,
+    NewKeyReply, OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest,
+    OllamaProcesses, OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags,
+    OllamaVersion, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
+    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -26,7 +27,7 @@ use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
     access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
-    openapi, pages, rerank, search, tei, tokens, usage,
+    openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -129,6 +130,13 @@ const fn openai_model(path: &'static str) -> Route {
         .fails_with(&[ErrorCode::ModelNotFound])
 }
 
+/// The query parameters of a request with documents.
+const INGEST_PARAMETERS: &[(&str, &str)] = &[
+    ("wait", "`true` answers when the documents are searchable, or at the deadline"),
+    ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
+    ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
+];
+
 /// The query parameters of a `PUT` of a document.
 const PUT_PARAMETERS: &[(&str, &str)] = &[
     (
@@ -137,6 +145,10 @@ const PUT_PARAMETERS: &[(&str, &str)] = &[
     ),
     ("title", "of a file: the title (that which the file declares, or its name)"),
     ("metadata", "of a file: the metadata, a JSON object"),
+    (
+        "keep_original",
+        "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
+    ),
     ("wait", "`true` answers when the document is searchable, or at the deadline"),
 ];
 
@@ -146,11 +158,11 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("post", "/v1/ingest", INGEST, handler!(ingest::ingest))
             .about("Store documents; they are on disk when this answers.")
-            .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
+            .with_query(INGEST_PARAMETERS)
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
-            .or_files(&[FORM])
+            .or_files(&[FORM, LINES_MEDIA_TYPE])
             .reserves(AdmissionClass::Ingest)
-            .replies::<JobReply>()
+            .replies::<IngestReply>()
             .fails_with(INGEST_CODES)
     },
     Route::new("post", "/v1/search", SEARCH, handler!(search::search))
@@ -482,6 +494,11 @@ pub const ROUTES: &[Route] = &[
             .without_deadline()
             .fails_with(INGEST_CODES)
     },
+    Route::new("get", "/v1/collections/{name}/documents/{id}/original", SEARCH, handler!(originals::get))
+        .about("The file from which a document was made, if it was kept.")
+        .returns(Content::Media("application/octet-stream"))
+        .without_deadline()
+        .fails_with(DOCUMENT_CODES),
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .replies::<DeletedReply>()

@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14,
+    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -243,6 +243,26 @@ CREATE TABLE unsearchable (
     PRIMARY KEY (collection_id, number)
 ) STRICT, WITHOUT ROWID;
 ALTER TABLE jobs ADD COLUMN refused INTEGER;
+";
+
+/// The files from which documents were made, if they are kept: their bytes are in the folder `originals`, by SHA-256. A document with another text has
+/// another file.
+const FORMAT_15: &str = "
+CREATE TABLE originals (
+    document   INTEGER PRIMARY KEY,
+    sha256     TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    bytes      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX originals_by_sha256 ON originals (sha256);
+CREATE TRIGGER originals_of_deleted AFTER DELETE ON documents BEGIN
+    DELETE FROM originals WHERE document = OLD.key;
+END;
+CREATE TRIGGER originals_of_replaced AFTER UPDATE OF text, pages ON documents
+WHEN NEW.text IS NOT OLD.text OR NEW.pages IS NOT OLD.pages BEGIN
+    DELETE FROM originals WHERE document = OLD.key;
+END;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

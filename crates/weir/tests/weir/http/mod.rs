@@ -2,6 +2,7 @@
 //!
 //! Embeddings are pseudo ones wherever their quality doesn't matter, which is everywhere but in `sample`.
 
+mod archives;
 mod citations;
 mod contract;
 mod feedback;
@@ -9,7 +10,9 @@ mod full_disk;
 mod input;
 mod keys;
 mod limits;
+mod lines;
 mod openapi;
+mod originals;
 mod paging;
 mod pruning;
 mod refusals;
