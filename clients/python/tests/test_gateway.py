@@ -318,6 +318,26 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(len(list(client.iter_documents(collection=own))), 3)
 
     @with_both_clients
+    def test_documents_are_changed_in_the_version_that_is_known(self, client: Weir, own: str) -> None:
+        made = client.put_document("n", {"text": "a note", "metadata": {"a": 1}}, collection=own, only_new=True)
+        with self.assertRaises(weir.PreconditionFailed):
+            client.put_document("n", {"text": "another"}, collection=own, only_new=True)
+        changes = {"title": "Notes", "metadata": {"a": None, "b": 2}}
+        changed = client.patch_document("n", changes, collection=own, version=made.version, wait=True)
+        self.assertEqual(changed.status, "completed")
+        stored = client.get_document("n", collection=own)
+        self.assertEqual((stored.title, stored.metadata, stored.version), ("Notes", {"b": 2}, changed.version))
+        for act in (
+            lambda: client.patch_document("n", changes, collection=own, version=made.version),
+            lambda: client.put_document("n", {"text": "x"}, collection=own, version=made.version),
+            lambda: client.delete_document("n", collection=own, version=made.version),
+        ):
+            with self.assertRaises(weir.PreconditionFailed) as caught:
+                act()
+            self.assertEqual(caught.exception.code, "precondition_failed")
+        self.assertTrue(client.delete_document("n", collection=own, version=changed.version).deleted)
+
+    @with_both_clients
     def test_documents_are_deleted_by_filter(self, client: Weir, own: str) -> None:
         counted = client.delete_documents({"lang": "en"}, collection=own, dry_run=True)
         self.assertEqual((counted.matched, counted.deleted), (2, 0))

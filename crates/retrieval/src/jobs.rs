@@ -80,6 +80,7 @@ pub(crate) fn render(mut job: Job, progress: Option<&IngestProgress>) -> JobRepl
         error: job.error,
         started_at: job.created_at,
         finished_at: job.finished_at,
+        version: None,
         errors: job
             .errors
             .into_iter()

@@ -8,6 +8,7 @@ mod collections;
 mod cursor;
 mod documents;
 mod error;
+mod export;
 mod feedback;
 mod feedback_worker;
 mod ingest;
@@ -36,6 +37,7 @@ pub use jobs::JOBS_PAGE;
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
+pub use weir_store::VersionTest;
 
 /// The application core. Cloning gives another handle to the same one.
 #[derive(Clone)]

@@ -103,7 +103,7 @@ table! {
     cache_bytes: Gauge = Gauge::default(), "weir_embed_cache_bytes", Gauge, [];
     /// Documents that were accepted, refused, indexed, or stored without embeddings (failed).
     ingested: Family<ResultLabel, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
-    /// Files of which text was extracted, by result: extracted, partial (something was left out), or the code of the error.
+    /// Files of which text was extracted, by result: extracted, partial (something was left out), unchanged (stored already, and not read), or the code of the error.
     extractions: Family<ResultLabel, Counter> = Family::default(), "weir_extractions_total", Counter, ["result"];
     /// Time for the text of a file, from the start of the child process to its end.
     extraction_seconds: Histogram = seconds(), "weir_extraction_seconds", Histogram, [];
@@ -395,6 +395,11 @@ impl Metrics {
     pub fn documents_received(&self, accepted: u64, refused: u64) {
         self.count_documents("accepted", accepted);
         self.count_documents("refused", refused);
+    }
+
+    /// Counts a file that was not read because its documents are stored already.
+    pub fn file_unchanged(&self) {
+        self.extractions.get_or_create(&ResultLabel { result: "unchanged".into() }).inc();
     }
 
     /// Counts a file that was read: `extracted`, `partial`, or the code of the error.

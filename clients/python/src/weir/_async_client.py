@@ -246,9 +246,36 @@ class AsyncWeir:
         """All documents, in the order of `list_documents`."""
         return self._items(lambda cursor: calls.list_documents(collection, filter, sort, page_size, after, cursor))
 
-    async def delete_document(self, id: str, *, collection: str = "default") -> types.Deletion:
-        """Deletes one document; after this no search returns it."""
-        return await self._call(calls.delete_document(id, collection))
+    async def put_document(
+        self,
+        id: str,
+        document: Mapping[str, Any],
+        *,
+        collection: str = "default",
+        version: int | None = None,
+        only_new: bool = False,
+        wait: bool = False,
+    ) -> types.Job:
+        """Stores a document under an id. `PreconditionFailed` if it does not have `version`, or exists with `only_new`."""
+        return await self._call(calls.put_document(id, document, collection, version, only_new, wait))
+
+    async def patch_document(
+        self,
+        id: str,
+        changes: Mapping[str, Any],
+        *,
+        collection: str = "default",
+        version: int | None = None,
+        wait: bool = False,
+    ) -> types.Job:
+        """Changes `title` and `metadata` by a JSON merge patch, in which None removes; nothing is embedded again."""
+        return await self._call(calls.patch_document(id, changes, collection, version, wait))
+
+    async def delete_document(
+        self, id: str, *, collection: str = "default", version: int | None = None
+    ) -> types.Deletion:
+        """Deletes one document, if it has `version`; after this no search returns it."""
+        return await self._call(calls.delete_document(id, collection, version))
 
     async def delete_documents(
         self, filter: Filter | None = None, *, collection: str = "default", all: bool = False, dry_run: bool = False

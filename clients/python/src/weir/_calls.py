@@ -93,9 +93,26 @@ def list_documents(
     return Call(_get(_collection(collection) + "/documents" + parameters), _page(types.StoredDocument))
 
 
-def delete_document(id: str, collection: str) -> Call[types.Deletion]:
-    target = _collection(collection) + "/documents" + path(id)
-    return Call(Request("DELETE", target), _object(types.Deletion), is_repeatable=False)
+def put_document(
+    id: str, document: Mapping[str, Any], collection: str, version: int | None, only_new: bool, wait: bool
+) -> Call[types.Job]:
+    condition = {"if-none-match": "*"} if only_new else _if_version(version)
+    request = Request("PUT", _document(id, collection, wait), encode(document), {**_JSON, **condition})
+    # a repetition would fail, because the first one changed the version
+    return Call(request, _object(types.Job), is_repeatable=not condition)
+
+
+def patch_document(
+    id: str, changes: Mapping[str, Any], collection: str, version: int | None, wait: bool
+) -> Call[types.Job]:
+    headers = {"content-type": "application/merge-patch+json", **_if_version(version)}
+    request = Request("PATCH", _document(id, collection, wait), encode(changes), headers)
+    return Call(request, _object(types.Job), is_repeatable=version is None)
+
+
+def delete_document(id: str, collection: str, version: int | None) -> Call[types.Deletion]:
+    request = Request("DELETE", _document(id, collection), None, _if_version(version))
+    return Call(request, _object(types.Deletion), is_repeatable=False)
 
 
 def delete_documents(
@@ -214,6 +231,14 @@ def _post(target: str, body: bytes) -> Request:
 
 def _collection(name: str) -> str:
     return "/v1/collections" + path(name)
+
+
+def _document(id: str, collection: str, wait: bool = False) -> str:
+    return _collection(collection) + "/documents" + path(id) + ("?wait=true" if wait else "")
+
+
+def _if_version(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"if-match": f'"{version}"'}
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:

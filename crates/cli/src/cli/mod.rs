@@ -1,6 +1,6 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `export`, `search`, `chat`, `jobs`, `eval` and
 //! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
@@ -20,6 +20,7 @@ pub mod delete;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod export;
 pub mod extract;
 pub mod feedback;
 pub mod health;
@@ -37,11 +38,12 @@ pub mod usage;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, DemoArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments,
-    ModelArguments, ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments,
-    SettingsArguments,
+    DemoArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments, ModelArguments,
+    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
 };
 pub use context::Context;
+pub use delete::DeleteArguments;
+pub use export::ExportArguments;
 pub use failure::{Failure, Result};
 
 /// Runs a command that calls servers on this thread.

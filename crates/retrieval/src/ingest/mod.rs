@@ -3,7 +3,9 @@
 mod accept;
 mod extraction;
 mod job_log;
+mod known;
 mod large;
+mod patch;
 mod prepare;
 mod progress;
 mod upload;

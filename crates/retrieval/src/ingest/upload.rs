@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
 use weir_documents::{Attachment, Extracted};
 use weir_policy::Caller;
-use weir_store::NewDocument;
+use weir_store::{KnownFile, NewDocument, Precondition, VersionTest};
 use weir_text::PageMap;
 
-use super::accept::{IngestOutcome, Rejected, all_rejected, new_document};
+use super::accept::{CheckedDocuments, IngestOutcome, Rejected, all_rejected, new_document};
+use super::known;
 use crate::error::RequestError;
 use crate::{Result, Retrieval};
 
@@ -27,7 +28,7 @@ const ATTACHMENTS_MAX: usize = 1_000;
 /// Most text of a file and its attachments, in texts of `limits.document_text_bytes_max`.
 const FILE_TEXTS_MAX: usize = 4;
 
-/// Most bytes of the title that a file declares.
+/// Most bytes of the title that a file declares, or of its name as a title.
 const TITLE_BYTES_MAX: usize = 1_000;
 /// Most bytes of a fact that a file declares, as JSON, and most facts.
 const FACT_BYTES_MAX: usize = 2_000;
@@ -51,6 +52,21 @@ pub struct UploadedFile {
     pub options: FileOptions,
 }
 
+impl UploadedFile {
+    /// The id of its document.
+    pub(super) fn document_id(&self) -> String {
+        self.options.id.clone().unwrap_or_else(|| base_name(&self.name).to_owned())
+    }
+}
+
+/// What became of a file.
+enum FileOutcome {
+    /// Its documents are stored already.
+    Known(KnownFile),
+    /// It was read: its documents, and what could not be read.
+    Read(Vec<NewDocument>, Rejected),
+}
+
 /// A file whose text is to be extracted.
 struct Pending {
     content: Box<dyn Read + Send>,
@@ -63,7 +79,8 @@ struct Pending {
 }
 
 impl Retrieval {
-    /// Extracts the text of files and stores it. On return the documents are on disk; files without a text are named in the job.
+    /// Extracts the text of files and stores it. On return the documents are on disk; files without a text are named in the job. Files that are
+    /// stored already, with the same settings, are not read.
     ///
     /// # Errors
     /// The first file's error if none has a text; as [`Retrieval::accept`].
@@ -74,16 +91,68 @@ impl Retrieval {
         files: Vec<UploadedFile>,
         replace_if_equal: Vec<String>,
     ) -> Result<IngestOutcome> {
+        let checked = self.read_files(caller, collection, files).await?.0;
+        let view = self.view_or_create(caller, collection).await?;
+        self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await
+    }
+
+    /// Extracts the text of a file and stores it as one document, if that meets the condition.
+    ///
+    /// # Errors
+    /// `precondition_failed`; as [`Retrieval::upload`].
+    pub async fn put_file(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        file: UploadedFile,
+        test: Option<VersionTest>,
+    ) -> Result<IngestOutcome> {
+        let document_id = file.document_id();
+        let precondition = test.map(|test| Precondition { document_id, test });
+        let (checked, version) = self.read_files(caller, collection, vec![file]).await?;
+        let view = self.view_for(caller, collection, precondition.as_ref()).await?;
+        let outcome = self.submit(view, CheckedDocuments { precondition, ..checked }).await?;
+        Ok(outcome.with_version(version))
+    }
+
+    /// The documents of files that are not stored already, and the version of the last file that is.
+    async fn read_files(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        files: Vec<UploadedFile>,
+    ) -> Result<(CheckedDocuments, Option<u64>)> {
         check_collection_name(collection)?;
         if !caller.sees(collection) {
             return Err(RequestError::no_collection(collection));
         }
         let limits = self.config.request_limits();
         let bytes_max = self.config.limits.ingest_body_bytes_max;
-        let read: Vec<_> = files.into_iter().map(|file| self.documents_of(file, &limits)).collect();
+        let pages_max = self.config.extract.pages_max;
+        let hashes: Vec<_> = files.iter().map(|file| known::hash_of(file, &limits, pages_max)).collect();
+        let stored = match self.view(caller, collection) {
+            Ok(view) => known::known_files(&view, &files, &hashes).await?,
+            // it is created with its first document
+            Err(_) => vec![None; files.len()],
+        };
+        let files = files.into_iter().zip(hashes).zip(stored);
+        let read: Vec<_> = files
+            .map(|((file, hash), stored)| self.documents_or_known(file, hash, stored, &limits))
+            .collect();
         let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
-        let (mut documents, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((of_file, not_read)) = read.next().await {
+        let (mut documents, mut rejected, mut bytes) = (Vec::<NewDocument>::new(), Vec::new(), 0);
+        let (mut unchanged, mut version) = (0, None);
+        while let Some(outcome) = read.next().await {
+            let (of_file, not_read) = match outcome {
+                FileOutcome::Read(documents, rejected) => (documents, rejected),
+                FileOutcome::Known(file) => {
+                    // of documents with one id the last one counts
+                    documents.retain(|document| !file.ids.contains(&document.id));
+                    unchanged += file.ids.len() as u64;
+                    version = Some(file.version);
+                    continue;
+                }
+            };
             rejected.extend(not_read);
             for document in of_file {
                 bytes += document.text.len();
@@ -96,17 +165,37 @@ impl Retrieval {
                 }
             }
         }
-        if documents.is_empty() {
+        if documents.is_empty() && unchanged == 0 {
             return Err(all_rejected(rejected));
         }
-        let view = self.view_or_create(caller, collection).await?;
-        self.submit(view, documents, rejected, replace_if_equal).await
+        Ok((CheckedDocuments { documents, rejected, unchanged, ..Default::default() }, version))
+    }
+
+    /// The stored documents of a file, or else those that are read from it.
+    async fn documents_or_known(
+        &self,
+        file: UploadedFile,
+        hash: [u8; 32],
+        stored: Option<KnownFile>,
+        limits: &Limits,
+    ) -> FileOutcome {
+        if let Some(stored) = stored {
+            self.metrics.file_unchanged();
+            return FileOutcome::Known(stored);
+        }
+        let (mut documents, rejected) = self.documents_of(file, limits).await;
+        // a part that could not be read is tried again, and named again
+        if rejected.is_empty() {
+            known::mark(&mut documents, hash);
+        }
+        FileOutcome::Read(documents, rejected)
     }
 
     /// The document of a file and those of its attachments.
     async fn documents_of(&self, file: UploadedFile, limits: &Limits) -> (Vec<NewDocument>, Rejected) {
         let name = base_name(&file.name).to_owned();
-        let about = json!({"name": name, "bytes": file.bytes, "sha256": file.sha256});
+        let reader = weir_documents::READER_VERSION;
+        let about = json!({"name": name, "bytes": file.bytes, "sha256": file.sha256, "reader": reader});
         let Value::Object(about) = about else { return Default::default() };
         let content = Box::new(file.content);
         let mut pending = vec![Pending { content, name, options: file.options, about, depth: 0 }];
@@ -159,9 +248,10 @@ impl Retrieval {
         let title = options.title.or_else(|| title.map(|title| cut(title, TITLE_BYTES_MAX)));
         let document = Document {
             id: Some(id).filter(|id| !id.is_empty()),
-            title: title.or_else(|| stem(&name)),
+            title: title.or_else(|| Some(cut(stem(&name)?, TITLE_BYTES_MAX))),
             text,
             metadata: Some(merged(options.metadata.as_ref(), facts, about)?),
+            ..Document::default()
         };
         document.check(limits)?;
         let pages =

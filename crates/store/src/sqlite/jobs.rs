@@ -33,7 +33,8 @@ pub(super) fn insert(
 ) -> Result<Option<Job>> {
     let Accepted { collection, first_operation, changed, unchanged, refused, filter_hash } = accepted;
     let operations = collection.next_operation - first_operation;
-    let total = (submission.documents.len() + submission.rejected.len()) as u64;
+    let sent = (submission.documents.len() + submission.rejected.len()) as u64;
+    let total = sent + submission.unchanged;
     let errors = [submission.rejected.as_slice(), &refused].concat();
     let (status, finished_at) = match operations {
         0 => (JobStatus::Completed, Some(now)),

@@ -25,17 +25,11 @@ fn view(store: &Store, collection: &Collection) -> StoreView {
 fn submission(job: &str, bytes: usize) -> Submission {
     let document = NewDocument {
         id: job.to_owned(),
-        title: None,
         text: "x".repeat(bytes),
         metadata: "{}".to_owned(),
-        pages: None,
+        ..NewDocument::default()
     };
-    Submission {
-        job_id: job.to_owned(),
-        documents: vec![document],
-        rejected: Vec::new(),
-        replace_if_equal: Vec::new(),
-    }
+    Submission { job_id: job.to_owned(), documents: vec![document], ..Submission::default() }
 }
 
 fn documents(connection: &Connection) -> Result<u64> {

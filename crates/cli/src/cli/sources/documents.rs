@@ -19,6 +19,9 @@ use super::rows::Rows;
 /// The field of the metadata with the name of the folder that was given to `weir ingest` or `weir sync`.
 pub(in crate::cli) const FOLDER: &str = "folder";
 
+/// Most bytes of a title, as of files whose text the gateway extracts.
+const TITLE_BYTES_MAX: usize = 1_000;
+
 /// Reads files one after the other, and those with several documents one by one.
 pub(in crate::cli) struct Documents {
     files: VecDeque<SourceFile>,
@@ -135,9 +138,10 @@ fn markdown(file: &SourceFile, text: String) -> StepResult {
     }
     StepResult::Document(Document {
         id: Some(file.id.clone()),
-        title: title.or_else(|| stem_of(&file.path)),
+        title: title.or_else(|| stem_of(&file.path)).map(cut_title),
         text: body.to_owned(),
         metadata: Some(Metadata::from_map(&metadata_of(file, front_matter.metadata))),
+        ..Document::default()
     })
 }
 
@@ -161,10 +165,17 @@ fn document(file: &SourceFile, title: Option<String>, text: String) -> StepResul
     }
     StepResult::Document(Document {
         id: Some(file.id.clone()),
-        title: title.or_else(|| stem_of(&file.path)),
+        title: title.or_else(|| stem_of(&file.path)).map(cut_title),
         text,
         metadata: Some(Metadata::from_map(&metadata_of(file, Map::new()))),
+        ..Document::default()
     })
+}
+
+/// A title that is found in a file can be a whole paragraph: the gateway refuses long ones.
+fn cut_title(mut title: String) -> String {
+    title.truncate(title.floor_char_boundary(TITLE_BYTES_MAX));
+    title
 }
 
 /// The metadata of a file: `path` is always its own, also where the file says another.

@@ -4,13 +4,16 @@
 
 mod citations;
 mod contract;
+mod export;
 mod feedback;
 mod full_disk;
 mod input;
 mod keys;
+mod known_files;
 mod limits;
 mod openapi;
 mod paging;
+mod patches;
 mod pruning;
 mod refusals;
 mod relevance;
