@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates crates/llm/src/prices/catalogue.json from the data of the package `genai-prices` (MIT), of which facts alone are taken.
+"""Generates crates/prices/src/catalogue.json from the data of the package `genai-prices` (MIT), of which facts alone are taken.
 
     pip install genai-prices && python3 scripts/price_catalogue.py
 
@@ -19,7 +19,7 @@ from typing import Any
 
 from genai_prices.data import providers
 
-OUTPUT = Path(__file__).resolve().parent.parent / "crates/llm/src/prices/catalogue.json"
+OUTPUT = Path(__file__).resolve().parent.parent / "crates/prices/src/catalogue.json"
 
 # The hosts of the providers that are reached with an API that the gateway speaks.
 HOSTS: dict[str, list[str]] = {

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use weir_upstream::{EventTooLarge, SseDecoder};
+use weir_translate::{EventTooLarge, SseDecoder};
 
 /// Small, so that events beyond the limit are found too.
 const EVENT_BYTES_MAX: usize = 64;

@@ -107,6 +107,10 @@ error_codes! {
         "Check the collection and the id, which is percent-encoded in the path.";
     JobNotFound "job_not_found" 404 CLIENT "No such job",
         "List the jobs with `GET /v1/jobs`.";
+    JobFinished "job_finished" 409 CLIENT "The job has ended",
+        "A job that has ended is not cancelled; `POST /v1/jobs/{id}/retry-failed` stores its failed documents again.";
+    JobNotRetryable "job_not_retryable" 409 CLIENT "The job has no documents to try again",
+        "Wait until the job has ended; documents that were refused are not stored, so correct them and send them again.";
     ModelNotFound "model_not_found" 404 CLIENT "No such model",
         "`GET /v1/models` lists the names. In the configuration, `[[models]]` adds models that embed and rerank, `[[upstreams]]` and `[[routes]]` those for chat; `UPSTREAM/NAME` is any model of an upstream.";
     KeyNotFound "key_not_found" 404 CLIENT "No such API key",

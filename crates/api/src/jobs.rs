@@ -1,4 +1,4 @@
-//! `GET /v1/jobs` and `GET /v1/jobs/{id}`.
+//! `/v1/jobs`: jobs, and their documents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub enum JobStatus {
     Completed,
     /// The whole job failed; `error` has the reason.
     Failed,
-    /// Stopped on request.
+    /// Cancelled, or its collection was deleted. What was searchable by then stays so.
     Cancelled,
 }
 
@@ -45,6 +45,9 @@ pub struct JobReply {
     pub processed_documents: u64,
     /// Number of failed documents, each listed in `errors`.
     pub failed_documents: u64,
+    /// Number of documents that were not made searchable because the job was cancelled.
+    #[serde(default)]
+    pub cancelled_documents: u64,
     /// Number of documents whose id is new in the collection, including those that failed after they were stored.
     pub new_documents: u64,
     /// Number of documents that replace another version, including those that failed after they were stored.
@@ -56,6 +59,15 @@ pub struct JobReply {
     /// Share of the job that is done, from 0 to 1. It advances within a document, by its embedded chunks.
     #[serde(default)]
     pub progress: f64,
+    /// Chunks of the collection that were embedded per second, in the last half minute; null while nothing advances, and when the job is finished.
+    #[serde(default)]
+    pub chunks_per_second: Option<f64>,
+    /// Estimated time until the job is finished, with those before it; null while nothing advances, and when the job is finished.
+    #[serde(default)]
+    pub eta_seconds: Option<f64>,
+    /// Why the job does not advance, such as a model whose upstream does not answer. Null while it advances.
+    #[serde(default)]
+    pub waiting_for: Option<String>,
     /// Why the whole job failed; null otherwise.
     pub error: Option<String>,
     /// Time of acceptance, in unix seconds.
@@ -67,6 +79,47 @@ pub struct JobReply {
     pub version: Option<u64>,
     /// The failed documents, in the order of the request.
     pub errors: Vec<JobDocumentError>,
+}
+
+/// The state of a document of a job.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum JobDocumentState {
+    /// Stored, not searchable yet.
+    Pending,
+    /// Searchable.
+    Searchable,
+    /// Not stored, or stored and not searchable; `code` and `message` have the reason.
+    Failed,
+    /// Stored and not searchable, because the job was cancelled.
+    Cancelled,
+    /// A later version took its place, or it was deleted.
+    Replaced,
+}
+
+/// A document of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobDocument {
+    /// The document's id; `documents[3]` (its index in the request, from 0) if it has no readable id.
+    pub document_id: String,
+    /// The state.
+    pub state: JobDocumentState,
+    /// The error code of a failed document; null otherwise.
+    pub code: Option<ErrorCode>,
+    /// What failed, and the remedy; null for other documents.
+    pub message: Option<String>,
 }
 
 /// A failed document.

@@ -2,18 +2,13 @@
 
 use std::collections::VecDeque;
 
-use bytes::BytesMut;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_api::{ChatCitation, ChatRetrieval, ChatSource};
 
-use crate::call::{CALL_TIMEOUT, Call, Failed, Retries, in_time, refusal};
-use crate::{Client, ClientError, Result, TransportError};
-
-/// Bytes of one event of a stream, at most: the gateway's own limit.
-const EVENT_BYTES_MAX: usize = 16 << 20;
+use crate::call::{Call, Failed, Retries, in_time, refusal};
+use crate::events::EventReader;
+use crate::{Client, ClientError, Result};
 
 /// A conversation to be continued by a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,26 +107,15 @@ impl Client {
                 Err(failed) => retries.wait(failed, self.url(), |_| {}).await?,
             }
         };
-        Ok(ChatStream {
-            body: response.into_body(),
-            url: self.url().to_owned(),
-            received: BytesMut::new(),
-            data: Vec::new(),
-            events: VecDeque::new(),
-            is_ended: false,
-        })
+        let reader = EventReader::new(response, self.url());
+        Ok(ChatStream { reader, events: VecDeque::new(), is_ended: false })
     }
 }
 
 /// An answer on its way. Dropping it cancels the work of the model.
 #[derive(Debug)]
 pub struct ChatStream {
-    body: Incoming,
-    url: String,
-    /// What has arrived of the next lines.
-    received: BytesMut,
-    /// The data lines of the current event.
-    data: Vec<u8>,
+    reader: EventReader,
     /// Events that were not yet taken.
     events: VecDeque<ChatEvent>,
     is_ended: bool,
@@ -157,41 +141,11 @@ impl ChatStream {
         }
     }
 
-    /// Reads the next line, or more of the body.
+    /// Reads the next event of the stream.
     async fn receive(&mut self) -> Result<()> {
-        if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
-            let line = self.received.split_to(end + 1);
-            return self.read_line(line.trim_ascii_end());
-        }
-        if self.received.len() + self.data.len() > EVENT_BYTES_MAX {
-            return Err(self.malformed(&format!("has an event of more than {EVENT_BYTES_MAX} bytes")));
-        }
-        let unreachable = |source| ClientError::Unreachable { url: self.url.clone(), source };
-        let frame = tokio::time::timeout(CALL_TIMEOUT, self.body.frame()).await;
-        let frame = frame.map_err(|_| unreachable(TransportError::Timeout(CALL_TIMEOUT)))?;
-        let Some(Ok(frame)) = frame else {
-            return Err(self.malformed("ended before the answer was complete"));
-        };
-        if let Ok(bytes) = frame.into_data() {
-            self.received.extend_from_slice(&bytes);
-        }
-        Ok(())
-    }
-
-    /// Takes a line of an event; an empty one ends the event.
-    fn read_line(&mut self, line: &[u8]) -> Result<()> {
-        if let Some(data) = line.strip_prefix(b"data:") {
-            if !self.data.is_empty() {
-                self.data.push(b'\n');
-            }
-            self.data.extend_from_slice(data.trim_ascii_start());
-        }
-        match line.is_empty() && !self.data.is_empty() {
-            true => {
-                let data = std::mem::take(&mut self.data);
-                self.read_event(&data)
-            }
-            false => Ok(()),
+        match self.reader.next().await? {
+            Some(event) => self.read_event(&event.data),
+            None => Err(self.reader.malformed("ended before the answer was complete")),
         }
     }
 
@@ -204,8 +158,8 @@ impl ChatStream {
         if let Some(error) = refusal(&text).or_else(|| error_of_provider(&text)) {
             return Err(error);
         }
-        let chunk: Chunk =
-            serde_json::from_str(&text).map_err(|_| self.malformed("has an event that is not of a chat"))?;
+        let chunk: Chunk = serde_json::from_str(&text)
+            .map_err(|_| self.reader.malformed("has an event that is not of a chat"))?;
         for Choice { delta, finish_reason } in chunk.choices {
             let text = delta.and_then(|delta| delta.content).filter(|text| !text.is_empty());
             self.events.extend(text.map(ChatEvent::Text));
@@ -215,10 +169,6 @@ impl ChatStream {
             self.events.push_back(ChatEvent::Citations { citations, sources });
         }
         Ok(())
-    }
-
-    fn malformed(&self, reason: &str) -> ClientError {
-        ClientError::Malformed { url: self.url.clone(), reason: reason.to_owned() }
     }
 }
 

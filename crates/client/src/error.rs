@@ -110,6 +110,7 @@ fn remedy(code: ErrorCode) -> &'static str {
         ErrorCode::CollectionNotFound => {
             "`weir collections` lists the collections; `weir collections create NAME` creates one"
         }
+        ErrorCode::JobFinished => "`weir jobs ID --retry-failed` stores its failed documents again",
         ErrorCode::JobNotFound => "`weir jobs` lists the jobs",
         ErrorCode::KeyNotFound => "`weir keys list` lists the keys; a revoked key stays revoked",
         ErrorCode::InvalidApiKey => {

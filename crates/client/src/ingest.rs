@@ -3,6 +3,8 @@
 //! Up to [`JOBS_MAX`] jobs run at a time, so that the gateway always has the next batch. There is no journal: the gateway
 //! recognises unchanged documents, so that an interrupted ingest is continued by repeating it.
 
+mod jobs;
+
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +13,8 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Document, ErrorCode, FileOptions, IngestRequest, JobReply, JobStatus};
 
-use crate::client::{FileUpload, POLL_FIRST, POLL_MAX};
+use self::jobs::{AcceptedBatch, Unfinished};
+use crate::client::FileUpload;
 use crate::seen_ids::SeenIds;
 use crate::{Client, ClientError, Result};
 
@@ -25,8 +28,6 @@ const JOBS_MAX: usize = 4;
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Rejections that are reported one by one; [`IngestReport`] has all.
 const REJECTIONS_SHOWN_MAX: usize = 100;
-/// How long the jobs are asked for their documents after a cancellation.
-const LAST_LOOK_MAX: Duration = Duration::from_secs(2);
 /// Replaced documents that are reported one by one.
 const REPLACED_SHOWN_MAX: usize = 10;
 
@@ -94,6 +95,8 @@ pub trait IngestProgress {
     /// The gateway has processed more documents, read from this many bytes. Both are 0 where nothing changed; the bytes of
     /// a complete ingest add up to the total.
     fn advance(&mut self, bytes: u64, documents: u64);
+    /// The gateway embeds this many chunks per second.
+    fn rate(&mut self, _chunks_per_second: f64) {}
     /// Shows a message beside the progress.
     fn note(&mut self, message: &str);
     /// The ingest is over; messages may follow.
@@ -217,6 +220,7 @@ pub async fn ingest(
         bytes_shown: 0,
         seen: SeenIds::default(),
         report,
+        has_events: true,
     };
     let sent = cancelled.run_until_cancelled(ingest.send_all(steps)).await;
     let unfinished = if sent.is_none() { ingest.count_unfinished().await } else { Unfinished::default() };
@@ -303,37 +307,6 @@ struct EncodedDocument {
     json: Box<RawValue>,
 }
 
-/// A batch whose job is not finished, as far as is known.
-struct AcceptedBatch {
-    job_id: String,
-    documents: u64,
-    /// The number of them that replace an earlier document of the ingest.
-    replaced: u64,
-    file_bytes: u64,
-    /// The documents and bytes that were reported as progress.
-    shown: (u64, u64),
-}
-
-impl AcceptedBatch {
-    /// Documents that the job processed since the last call, and the bytes that its progress stands for.
-    fn advance(&mut self, job: &JobReply) -> (u64, u64) {
-        let processed = job.processed_documents + job.failed_documents;
-        let processed = if job.status.is_finished() { self.documents } else { processed.min(self.documents) };
-        let documents = processed.max(self.shown.0);
-        let share = job.progress.max(documents as f64 / self.documents.max(1) as f64);
-        let bytes = ((self.file_bytes as f64 * share) as u64).min(self.file_bytes).max(self.shown.1);
-        let (documents_before, bytes_before) = std::mem::replace(&mut self.shown, (documents, bytes));
-        (documents - documents_before, bytes - bytes_before)
-    }
-}
-
-/// The documents of unfinished jobs.
-#[derive(Default)]
-struct Unfinished {
-    searchable: u64,
-    accepted: u64,
-}
-
 struct Ingest<'a> {
     client: &'a Client,
     options: IngestOptions<'a>,
@@ -342,6 +315,8 @@ struct Ingest<'a> {
     bytes_shown: u64,
     seen: SeenIds,
     report: IngestReport,
+    /// Whether the gateway sends events of jobs, as far as is known.
+    has_events: bool,
 }
 
 impl Ingest<'_> {
@@ -485,99 +460,5 @@ impl Ingest<'_> {
             replace_if_equal: self.options.replace_if_equal.iter().map(|field| (*field).into()).collect(),
         };
         self.client.ingest(&request, |message| self.progress.note(message)).await
-    }
-
-    /// Waits until at most `count` jobs are unfinished: any, as a large document does not delay the others.
-    async fn finish_jobs(&mut self, count: usize) -> Result<()> {
-        let mut delay = POLL_FIRST;
-        while self.accepted.len() > count {
-            if self.look_at_jobs().await? {
-                delay = POLL_FIRST;
-                continue;
-            }
-            tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(POLL_MAX);
-        }
-        Ok(())
-    }
-
-    /// Shows the progress of every unfinished job; `true` if one of them has finished.
-    async fn look_at_jobs(&mut self) -> Result<bool> {
-        let count = self.accepted.len();
-        let mut index = 0;
-        while let Some(batch) = self.accepted.get_mut(index) {
-            let job = self.client.job(&batch.job_id).await?.parse()?;
-            let (documents, bytes) = batch.advance(&job);
-            if !job.status.is_finished() {
-                index += 1;
-            } else if let Some(batch) = self.accepted.remove(index) {
-                self.report.add(&job, &batch);
-            }
-            self.advance(bytes, documents);
-        }
-        Ok(self.accepted.len() < count)
-    }
-
-    /// Looks at the unfinished jobs once more. A job that can't be asked in time counts as it was seen last.
-    async fn count_unfinished(&mut self) -> Unfinished {
-        let end = tokio::time::Instant::now() + LAST_LOOK_MAX;
-        let mut unfinished = Unfinished::default();
-        for batch in &self.accepted {
-            let reply = tokio::time::timeout_at(end, self.client.job(&batch.job_id)).await;
-            let job = reply.ok().and_then(|reply| reply.ok()?.parse().ok());
-            let (searchable, failed) =
-                job.map_or((batch.shown.0, 0), |job| (job.processed_documents, job.failed_documents));
-            unfinished.searchable += searchable;
-            unfinished.accepted += batch.documents.saturating_sub(searchable + failed);
-        }
-        unfinished
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(status: JobStatus, processed_documents: u64, failed_documents: u64) -> JobReply {
-        JobReply {
-            job_id: "j".to_owned(),
-            collection: "default".to_owned(),
-            status,
-            total_documents: 4,
-            processed_documents,
-            failed_documents,
-            new_documents: 0,
-            changed_documents: 0,
-            unchanged_documents: 0,
-            chunks: 0,
-            progress: 0.0,
-            error: None,
-            started_at: 1.0,
-            finished_at: None,
-            version: None,
-            errors: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_batch_advances_by_the_processed_documents_of_its_job() {
-        let mut batch = AcceptedBatch {
-            job_id: "j".to_owned(),
-            documents: 4,
-            replaced: 0,
-            file_bytes: 10,
-            shown: (0, 0),
-        };
-        let steps = [
-            (job(JobStatus::Pending, 0, 0), (0, 0)),
-            (job(JobStatus::Running, 1, 0), (1, 2)),
-            (job(JobStatus::Running, 1, 0), (0, 0)),
-            (job(JobStatus::Running, 2, 1), (2, 5)),
-            (job(JobStatus::Running, 2, 0), (0, 0)),
-            (job(JobStatus::Completed, 3, 1), (1, 3)),
-        ];
-        for (job, expected) in steps {
-            assert_eq!(batch.advance(&job), expected, "{job:?}");
-        }
     }
 }

@@ -45,6 +45,7 @@ mod client;
 mod embed_many;
 mod embeddings;
 mod error;
+mod events;
 mod fields;
 mod ingest;
 mod json_lines;
@@ -55,8 +56,8 @@ mod trust;
 pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
 pub use client::{
-    Client, Condition, DocumentsQuery, Export, FeedbackOptions, FileUpload, Pages, QueryLogOptions,
-    SearchPages,
+    Client, Condition, DocumentsQuery, Export, FeedbackOptions, FileUpload, JobDocumentsQuery, JobStream,
+    Pages, QueryLogOptions, SearchPages,
 };
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};

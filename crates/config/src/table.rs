@@ -240,6 +240,8 @@ settings! {
         collections_max: usize = 1_024, "collections", ONE;
         /// Maximum acknowledged operations that are not searchable yet; above it, ingest is refused with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
+        /// Maximum streams of the events of jobs (`GET /v1/jobs/{id}/events`) at one time; further ones are refused with `overloaded`.
+        job_streams_max: usize = 256, "streams", ONE;
     }
     /// Reading of uploaded files, in child processes of the gateway.
     extract: Extract {

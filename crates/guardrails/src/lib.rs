@@ -2,7 +2,7 @@
 //!
 //! A [`RuleSet`] is compiled once from [`Rule`]s. [`RuleSet::scan`] finds what they detect in a text, [`redact`] replaces it by
 //! [`Placeholders`], which can be [restored](Placeholders::restore) later, and a [`Window`] does both on a stream and never releases
-//! a part of what it would have to redact or block. [`RuleSet::scan_parts`] also finds what crosses the parts of a message, and
+//! a part of what it would have to redact or block. [`conversation`] applies them to requests and replies. [`RuleSet::scan_parts`] also finds what crosses the parts of a message, and
 //! [`RuleSet::scan_number`] what a number of JSON stands for. No IO, no clock; time and memory are linear in the length of the text, except that
 //! a [`Detect::Pattern`] whose matches are long and fail late may read a text several times.
 //!
@@ -34,9 +34,11 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod conversation;
 mod error;
 mod injection;
 mod json;
+mod link;
 mod normalise;
 mod number;
 mod parts;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
+use crate::link::LinkState;
 use crate::normalise::shown;
 use crate::{Action, Finding, NAME_BYTES_MAX, RuleSet};
 
@@ -80,10 +81,11 @@ impl Placeholders {
         }
     }
 
-    /// Puts values back for their placeholders. A placeholder that was altered stays as it is.
+    /// Puts values back for their placeholders. A placeholder that was altered, and one within the address of a link, stays as it is: a client that
+    /// loads the address would send the value to its server.
     pub fn restore(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        let held = self.restore_part(text, &mut out);
+        let held = self.restore_part(text, &mut LinkState::new(false), &mut out);
         out.push_str(&text[held..]);
         out
     }
@@ -120,13 +122,16 @@ impl Placeholders {
     }
 
     /// Restores up to the first byte of a placeholder that `text` cuts off, and returns that byte's position, or the text's length.
-    fn restore_part(&self, text: &str, out: &mut String) -> usize {
+    fn restore_part(&self, text: &str, link: &mut LinkState, out: &mut String) -> usize {
         let (mut copied, mut at) = (0, 0);
         while let Some(found) = text[at..].find('[') {
+            link.pass(&text[at..at + found]);
             at += found;
             match placeholder_length(&text.as_bytes()[at..]) {
                 Shape::Whole(length) => {
-                    if let Some(value) = self.values.get(&text[at..at + length]) {
+                    let value = self.values.get(&text[at..at + length]).filter(|_| !link.is_inside());
+                    link.pass(&text[at..at + length]);
+                    if let Some(value) = value {
                         out.push_str(&text[copied..at]);
                         out.push_str(value);
                         copied = at + length;
@@ -137,9 +142,13 @@ impl Placeholders {
                     out.push_str(&text[copied..at]);
                     return at;
                 }
-                Shape::Other => at += 1,
+                Shape::Other => {
+                    link.pass("[");
+                    at += 1;
+                }
             }
         }
+        link.pass(&text[at..]);
         out.push_str(&text[copied..]);
         text.len()
     }
@@ -190,23 +199,29 @@ pub fn redact(text: &str, findings: &[Finding], rules: &RuleSet, placeholders: &
 #[derive(Debug)]
 pub struct Restorer {
     placeholders: Arc<Placeholders>,
+    link: LinkState,
     held: String,
 }
 
 impl Restorer {
     /// A restorer for a stream that begins.
     pub fn new(placeholders: impl Into<Arc<Placeholders>>) -> Restorer {
-        Restorer { placeholders: placeholders.into(), held: String::new() }
+        Restorer { placeholders: placeholders.into(), link: LinkState::new(false), held: String::new() }
+    }
+
+    /// A restorer for a stream of JSON. The placeholders are spelled as they stand in it.
+    pub fn in_json(placeholders: impl Into<Arc<Placeholders>>) -> Restorer {
+        Restorer { link: LinkState::new(true), ..Restorer::new(placeholders) }
     }
 
     /// Takes the next piece and appends all text to `out` that does not belong to a placeholder which has only begun.
     pub fn push(&mut self, text: &str, out: &mut String) {
         if self.held.is_empty() {
-            let held = self.placeholders.restore_part(text, out);
+            let held = self.placeholders.restore_part(text, &mut self.link, out);
             self.held.push_str(&text[held..]);
         } else {
             self.held.push_str(text);
-            let held = self.placeholders.restore_part(&self.held, out);
+            let held = self.placeholders.restore_part(&self.held, &mut self.link, out);
             self.held.drain(..held);
         }
     }

@@ -1,21 +1,21 @@
-//! The sources of an answer, attached to a whole reply: as citations of its API, in the fields `citations` and `sources`, and as a list in its text.
+//! The sources of an answer as they are attached to a reply: as citations of its API, in the fields `citations` and `sources`, and as a list in its
+//! text. Where they stand in a reply of each API is known to [`weir_translate::conversation`].
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use weir_api::SourcesAs;
 use weir_guardrails::Placeholders;
+use weir_guardrails::conversation::{Checks, Report};
+use weir_translate::conversation::{Additions, Api, Citation};
 
 use crate::augment::Sources;
 use crate::citations::{Reference, citations, references, verified_in};
-use crate::guard::{Guard, Report};
 use crate::source_list::{Shown, fields, markdown, open_webui};
-use crate::{Api, annotations};
 
 /// What guardrails for answers leave of the texts of documents that are attached to one.
 pub(crate) struct Cleaner {
-    guard: Option<Arc<Guard>>,
+    checks: Option<Arc<Checks>>,
     of_request: Arc<Placeholders>,
     own: Placeholders,
     /// What was found.
@@ -31,23 +31,16 @@ pub(crate) struct Attachment {
     shown: Vec<Shown>,
 }
 
-/// A text of an answer in a whole reply.
-struct Slot {
-    /// The choice that it belongs to; 0 where there are no choices.
-    choice: usize,
-    /// The JSON pointer of the object that has it.
-    object: String,
-}
-
 impl Cleaner {
-    pub(crate) fn new(guard: Option<Arc<Guard>>, of_request: Arc<Placeholders>) -> Cleaner {
-        let own = guard.as_ref().map(|guard| guard.placeholders_of_output(&of_request)).unwrap_or_default();
-        Cleaner { guard, of_request, own, report: Report::default() }
+    pub(crate) fn new(checks: Option<Arc<Checks>>, of_request: Arc<Placeholders>) -> Cleaner {
+        let own =
+            checks.as_ref().map(|checks| checks.placeholders_of_output(&of_request)).unwrap_or_default();
+        Cleaner { checks, of_request, own, report: Report::default() }
     }
 
     fn clean(&mut self, text: &str) -> String {
-        match &self.guard {
-            Some(guard) => guard.redact_added(text, &mut self.own, &self.of_request, &mut self.report),
+        match &self.checks {
+            Some(checks) => checks.redact_added(text, &mut self.own, &self.of_request, &mut self.report),
             None => text.to_owned(),
         }
     }
@@ -58,16 +51,27 @@ impl Attachment {
         Attachment { api, sources, cleaner, shown: Vec::new() }
     }
 
-    /// The answer as the model wrote it, with what placeholders stand for: so it is compared with the sources.
-    pub(crate) fn references(&self, answer: &str) -> Vec<Reference> {
-        references(&self.cleaner.of_request.restore(answer), &self.sources.list)
+    fn show(&mut self) {
+        let Attachment { sources, cleaner, shown, .. } = self;
+        if shown.is_empty() {
+            let of = |(n, source)| Shown::of(n, source, &mut |text| cleaner.clean(text));
+            *shown = (1..).zip(&sources.list).map(of).collect();
+        }
+    }
+}
+
+impl Additions for Attachment {
+    type Reference = Reference;
+
+    // compared with the sources is what placeholders stand for
+    fn references(&self, written: &str) -> Vec<Reference> {
+        references(&self.cleaner.of_request.restore(written), &self.sources.list)
     }
 
-    /// The citations of a text in the shape of the API. `sent`: the text as the caller gets it.
-    pub(crate) fn annotations(&mut self, sent: &str, references: &[Reference]) -> Vec<Value> {
+    fn annotations(&mut self, sent: &str, references: &[Reference]) -> Vec<Value> {
         let verified = verified_in(sent, references);
         // the events of Open WebUI stand for them, and it would show both
-        let is_left_out = self.sources.shown_as == SourcesAs::OpenWebui && self.api == Api::ChatCompletions;
+        let is_left_out = self.sources.shown_as == SourcesAs::OpenWebui && self.api.has_source_events();
         if verified.is_empty() || is_left_out {
             return Vec::new();
         }
@@ -75,30 +79,26 @@ impl Attachment {
         let Attachment { api, cleaner, shown, .. } = self;
         let mut found = Vec::new();
         for reference in &verified {
-            let Some(source) = reference.citation.n.checked_sub(1).and_then(|n| shown.get(n)) else {
-                continue;
+            let number = reference.citation.n;
+            let Some(source) = number.checked_sub(1).and_then(|n| shown.get(n)) else { continue };
+            let citation = Citation {
+                marker: &reference.marker,
+                number,
+                document_id: &source.document_id,
+                title: &source.title,
+                url: source.url.as_deref(),
             };
-            let annotation = match api {
-                Api::ChatCompletions => annotations::of_chat(sent, reference, source),
-                Api::Responses => Some(annotations::of_response(sent, reference, source)),
-                Api::Messages | Api::CountTokens => {
-                    let text = cleaner.clean(&reference.citation.quote);
-                    Some(annotations::of_message(&reference.citation, text, source))
-                }
-                Api::Completions | Api::Embeddings => None,
-            };
+            let annotation = citation.annotation(*api, sent, || cleaner.clean(&reference.citation.quote));
             found.extend(annotation.filter(|annotation| !found.contains(annotation)));
         }
         found
     }
 
-    /// Whether replies have a list at the end of their text.
-    pub(crate) fn makes_lists(&self) -> bool {
+    fn makes_lists(&self) -> bool {
         self.sources.shown_as == SourcesAs::Markdown
     }
 
-    /// The list of the sources that are named, if the reply is to have one.
-    pub(crate) fn list(&mut self, references: &[Reference]) -> Option<String> {
+    fn list(&mut self, references: &[Reference]) -> Option<String> {
         if !self.makes_lists() || references.is_empty() {
             return None;
         }
@@ -106,19 +106,19 @@ impl Attachment {
         Some(markdown(references, &self.shown)).filter(|list| !list.is_empty())
     }
 
-    /// `citations` and `sources` of a reply with these references.
-    pub(crate) fn fields(&mut self, references: &[Reference]) -> Map<String, Value> {
+    /// `citations` and `sources`.
+    fn fields(&mut self, references: &[Reference]) -> Map<String, Value> {
         let mut found = citations(references);
         found.iter_mut().for_each(|citation| citation.quote = self.cleaner.clean(&citation.quote));
         let mut sources = fields(&self.sources.list);
-        for (source, item) in sources.iter_mut().zip(self.items()) {
+        for (source, item) in sources.iter_mut().zip(self.source_events()) {
             source.as_object_mut().into_iter().for_each(|fields| fields.extend(item.clone()));
         }
         Map::from_iter([("citations".to_owned(), json!(found)), ("sources".to_owned(), json!(sources))])
     }
 
     /// The sources for Open WebUI, in the order of their numbers; none for others.
-    pub(crate) fn items(&mut self) -> Vec<Map<String, Value>> {
+    fn source_events(&mut self) -> Vec<Map<String, Value>> {
         if self.sources.shown_as != SourcesAs::OpenWebui {
             return Vec::new();
         }
@@ -127,142 +127,145 @@ impl Attachment {
         let both = shown.iter().zip(&sources.list);
         both.map(|(shown, source)| open_webui(shown, cleaner.clean(&source.text), source.relevance)).collect()
     }
+}
 
-    fn show(&mut self) {
-        let Attachment { sources, cleaner, shown, .. } = self;
-        if shown.is_empty() {
-            let of = |(n, source)| Shown::of(n, source, &mut |text| cleaner.clean(text));
-            *shown = (1..).zip(&sources.list).map(of).collect();
-        }
+#[cfg(test)]
+mod tests {
+    use weir_translate::SseEvent;
+    use weir_translate::conversation::CitedStream;
+
+    use super::*;
+    use crate::augment::{Origin, Source};
+
+    const LIST: &str = "\n\n**Sources**\n\n- [1] weirs, bytes 0–20";
+
+    fn stream(api: Api) -> CitedStream<Attachment> {
+        let source = Source {
+            document_id: "weirs".to_owned(),
+            start: 0,
+            text: "A weir is a low dam.".to_owned(),
+            pages: weir_api::CitedPages::default(),
+            header: String::new(),
+            relevance: None,
+            flagged: false,
+            origin: Origin::default(),
+        };
+        let sources = Sources { list: vec![source], shown_as: SourcesAs::Markdown };
+        let cleaner = Cleaner::new(None, Arc::default());
+        CitedStream::new(api, Attachment::new(api, sources, cleaner))
     }
 
-    /// A whole reply with its sources. `before`: its [`texts`] before guardrails.
-    pub(crate) fn attach(&mut self, body: Bytes, before: &[String]) -> Bytes {
-        let Ok(mut reply) = serde_json::from_slice::<Value>(&body) else { return body };
-        if !reply.is_object() {
-            return body;
+    /// What is sent for events, cut between any two of them.
+    fn run(api: Api, events: &[Value]) -> Vec<Value> {
+        let mut attached = stream(api);
+        let mut out = Vec::new();
+        for event in events {
+            let name = event["type"].as_str().unwrap_or_default();
+            let bytes = format!("event: {name}\ndata: {event}\n\n").into_bytes();
+            attached.read(&bytes);
+            out.extend_from_slice(&attached.push(&bytes, None));
         }
-        let slots = slots(self.api, &reply);
-        let mut named: Vec<(usize, Vec<Reference>)> = Vec::new();
-        for (slot, before) in slots.iter().zip(before) {
-            let references = self.references(before);
-            if let Some(object) = reply.pointer_mut(&slot.object) {
-                let sent = text_of(self.api, object).to_owned();
-                let annotations = self.annotations(&sent, &references);
-                annotate(self.api, object, annotations);
+        out.extend_from_slice(&attached.end());
+        SseEvent::all(&out).iter().map(|event| serde_json::from_str(event.text().unwrap()).unwrap()).collect()
+    }
+
+    fn chunk(delta: Value, finish: Value) -> Value {
+        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    }
+
+    fn content(events: &[Value]) -> String {
+        events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect()
+    }
+
+    #[test]
+    fn the_list_stands_before_the_end_of_a_choice_and_behind_its_last_piece() {
+        let check = |events: &[Value], expected: &str| {
+            let sent = run(Api::ChatCompletions, events);
+            assert_eq!(content(&sent), expected);
+            let last = sent.iter().rposition(|event| event["choices"][0]["delta"]["content"].is_string());
+            let end = sent.iter().position(|event| event["choices"][0]["finish_reason"].is_string());
+            assert!(last <= end, "{sent:?}");
+        };
+        let piece = chunk(json!({"content": "A dam [1]"}), Value::Null);
+        let answer = format!("A dam [1]{LIST}");
+        check(&[piece.clone(), chunk(json!({}), json!("stop"))], &answer);
+        check(&[chunk(json!({"content": "A dam [1]"}), json!("stop"))], &answer);
+        check(&[piece.clone(), chunk(json!({}), json!("tool_calls"))], "A dam [1]");
+        check(&[chunk(json!({"content": "None."}), json!("stop"))], "None.");
+        let call = json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]});
+        check(&[piece, chunk(call, Value::Null), chunk(json!({}), json!("stop"))], "A dam [1]");
+    }
+
+    #[test]
+    fn a_text_before_the_use_of_a_tool_gets_no_list() {
+        let text = [
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "A dam [1]"}}),
+            json!({"type": "content_block_stop", "index": 0}),
+        ];
+        let tool = [
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "n", "input": {}}}),
+            json!({"type": "content_block_stop", "index": 1}),
+        ];
+        let end = |reason: &str| json!({"type": "message_delta", "delta": {"stop_reason": reason}});
+        let has_list = |events: &[Value]| {
+            let sent = run(Api::Messages, events);
+            assert_eq!(sent.last().unwrap()["citations"][0]["verified"], true, "{sent:?}");
+            assert!(sent.iter().any(|event| event["delta"]["type"] == "citations_delta"), "{sent:?}");
+            sent.iter().any(|event| event["index"] == 1 && event["delta"]["text"] == LIST)
+        };
+        assert!(has_list(&[&text[..], &[end("end_turn")]].concat()));
+        assert!(!has_list(&[&text[..], &tool, &[end("tool_use")]].concat()));
+    }
+
+    /// The events of a response with one text, and those of `more` before its end.
+    fn response(more: &[Value], last: &str) -> Vec<Value> {
+        let at = |kind: &str| json!({"type": kind, "item_id": "i", "output_index": 0, "content_index": 0});
+        let mut delta = at("response.output_text.delta");
+        delta["delta"] = "A dam [1]".into();
+        let mut done = at("response.output_text.done");
+        done["text"] = "A dam [1]".into();
+        let part = json!({"type": "output_text", "text": "A dam [1]", "annotations": []});
+        let item = json!({"type": "message", "content": [part]});
+        let mut events =
+            vec![delta, done, json!({"type": "response.output_item.done", "output_index": 0, "item": item})];
+        events.extend_from_slice(more);
+        events.push(json!({"type": last, "response": {"output": [item]}}));
+        (0..)
+            .zip(&mut events)
+            .for_each(|(number, event): (u64, &mut Value)| event["sequence_number"] = number.into());
+        events
+    }
+
+    #[test]
+    fn the_events_of_a_response_are_numbered_and_agree() {
+        let call = json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "function_call"}});
+        let reasoning =
+            json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "reasoning"}});
+        let check = |events: &[Value], expected: &str| {
+            let sent = run(Api::Responses, events);
+            let numbers: Vec<u64> =
+                sent.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
+            assert_eq!(numbers, (0..sent.len() as u64).collect::<Vec<u64>>(), "{sent:?}");
+            let deltas: String = sent.iter().filter_map(|event| event["delta"].as_str()).collect();
+            assert_eq!(deltas, expected);
+            for event in &sent {
+                let item = &event["item"]["content"][0];
+                let part = if item.is_null() { &event["response"]["output"][0]["content"][0] } else { item };
+                if !part.is_null() {
+                    assert_eq!(part["text"], expected, "{event}");
+                    assert_eq!(part["annotations"][0]["index"], 6, "{event}");
+                }
+                let is_done = event["type"] == "response.output_text.done";
+                assert!(!is_done || event["text"] == expected, "{event}");
             }
-            match named.iter_mut().find(|(choice, _)| *choice == slot.choice) {
-                Some((_, all)) => all.extend(references),
-                None => named.push((slot.choice, references)),
-            }
-        }
-        for (choice, references) in &named {
-            if !has_call(self.api, &reply, *choice)
-                && let Some(list) = self.list(references)
-                && let Some(slot) = slots.iter().rfind(|slot| slot.choice == *choice)
-            {
-                append(self.api, &mut reply, slot, &list);
-            }
-        }
-        let first = named.into_iter().next().map(|(_, references)| references).unwrap_or_default();
-        let fields = self.fields(&first);
-        reply.as_object_mut().into_iter().for_each(|reply| reply.extend(fields.clone()));
-        reply.to_string().into()
+        };
+        let answer = format!("A dam [1]{LIST}");
+        check(&response(&[], "response.completed"), &answer);
+        check(&response(&[reasoning], "response.incomplete"), &answer);
+        check(&response(&[call], "response.completed"), "A dam [1]");
+        check(&response(&[], "response.failed"), "A dam [1]");
+        let cut = response(&[], "response.completed");
+        assert_eq!(run(Api::Responses, &cut[..3]).len(), 4, "nothing is kept back when a stream breaks off");
     }
-}
-
-/// The texts of the answer in a whole reply, in their order.
-pub(crate) fn texts(api: Api, body: &[u8]) -> Vec<String> {
-    let reply: Value = serde_json::from_slice(body).unwrap_or_default();
-    let text = |slot: &Slot| reply.pointer(&slot.object).map(|object| text_of(api, object).to_owned());
-    slots(api, &reply).iter().map(|slot| text(slot).unwrap_or_default()).collect()
-}
-
-fn slots(api: Api, reply: &Value) -> Vec<Slot> {
-    let list = |value: &Value| value.as_array().map_or(0, Vec::len);
-    match api {
-        Api::Embeddings => Vec::new(),
-        Api::ChatCompletions | Api::Completions => {
-            let end = if api == Api::ChatCompletions { "/message" } else { "" };
-            let choices = 0..list(&reply["choices"]);
-            choices.map(|choice| Slot { choice, object: format!("/choices/{choice}{end}") }).collect()
-        }
-        Api::Messages | Api::CountTokens => {
-            let blocks = (0..list(&reply["content"])).filter(|at| reply["content"][at]["type"] == "text");
-            blocks.map(|at| Slot { choice: 0, object: format!("/content/{at}") }).collect()
-        }
-        Api::Responses => {
-            let mut slots = Vec::new();
-            for (item, output) in reply["output"].as_array().into_iter().flatten().enumerate() {
-                let parts = output["content"].as_array().into_iter().flatten().enumerate();
-                let texts = parts.filter(|(_, part)| part["type"] == "output_text");
-                slots.extend(
-                    texts.map(|(part, _)| Slot {
-                        choice: 0,
-                        object: format!("/output/{item}/content/{part}"),
-                    }),
-                );
-            }
-            slots
-        }
-    }
-}
-
-/// The field of an object that has the text.
-fn text_field(api: Api) -> &'static str {
-    if api == Api::ChatCompletions { "content" } else { "text" }
-}
-
-fn text_of(api: Api, object: &Value) -> &str {
-    object[text_field(api)].as_str().unwrap_or_default()
-}
-
-/// Adds citations to those that the provider may have made.
-pub(crate) fn annotate(api: Api, object: &mut Value, annotations: Vec<Value>) {
-    let field = match api {
-        Api::Messages | Api::CountTokens => "citations",
-        Api::ChatCompletions | Api::Completions | Api::Responses | Api::Embeddings => "annotations",
-    };
-    if annotations.is_empty() {
-        return;
-    }
-    if let Value::Array(present) = &mut object[field] {
-        present.extend(annotations);
-    } else {
-        object[field] = annotations.into();
-    }
-}
-
-/// Appends the list to the text of an answer. In messages it is a block of its own, as in their streams.
-fn append(api: Api, reply: &mut Value, slot: &Slot, list: &str) {
-    if api == Api::Messages {
-        let blocks = reply["content"].as_array_mut();
-        blocks.into_iter().for_each(|blocks| blocks.push(json!({"type": "text", "text": list})));
-    } else if let Some(object) = reply.pointer_mut(&slot.object) {
-        let text = format!("{}{list}", text_of(api, object));
-        object[text_field(api)] = text.into();
-    }
-}
-
-/// Whether a reply asks the caller to call a tool: its text is not the answer then.
-fn has_call(api: Api, reply: &Value, choice: usize) -> bool {
-    let any = |list: &Value, is_call: &dyn Fn(&Value) -> bool| {
-        list.as_array().is_some_and(|items| items.iter().any(is_call))
-    };
-    match api {
-        Api::ChatCompletions => {
-            let message = &reply["choices"][choice]["message"];
-            any(&message["tool_calls"], &|_| true) || message["function_call"].is_object()
-        }
-        Api::Completions | Api::Embeddings => false,
-        Api::Messages | Api::CountTokens => any(&reply["content"], &|block| block["type"] == "tool_use"),
-        Api::Responses => any(&reply["output"], &|item| is_call(item["type"].as_str().unwrap_or_default())),
-    }
-}
-
-/// Whether an item of a response is a call that the caller answers. Those of the provider's own tools are answered by it.
-pub(crate) fn is_call(item: &str) -> bool {
-    let own =
-        ["web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"];
-    item.ends_with("_call") && !own.contains(&item) || item == "mcp_approval_request"
 }

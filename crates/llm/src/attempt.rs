@@ -7,20 +7,20 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use weir_telemetry::requests::RequestEntry;
+use weir_translate::conversation::{Api, Request};
 use weir_translate::events::{EventFacts, ProviderError};
 use weir_translate::json::Tape;
 use weir_translate::{
     Account, Cause, Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages,
 };
-use weir_upstream::{ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
+use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
-use crate::decode::{Broken, DecodedBody};
+use crate::LlmError;
+use crate::broken::Broken;
 use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
-use crate::request::Request;
 use crate::settlement::{Settlement, unix_now};
 use crate::stream::{Reading, StreamSource};
 use crate::table::Target;
-use crate::{Api, LlmError};
 
 /// Upper bound of the bytes of a reply that is not streamed.
 const REPLY_BYTES_MAX: usize = 64 << 20;
@@ -108,19 +108,7 @@ pub(crate) async fn attempt(
     settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), &target.price);
     let in_flight = upstream.enter();
     let started = Instant::now();
-    let config = &upstream.config;
-    let first_token = Duration::from_millis(config.first_token_timeout_ms);
-    let limits = TimeLimits {
-        head: Duration::from_millis(config.header_timeout_ms),
-        first_byte: if request.is_stream {
-            first_token
-        } else {
-            Duration::from_millis(config.header_timeout_ms)
-        },
-        idle: Duration::from_millis(config.idle_timeout_ms(api == Api::Responses)),
-        total: Duration::from_millis(config.total_timeout_ms),
-        deadline: None,
-    };
+    let limits = time_limits(api, request, target);
     let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
     let sent = UpstreamRequest { method: Method::POST, path, headers, body, limits };
     let reply = upstream.client.exchange(sent, permit).await.map_err(Failed::upstream)?;
@@ -130,55 +118,72 @@ pub(crate) async fn attempt(
         return Box::pin(refusal(reply, target, conversion)).await;
     }
     let headers = passed_on(reply.headers(), conversion);
-    let is_events = reply
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
-    let context = || ReplyContext {
+    let media = reply.headers().get(CONTENT_TYPE);
+    let is_events = media.is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    let (head, body) = reply.into_parts();
+    let body = DecodedBody::new(&head.headers, body);
+    let body = if request.is_stream && is_events {
+        let reading = Reading {
+            started,
+            first_event: Duration::from_millis(upstream.config.first_token_timeout_ms),
+            passes_comments: is_last,
+            event_bytes_max: upstream.config.event_bytes_max,
+            strips_usage,
+        };
+        let context = || context(request);
+        let source = StreamSource::new(body, api, conversion, context, reading, in_flight);
+        AttemptedBody::Stream(Box::new(begun(source, target).await?))
+    } else {
+        let body = upstream.client.without_key(whole(target, body, REPLY_BYTES_MAX).await?);
+        let converted = match conversion {
+            Conversion::Same => same(&body),
+            Conversion::FromAnthropic => anthropic::reply(&body, &context(request)).map(counted),
+            Conversion::FromGemini => gemini::reply(&body, &context(request)).map(counted),
+            Conversion::ToMessages => messages::reply(&body, &context(request)).map(counted),
+        };
+        let (body, usage) = converted.map_err(|error| unreadable(target, &error, &body, settlement))?;
+        AttemptedBody::Whole(body, usage)
+    };
+    Ok(Attempted { upstream: upstream.name.clone(), status, headers, body })
+}
+
+fn time_limits(api: Api, request: &Request, target: &Target) -> TimeLimits {
+    let config = &target.upstream.config;
+    let head = Duration::from_millis(config.header_timeout_ms);
+    let first_token = Duration::from_millis(config.first_token_timeout_ms);
+    TimeLimits {
+        head,
+        first_byte: if request.is_stream { first_token } else { head },
+        idle: Duration::from_millis(config.idle_timeout_ms(api.has_long_pauses())),
+        total: Duration::from_millis(config.total_timeout_ms),
+        deadline: None,
+    }
+}
+
+/// What a translated reply repeats of its request.
+fn context(request: &Request) -> ReplyContext {
+    ReplyContext {
         id: format!("chatcmpl-{:032x}", rand::random::<u128>()),
         created: unix_now() as u64,
         model: request.model.clone(),
         include_usage: request.includes_usage(),
-    };
-    let id = upstream.name.clone();
-    let (head, body) = reply.into_parts();
-    let body = DecodedBody::new(&head.headers, body);
-    if request.is_stream && is_events {
-        let reading = Reading {
-            started,
-            first_event: first_token,
-            passes_comments: is_last,
-            event_bytes_max: config.event_bytes_max,
-            strips_usage,
-        };
-        let mut source = StreamSource::new(body, api, conversion, context, reading, in_flight);
-        match source.fill().await {
-            Ok(()) => {}
-            Err(Broken::Upstream(error)) => return Err(Failed::upstream(error)),
-            Err(broken @ (Broken::Events(_) | Broken::Told)) => {
-                let error = upstream.client.invalid_reply(&broken.to_string());
-                return Err(Failed { is_broken: true, ..Failed::upstream(error) });
-            }
-        }
-        if let Some(error) = source.error_at_start() {
-            return Err(Failed::reported(target, error));
-        }
-        return Ok(Attempted {
-            upstream: id,
-            status,
-            headers,
-            body: AttemptedBody::Stream(Box::new(source)),
-        });
     }
-    let body = upstream.client.without_key(whole(target, body, REPLY_BYTES_MAX).await?);
-    let converted = match conversion {
-        Conversion::Same => same(&body),
-        Conversion::FromAnthropic => anthropic::reply(&body, &context()).map(counted),
-        Conversion::FromGemini => gemini::reply(&body, &context()).map(counted),
-        Conversion::ToMessages => messages::reply(&body, &context()).map(counted),
-    };
-    let (body, usage) = converted.map_err(|error| unreadable(target, &error, &body, settlement))?;
-    Ok(Attempted { upstream: id, status, headers, body: AttemptedBody::Whole(body, usage) })
+}
+
+/// A stream whose first event is there, and is no error.
+async fn begun(mut source: StreamSource, target: &Target) -> Result<StreamSource, Failed> {
+    match source.fill().await {
+        Ok(()) => {}
+        Err(Broken::Upstream(error)) => return Err(Failed::upstream(error)),
+        Err(broken @ (Broken::Events(_) | Broken::Told)) => {
+            let error = target.upstream.client.invalid_reply(&broken.to_string());
+            return Err(Failed { is_broken: true, ..Failed::upstream(error) });
+        }
+    }
+    match source.error_at_start() {
+        Some(error) => Err(Failed::reported(target, error)),
+        None => Ok(source),
+    }
 }
 
 /// A reply in the caller's API.

@@ -4,7 +4,8 @@
 //! Retrieved text is data. It stands in a message of its own, between marks that it can't contain, and the model is told to follow no
 //! instructions in it; a source that looks like an injected prompt is flagged.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use weir_api::{
     ChatRetrieval, CitedPages, Count, ErrorCode, GroupBy, Metadata, OnEmpty, RawJson, SearchOrBatchReply,
@@ -13,9 +14,10 @@ use weir_api::{
 use weir_inference::Caching;
 use weir_policy::{Caller, Scope};
 use weir_retrieval::{RequestError, Retrieval, SearchContext};
+use weir_translate::conversation::{self, Api, Request};
 
-use crate::request::Request;
-use crate::{Api, LlmError, prompt};
+use crate::LlmError;
+use crate::source_list::without_list;
 
 /// Most tokens of all sources together, unless the request says otherwise.
 const TOKENS_MAX: u64 = 3_000;
@@ -59,6 +61,45 @@ pub(crate) struct Origin {
     pub(crate) url: Option<String>,
     pub(crate) page: Option<String>,
     pub(crate) heading: Option<String>,
+}
+
+/// What a caller asks for in the field `weir`.
+pub(crate) enum Asked {
+    /// Sources of a collection.
+    Retrieval(Box<ChatRetrieval>),
+    /// Another form of the sources of the route.
+    SourcesAs(SourcesAs),
+}
+
+#[derive(Deserialize)]
+struct FormAlone {
+    sources_as: SourcesAs,
+}
+
+impl Asked {
+    /// Reads the field.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(crate) fn read(request: &Request) -> Result<Option<Asked>, LlmError> {
+        let Some(value) = request.weir() else { return Ok(None) };
+        let unreadable = |error: serde_json::Error| {
+            let text = error.to_string();
+            // the place is counted within the field
+            let reason = text.split(" at line ").next().unwrap_or_default();
+            invalid("weir", &format!("can't be read: {reason}"))
+        };
+        // only a form that is alone in its object is read as such, for errors that name the missing collection
+        if let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(value)
+            && fields.len() == 1
+            && fields.contains_key("sources_as")
+        {
+            let FormAlone { sources_as } = serde_json::from_slice(value).map_err(unreadable)?;
+            return Ok(Some(Asked::SourcesAs(sources_as)));
+        }
+        let options = serde_json::from_slice(value).map_err(unreadable)?;
+        Ok(Some(Asked::Retrieval(Box::new(options))))
+    }
 }
 
 /// The sources of a request.
@@ -149,7 +190,7 @@ pub(crate) async fn augment(
     let is_empty = sources.list.is_empty();
     let instructions = if is_empty { NO_SOURCES } else { INSTRUCTIONS };
     let message = (!is_empty).then(|| sources.message(checks.redact));
-    prompt::place(api, &mut body, instructions, message)?;
+    conversation::place(api, &mut body, instructions, message, without_list)?;
     let request = Request::read(Value::Object(body).to_string().into())?;
     Ok(Augmented::Request(Box::new(request), sources))
 }

@@ -1,7 +1,9 @@
 //! Why a request was not answered.
 
 use weir_access::Limited;
+use weir_guardrails::conversation::{Direction, Refused};
 use weir_retrieval::RequestError;
+use weir_translate::conversation::InvalidRequest;
 use weir_translate::{Account, TranslateError};
 use weir_upstream::UpstreamError;
 
@@ -86,6 +88,30 @@ impl From<TranslateError> for LlmError {
             TranslateError::Request { field, reason } => LlmError::Invalid { field, reason },
             TranslateError::Reply(reason) | TranslateError::Provider { message: reason, .. } => {
                 LlmError::Upstream(UpstreamError::Reply { upstream: String::new(), reason })
+            }
+        }
+    }
+}
+
+impl From<InvalidRequest> for LlmError {
+    fn from(error: InvalidRequest) -> LlmError {
+        match error {
+            InvalidRequest::Json(reason) => LlmError::Json(reason),
+            InvalidRequest::Utf8(at) => LlmError::Utf8(at),
+            InvalidRequest::Field { field, reason } => LlmError::Invalid { field, reason },
+        }
+    }
+}
+
+impl From<Refused> for LlmError {
+    fn from(refused: Refused) -> LlmError {
+        match refused {
+            Refused::Blocked { direction, rule } => {
+                LlmError::Blocked { rule, is_output: direction == Direction::Output }
+            }
+            Refused::Tokens { field } => {
+                let reason = "is given as tokens, which the guardrails of this model can't read: send text";
+                LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() }
             }
         }
     }

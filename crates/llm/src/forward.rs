@@ -1,91 +1,32 @@
-//! One request: it is checked and completed, its targets are tried until one replies, and what is done with the reply is set up.
+//! The stages of a request, from its body to its reply.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
-use weir_access::Usage;
 use weir_api::ChatRetrieval;
-use weir_config::{CacheMode, Direction, RouteCache};
 use weir_guardrails::Placeholders;
+use weir_guardrails::conversation::{Direction, Report};
 use weir_policy::{Allowlist, Caller};
-use weir_telemetry::requests::RequestEntry;
-use weir_upstream::UpstreamError;
+use weir_translate::conversation::{Api, Request, condensing, made_reply, question, text_of};
 
-use crate::attempt::{Attempted, AttemptedBody, Failed, attempt};
-use crate::augment::{self, Augmented, SourceChecks, augment};
+use crate::augment::{self, Asked, Augmented, NOTHING_FOUND, SourceChecks, augment};
 use crate::cache::Kept;
-use crate::empty_reply::nothing_found;
-use crate::guard::{Guard, Report};
+use crate::exchange::{Exchange, LlmBody, LlmCall, LlmReply};
+use crate::guard::Guard;
+use crate::kept::replay;
 use crate::long_scans::scanned;
-use crate::ollama::LineStream;
-use crate::output::{Keeping, Output, Reporter, StreamOutput};
-use crate::prices::decimal;
-use crate::question::same_meaning;
-use crate::reply_key::{Keys, Question, Scope};
-use crate::request::{Asked, Request};
-use crate::reservation::reserve;
-use crate::settlement::Settlement;
-use crate::stream::ReplyStream;
+use crate::output::{Output, Reporter};
+use crate::provider::conversion;
+use crate::settlement::unix_now;
+use crate::similarity::Embedding;
+use crate::source_list::without_list;
 use crate::table::{Route, Table, Target};
-use crate::{Api, Llm, LlmError, prompt};
+use crate::{Llm, LlmError};
 
-/// The longest `Retry-After` of an upstream that is waited for. A longer one is told to the caller, who decides.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
-
-/// A request of a caller.
-pub struct LlmCall {
-    /// Its API.
-    pub api: Api,
-    /// Its headers.
-    pub headers: HeaderMap,
-    /// Its body.
-    pub body: Bytes,
-    /// Who calls.
-    pub caller: Arc<Caller>,
-    /// The limits of the caller's key, if it has any.
-    pub usage: Option<Arc<Usage>>,
-    /// The record of the request.
-    pub entry: RequestEntry,
-}
-
-/// A reply, or an error of the provider that concerns the caller.
-pub struct LlmReply {
-    /// The status.
-    pub status: StatusCode,
-    /// The headers.
-    pub headers: HeaderMap,
-    /// The body.
-    pub body: LlmBody,
-}
-
-/// The body of a reply.
-pub enum LlmBody {
-    /// All of it.
-    Whole(Bytes),
-    /// Server-sent events.
-    Stream(Box<ReplyStream>),
-    /// Lines of JSON.
-    Lines(Box<LineStream>),
-}
-
-/// A request that can be sent.
-struct Prepared {
-    request: Request,
-    output: Output,
-    /// A reply without a call of an upstream: what was kept, or that nothing was found.
-    reply: Option<Kept>,
-}
-
-/// What becomes of a request beside its targets.
-struct Steps<'a> {
-    guard: Option<Arc<Guard>>,
-    retrieval: Option<ChatRetrieval>,
-    cache: Option<&'a RouteCache>,
-}
+/// Longest body that is read on the thread of its request: about a millisecond.
+const READ_INLINE_BYTES_MAX: usize = 1 << 20;
 
 impl Llm {
     /// Answers a request. Dropping the future or the reply's stream cancels the call of the upstream.
@@ -96,10 +37,46 @@ impl Llm {
         self.answer(call, true).await
     }
 
-    /// `has_steps`: whether sources are searched and replies are kept.
-    async fn answer(&self, call: LlmCall, has_steps: bool) -> Result<LlmReply, LlmError> {
-        let request = Request::read(call.body.clone())?;
-        if request.is_stream && call.api == Api::Embeddings {
+    /// `is_from_caller`: whether sources are searched and replies are kept, as for all but the gateway's own calls.
+    async fn answer(&self, call: LlmCall, is_from_caller: bool) -> Result<LlmReply, LlmError> {
+        let request = match call.body.len() {
+            0..=READ_INLINE_BYTES_MAX => Request::read(call.body.clone())?,
+            bytes => {
+                let body = call.body.clone();
+                Box::pin(scanned(bytes, move || Request::read(body))).await??
+            }
+        };
+        let mut exchange = self.route(&call, request, is_from_caller)?;
+        // the search is the gateway's own: it takes the question as it was asked
+        let question = match &exchange.retrieval {
+            Some(_) => Some(question(call.api, &exchange.request.object()?)?),
+            None => None,
+        };
+        // the futures of stages that most requests do not have are not part of this one, which is moved
+        if let Some(guard) = exchange.output.guard.clone() {
+            Box::pin(exchange.check(&guard, self.embedding.as_ref())).await?;
+        }
+        let mut kept = None;
+        if let Some((options, question)) = exchange.retrieval.take().zip(question) {
+            kept = Box::pin(self.add_sources(&mut exchange, options, question)).await?;
+        }
+        if let Some(settings) = exchange.cache.take().filter(|_| kept.is_none()) {
+            kept = Box::pin(self.find_kept(&mut exchange, &settings)).await?;
+        }
+        match kept {
+            Some(kept) => Box::pin(replay(kept, exchange.output)).await,
+            None => self.send(exchange).await,
+        }
+    }
+
+    /// Finds the targets, and what is done with the request and its reply.
+    fn route<'a>(
+        &self,
+        call: &'a LlmCall,
+        request: Request,
+        is_from_caller: bool,
+    ) -> Result<Exchange<'a>, LlmError> {
+        if request.is_stream && !call.api.has_completion() {
             let reason = "is true, and embeddings are no stream; leave it out".to_owned();
             return Err(LlmError::Invalid { field: "stream".to_owned(), reason });
         }
@@ -109,38 +86,35 @@ impl Llm {
             record.is_known_model = table.is_named(&request.model);
             record.is_stream = request.is_stream;
         });
-        let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
-        let targets = match call.caller.models.contains(&request.model) {
-            true => table.targets(call.api, &request.model, &request.metadata, sticky),
-            false => None,
-        };
-        let Some(mut targets) = targets else { return Err(LlmError::NoModel(request.model)) };
-        if targets.is_empty() {
-            let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
-            return Err(LlmError::Invalid { field: "model".to_owned(), reason });
-        }
-        // targets whose provider has no counterpart of the caller's API are left out
-        let refused = call.api.conversion(&targets[0].upstream.config).err();
-        targets.retain(|target| call.api.conversion(&target.upstream.config).is_ok());
-        if let Some(refused) = refused.filter(|_| targets.is_empty()) {
-            return Err(refused);
-        }
+        let targets = targets(call, &request, &table)?;
         let guard = table.guards.of(&request.model, call.caller.key.map(|key| key.0));
         let guard = guard.map_err(|error| {
             tracing::error!(%error, "guardrails can't be compiled together");
             LlmError::Internal
         })?;
-        let route = table.route(call.api, &request.model).filter(|_| has_steps);
-        let steps = Steps {
-            guard,
-            retrieval: self.retrieval_of(&call, &request, route, &table)?,
-            cache: route.and_then(|route| route.cache.as_ref()).filter(|_| call.api.is_charged()),
+        let route = table.route(call.api, &request.model).filter(|_| is_from_caller);
+        let retrieval = self.retrieval_of(call, &request, route, &table)?;
+        let cache = route.and_then(|route| route.cache.clone()).filter(|_| call.api.is_charged());
+        let models = match guard.is_some() {
+            true => {
+                targets.iter().map(|target| target.model.to_string()).chain([request.model.clone()]).collect()
+            }
+            false => Vec::new(),
         };
-        let Prepared { request, output, reply } = self.prepare(&call, request, steps, &targets).await?;
-        match reply {
-            Some(kept) => Box::pin(replay(kept, output)).await,
-            None => self.send(&call, &request, &targets, output).await,
-        }
+        let reporter =
+            Reporter { entry: call.entry.clone(), metrics: self.metrics.clone(), report: Report::default() };
+        // its report is written when it is dropped, also with an error
+        let output = Output {
+            api: call.api,
+            models,
+            guard,
+            placeholders: Arc::default(),
+            sources: None,
+            keeping: None,
+            spent_before: 0,
+            reporter,
+        };
+        Ok(Exchange { call, request, targets, retrieval, cache, output })
     }
 
     /// Where a request's sources are searched: where it says, if the caller may, or where its route does.
@@ -152,14 +126,14 @@ impl Llm {
         table: &Table,
     ) -> Result<Option<ChatRetrieval>, LlmError> {
         let of_route = || route.and_then(|route| route.retrieval.as_ref()).map(augment::options_of);
-        let (options, is_asked) = match request.asked()? {
+        let (options, is_asked) = match Asked::read(request)? {
             Some(Asked::Retrieval(options)) => (*options, true),
             Some(Asked::SourcesAs(form)) => {
                 let options = of_route().ok_or_else(augment::no_collection)?;
                 (ChatRetrieval { sources_as: Some(form), ..options }, false)
             }
             // tokens are counted without sources, which are searched for an answer
-            None if call.api == Api::CountTokens => return Ok(None),
+            None if !call.api.is_charged() => return Ok(None),
             None => match of_route() {
                 Some(options) => (options, false),
                 None => return Ok(None),
@@ -177,67 +151,15 @@ impl Llm {
         Ok(Some(options))
     }
 
-    /// Checks the request, adds its sources and looks for a reply that was kept.
-    async fn prepare(
-        &self,
-        call: &LlmCall,
-        mut request: Request,
-        steps: Steps<'_>,
-        targets: &[Target],
-    ) -> Result<Prepared, LlmError> {
-        let reporter =
-            Reporter { entry: call.entry.clone(), metrics: self.metrics.clone(), report: Report::default() };
-        let Steps { guard, retrieval, cache } = steps;
-        // told when it is dropped, also with an error
-        let mut output = Output {
-            api: call.api,
-            models: match guard.is_some() {
-                true => targets
-                    .iter()
-                    .map(|target| target.model.to_string())
-                    .chain([request.model.clone()])
-                    .collect(),
-                false => Vec::new(),
-            },
-            guard,
-            placeholders: Arc::default(),
-            sources: None,
-            keeping: None,
-            spent_before: 0,
-            reporter,
-        };
-        // the search is the gateway's own: it takes the question as it was asked
-        let question = match &retrieval {
-            Some(_) => Some(prompt::question(call.api, &request.object()?)?),
-            None => None,
-        };
-        // the futures of steps that most requests do not have are not part of this one, which is moved
-        if let Some(guard) = output.guard.clone() {
-            request = Box::pin(self.check(guard, request, &mut output)).await?;
-        }
-        let mut reply = None;
-        if let (Some(options), Some(question)) = (retrieval, question) {
-            (request, reply) =
-                Box::pin(self.with_sources(call, request, options, question, &mut output)).await?;
-        }
-        if reply.is_none()
-            && let Some(settings) = cache
-        {
-            reply = Box::pin(self.find_kept(call, &request, settings, targets, &mut output)).await?;
-        }
-        Ok(Prepared { request, output, reply })
-    }
-
     /// Adds the sources of the answer to a request. A reply: that nothing was found.
-    async fn with_sources(
+    async fn add_sources(
         &self,
-        call: &LlmCall,
-        request: Request,
+        exchange: &mut Exchange<'_>,
         options: ChatRetrieval,
         question: String,
-        output: &mut Output,
-    ) -> Result<(Request, Option<Kept>), LlmError> {
-        let (question, spent) = self.condensed(call, &request, &options, question).await?;
+    ) -> Result<Option<Kept>, LlmError> {
+        let Exchange { call, request, output, .. } = exchange;
+        let (question, spent) = self.condensed(call, request, &options, question).await?;
         output.spent_before = spent;
         let is_flagged = |text: &str| {
             let mut findings = Vec::new();
@@ -248,49 +170,21 @@ impl Llm {
         let (guard, report) = (output.guard.clone(), &mut output.reporter.report);
         let placeholders = Arc::make_mut(&mut output.placeholders);
         let mut redact = |text: &str| match &guard {
-            Some(guard) => guard.redact_source(text, placeholders, report),
+            Some(guard) => guard.checks.redact_source(text, placeholders, report),
             None => text.to_owned(),
         };
-        let caller = &call.caller;
         let checks = SourceChecks { is_flagged: &is_flagged, redact: &mut redact };
-        match augment(retrieval, call.api, &request, options, question, caller, checks).await? {
+        match augment(retrieval, call.api, request, options, question, &call.caller, checks).await? {
             Augmented::Request(with_sources, sources) => {
                 output.sources = Some(sources);
-                Ok((*with_sources, None))
+                *request = *with_sources;
+                Ok(None)
             }
             Augmented::Nothing(sources) => {
                 output.sources = Some(sources);
-                let reply = nothing_found(call.api, &request);
-                Ok((request, Some(reply)))
+                Ok(Some(nothing_found(call.api, request)))
             }
         }
-    }
-
-    /// Applies the guardrails to a request.
-    async fn check(
-        &self,
-        guard: Arc<Guard>,
-        request: Request,
-        output: &mut Output,
-    ) -> Result<Request, LlmError> {
-        let report = &mut output.reporter.report;
-        if guard.has_judges() {
-            let question = prompt::question(output.api, &request.object()?).ok();
-            guard.judge_topics(self.embedding.as_ref(), question.as_deref(), report).await?;
-        }
-        let (body, models, scanning) = (request.body().clone(), output.models.clone(), guard.clone());
-        let mut found = std::mem::take(report);
-        let (checked, placeholders, found) = scanned(body.len(), move || {
-            let mut placeholders = Placeholders::new();
-            let checked = scanning.check_input(&body, &models, &mut placeholders, &mut found);
-            (checked, placeholders, found)
-        })
-        .await?;
-        *report = found;
-        let body = checked?;
-        guard.moderate(Direction::Input, &body, report).await?;
-        output.placeholders = Arc::new(placeholders);
-        if body == *request.body() { Ok(request) } else { Request::read(body) }
     }
 
     /// The question that is searched: of a longer conversation, as a model rewrites it. With what that call cost, which is booked to its model.
@@ -302,7 +196,7 @@ impl Llm {
         question: String,
     ) -> Result<(String, u64), LlmError> {
         let Some(model) = &options.condense_model else { return Ok((question, 0)) };
-        let Some(body) = prompt::condensing(call.api, &request.object()?, model) else {
+        let Some(body) = condensing(call.api, &request.object()?, model, without_list) else {
             return Ok((question, 0));
         };
         let entry = call.entry.of_call();
@@ -327,233 +221,65 @@ impl Llm {
         });
         let LlmBody::Whole(body) = reply?.body else { return Ok((question, spent)) };
         let reply: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let condensed = prompt::text_of(&reply["choices"][0]["message"]);
+        let condensed = text_of(&reply["choices"][0]["message"]);
         Ok((if condensed.trim().is_empty() { question } else { condensed }, spent))
     }
-
-    /// A reply that was kept, or where the reply is to be kept.
-    async fn find_kept(
-        &self,
-        call: &LlmCall,
-        request: &Request,
-        settings: &RouteCache,
-        targets: &[Target],
-        output: &mut Output,
-    ) -> Result<Option<Kept>, LlmError> {
-        let (may_read, may_keep) = caching(&call.headers);
-        let scope = Scope {
-            api: call.api,
-            caller: &call.caller,
-            settings,
-            targets: targets.iter().map(Target::identity).collect(),
-            headers: passed_to_any(&call.headers, targets),
-        };
-        let Some(Keys { exact, question }) = Keys::new(scope, request.body()) else { return Ok(None) };
-        let question = question.filter(|_| settings.mode == CacheMode::Semantic && self.embedding.is_some());
-        let now = Instant::now();
-        let mut found = None;
-        if may_read {
-            found = self.replies.get(&exact, now).map(|kept| (kept, "hit"));
-            if let (None, Some(question)) = (&found, &question) {
-                let kept = self.same_question(question, settings.similarity, now).await;
-                found = kept.map(|kept| (kept, "semantic_hit"));
-            }
-        }
-        let result = found.as_ref().map_or("miss", |(_, result)| result);
-        self.metrics.reply_cache(result);
-        let saved = found.as_ref().map_or(0, |(kept, _)| {
-            // at today's prices
-            let cost =
-                targets.first().map_or(0, |target| target.price.cost(kept.usage, request.tier).total());
-            if cost > 0 { cost } else { kept.cost_nanos }
-        });
-        call.entry.update(|record| {
-            record.cache = Some(result);
-            record.saved_nanos = saved;
-        });
-        if found.is_none() && may_keep {
-            output.keeping = Some(Keeping {
-                cache: self.replies.clone(),
-                key: exact,
-                question,
-                lifetime: Duration::from_secs(settings.seconds),
-            });
-        }
-        Ok(found.map(|(mut kept, result)| {
-            kept.headers.insert(X_WEIR_CACHE, HeaderValue::from_static(result));
-            kept
-        }))
-    }
-
-    /// The reply to a question that means the same with at least this probability.
-    async fn same_question(&self, question: &Question, probability: f32, now: Instant) -> Option<Kept> {
-        let (other, kept) = self.replies.answered(&question.key, now)?;
-        let rows = self.embedding.as_ref()?.embed(&[&question.text, &other]).await?;
-        let [a, b] = rows.as_slice() else { return None };
-        (same_meaning(a, b) >= probability).then_some(kept)
-    }
-
-    /// Tries the targets until one replies.
-    async fn send(
-        &self,
-        call: &LlmCall,
-        request: &Request,
-        targets: &[Target],
-        output: Output,
-    ) -> Result<LlmReply, LlmError> {
-        let (reservation, prompt_tokens) = match call.api.is_charged() {
-            true => (reserve(call, request, targets).await?, request.prompt_tokens()),
-            false => (None, 0),
-        };
-        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens, request.tier);
-        let last = targets.len() - 1;
-        let mut retries = targets[last].upstream.client.retries(None);
-        let mut index = 0;
-        let mut was_broken = false;
-        // the error of the last upstream that was asked, in case no further target can be
-        let mut previous = None;
-        loop {
-            let target = &targets[index];
-            let attempted =
-                attempt(call.api, request, target, &call.headers, index == last, &mut settlement).await;
-            let Failed { error, mut may_go_on, is_broken } = match attempted {
-                Ok(attempted) => return replied(attempted, settlement, output).await,
-                Err(failed) => failed,
-            };
-            let was_sent = is_broken || matches!(error, LlmError::Upstream(UpstreamError::Timeout { .. }));
-            let mut is_affordable = true;
-            match was_sent {
-                true => {
-                    is_affordable = settlement.sent_without_reply();
-                    may_go_on &= is_affordable;
-                }
-                false if may_go_on => settlement.uncharged(),
-                false => {}
-            }
-            let was_asked =
-                !matches!(error, LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. }));
-            if may_go_on && index < last {
-                index += 1;
-                if was_asked {
-                    previous = Some(error);
-                }
-                continue;
-            }
-            if !was_asked && let Some(previous) = previous {
-                return Err(previous);
-            }
-            let LlmError::Upstream(error) = error else { return Err(error) };
-            // a reply that broke may have been charged: one further attempt, of another target if there is one
-            if is_broken && !was_broken && is_affordable && target.upstream.config.retry_broken_replies {
-                was_broken = true;
-                retries.wait_after_break(error).await?;
-                index = (index + 1).min(last);
-                continue;
-            }
-            let is_soon = error.retry_after().is_none_or(|wait| wait <= RETRY_AFTER_MAX);
-            match may_go_on && !was_sent && is_soon {
-                true => retries.wait(error).await?,
-                false => return Err(error.into()),
-            }
-        }
-    }
 }
 
-const X_WEIR_UPSTREAM: HeaderName = HeaderName::from_static("x-weir-upstream");
-const X_WEIR_CACHE: HeaderName = HeaderName::from_static("x-weir-cache");
-const X_WEIR_COST: HeaderName = HeaderName::from_static("x-weir-cost");
-const X_WEIR_GUARDRAILS: HeaderName = HeaderName::from_static("x-weir-guardrails");
-
-/// Whether a reply that was kept may be given, and whether this one may be kept.
-fn caching(headers: &HeaderMap) -> (bool, bool) {
-    let control = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let has = |directive: &str| control.split(',').any(|one| one.trim().eq_ignore_ascii_case(directive));
-    (!has("no-cache") && !has("no-store"), !has("no-store"))
-}
-
-/// The headers that are passed on to any of the targets.
-fn passed_to_any<'a>(headers: &'a HeaderMap, targets: &[Target]) -> Vec<(&'a HeaderName, &'a HeaderValue)> {
-    let is_passed = |name: &HeaderName| targets.iter().any(|target| target.upstream.headers.contains(name));
-    headers.iter().filter(|(name, _)| is_passed(name)).collect()
-}
-
-/// The reply with what is done on its way.
-async fn replied(
-    attempted: Attempted,
-    mut settlement: Settlement,
-    mut output: Output,
-) -> Result<LlmReply, LlmError> {
-    let Attempted { upstream, status, mut headers, body } = attempted;
-    headers.insert(X_WEIR_UPSTREAM, upstream);
-    if output.keeping.is_some() {
-        headers.insert(X_WEIR_CACHE, HeaderValue::from_static("miss"));
-    }
-    let body = match body {
-        AttemptedBody::Whole(body, usage) => {
-            match status.is_success() && output.api.is_charged() {
-                true => {
-                    let completion = if output.api.has_completion() { body.len() as u64 / 4 } else { 0 };
-                    settlement.count(usage, completion);
-                }
-                false => settlement.uncharged(),
-            }
-            if let Some(cost) = settlement.cost().filter(|_| status.is_success() && output.api.is_charged()) {
-                add_cost(&mut headers, output.spent_before.saturating_add(cost));
-            }
-            if !status.is_success() || !output.is_needed() {
-                add_report(&mut headers, &output.reporter.report);
-                return Ok(LlmReply { status, headers, body: LlmBody::Whole(body) });
-            }
-            let body = Box::pin(output.whole(body, &headers, settlement.used())).await?;
-            LlmBody::Whole(body)
-        }
-        AttemptedBody::Stream(source) => {
-            add_report(&mut headers, &output.reporter.report);
-            let output = output.is_needed().then(|| Box::new(StreamOutput::new(output, headers.clone())));
-            return Ok(LlmReply {
-                status,
-                headers,
-                body: LlmBody::Stream(Box::new(ReplyStream::new(*source, settlement, output))),
-            });
-        }
+/// The targets that may answer, best first.
+fn targets(call: &LlmCall, request: &Request, table: &Table) -> Result<Vec<Target>, LlmError> {
+    let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
+    let targets = match call.caller.models.contains(&request.model) {
+        true => table.targets(call.api, &request.model, &request.metadata, sticky),
+        false => None,
     };
-    add_report(&mut headers, &output.reporter.report);
-    Ok(LlmReply { status, headers, body })
-}
-
-/// A reply that no upstream was called for.
-async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
-    let Kept { body, mut headers, .. } = kept;
-    let is_stream =
-        headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
-    headers.remove(X_WEIR_UPSTREAM);
-    add_cost(&mut headers, output.spent_before);
-    let body = match is_stream {
-        true => {
-            add_report(&mut headers, &output.reporter.report);
-            let bytes = body.len();
-            scanned(bytes, move || output.kept_stream(&body)).await??
-        }
-        false => {
-            let body = output.whole(body, &headers, None).await?;
-            add_report(&mut headers, &output.reporter.report);
-            body
-        }
-    };
-    Ok(LlmReply { status: StatusCode::OK, headers, body: LlmBody::Whole(body) })
-}
-
-/// Adds what the request cost.
-fn add_cost(headers: &mut HeaderMap, nanos: u64) {
-    if let Ok(value) = HeaderValue::try_from(decimal(nanos)) {
-        headers.insert(X_WEIR_COST, value);
+    let Some(mut targets) = targets else { return Err(LlmError::NoModel(request.model.clone())) };
+    if targets.is_empty() {
+        let reason = "has no route for this `metadata`; see `when` of its targets".to_owned();
+        return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+    }
+    // targets whose provider has no counterpart of the caller's API are left out
+    let refused = conversion(call.api, &targets[0].upstream.config).err();
+    targets.retain(|target| conversion(call.api, &target.upstream.config).is_ok());
+    match refused.filter(|_| targets.is_empty()) {
+        Some(refused) => Err(refused),
+        None => Ok(targets),
     }
 }
 
-fn add_report(headers: &mut HeaderMap, report: &Report) {
-    if !report.is_empty()
-        && let Ok(value) = HeaderValue::from_str(&report.to_text())
-    {
-        headers.insert(X_WEIR_GUARDRAILS, value);
+impl Exchange<'_> {
+    /// Applies the guardrails to the request.
+    async fn check(&mut self, guard: &Guard, embedding: Option<&Embedding>) -> Result<(), LlmError> {
+        let Exchange { request, output, .. } = self;
+        let report = &mut output.reporter.report;
+        if guard.has_judges() {
+            let question = question(output.api, &request.object()?).ok();
+            guard.judge_topics(embedding, question.as_deref(), report).await?;
+        }
+        let (body, models, checks) = (request.body().clone(), output.models.clone(), guard.checks.clone());
+        let mut found = std::mem::take(report);
+        let (checked, placeholders, found) = scanned(body.len(), move || {
+            let mut placeholders = Placeholders::new();
+            let checked = checks.check_input(&body, &models, &mut placeholders, &mut found);
+            (checked, placeholders, found)
+        })
+        .await?;
+        *report = found;
+        let body = checked?;
+        guard.moderate(Direction::Input, &body, report).await?;
+        output.placeholders = Arc::new(placeholders);
+        if body != *request.body() {
+            *request = Request::read(body)?;
+        }
+        Ok(())
     }
+}
+
+/// The reply to a question for which nothing was found. No model is called for it.
+fn nothing_found(api: Api, request: &Request) -> Kept {
+    let id = format!("{:032x}", rand::random::<u128>());
+    let body = made_reply(api, request.is_stream, NOTHING_FOUND, &id, &request.model, unix_now() as u64);
+    let media = if request.is_stream { "text/event-stream" } else { "application/json" };
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
+    Kept { body: body.into(), headers, usage: Default::default(), cost_nanos: 0 }
 }

@@ -14,28 +14,28 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use weir_guardrails::Placeholders;
+use weir_guardrails::conversation::{Checks, Report, StreamFilter, texts};
+use weir_translate::conversation::{Api, Request};
 use weir_translate::json::Tape;
 use weir_translate::{
-    Dialect, ReplyContext, StreamTranslator, TokenUsage, TranslateError, anthropic, error, gemini, messages,
+    Dialect, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage, TranslateError,
+    anthropic, error, gemini, messages,
 };
-use weir_upstream::{SseDecoder, SseEvent};
 
-use crate::Api;
-use crate::filter::StreamFilter;
-use crate::frames::{EVENT_BYTES_MAX, Seen};
-use crate::guard::{Guard, Guards, Report};
-use crate::request::Request;
-use crate::strings::texts;
+use crate::guard::Guards;
+
+/// Upper bound of the bytes of an event.
+const EVENT_BYTES_MAX: usize = 1 << 20;
 
 const APIS: [Api; 5] =
     [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::CountTokens];
 
 /// Redacts e-mail addresses and payment cards in both directions.
-static GUARD: LazyLock<Arc<Guard>> = LazyLock::new(|| {
+static CHECKS: LazyLock<Arc<Checks>> = LazyLock::new(|| {
     let guardrail = json!({"id": "pii", "detect": ["email", "payment_card"], "on": ["input", "output"]});
     let guardrail = serde_json::from_value(guardrail).unwrap();
     let guards = Guards::new(&[guardrail], &weir_telemetry::Metrics::new("fuzzing")).unwrap();
-    guards.of("m", None).unwrap().unwrap()
+    guards.of("m", None).unwrap().unwrap().checks.clone()
 });
 
 fn context() -> ReplyContext {
@@ -62,9 +62,13 @@ pub fn check_request(body: &[u8]) {
     }
     let Ok(request) = Request::read(Bytes::copy_from_slice(body)) else { return };
     assert_eq!(request.rendered(&request.model, false), body);
-    let _ = (request.asked().is_ok(), request.object(), request.completion_max(Api::ChatCompletions, 1));
+    let _ = (
+        crate::augment::Asked::read(&request).is_ok(),
+        request.object(),
+        request.completion_max(Api::ChatCompletions, 1),
+    );
     let mut report = Report::default();
-    let checked = GUARD.check_input(request.body(), &[], &mut Placeholders::new(), &mut report).unwrap();
+    let checked = CHECKS.check_input(request.body(), &[], &mut Placeholders::new(), &mut report).unwrap();
     let Some(fields) = object(body) else { return };
     assert!(object(&checked).is_some(), "a guardrail leaves JSON");
     check_texts(body, &fields);
@@ -113,7 +117,7 @@ pub fn check_reply(body: &[u8]) {
     if is_json(body) {
         let mut report = Report::default();
         let body = Bytes::copy_from_slice(body);
-        let checked = GUARD.check_output(body, &[], &Placeholders::new(), &mut report).unwrap();
+        let checked = CHECKS.check_output(body, &[], &Placeholders::new(), &mut report).unwrap();
         assert!(is_json(&checked), "a guardrail leaves JSON");
     }
 }
@@ -187,7 +191,7 @@ fn check_frames(chunks: &[&[u8]], stream: &[u8]) {
 
 /// Guardrails on a stream leave every event JSON that was JSON.
 fn check_filter(api: Api, stream: &[u8]) {
-    let mut filter = StreamFilter::new(api, GUARD.clone(), Arc::default(), Vec::new());
+    let mut filter = StreamFilter::new(api, CHECKS.clone(), Arc::default(), Vec::new());
     let mut out = Vec::new();
     filter.push(stream, &mut out).expect("no rule blocks");
     filter.finish(&mut out).expect("no rule blocks");

@@ -5,13 +5,15 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::OnceCell;
-use weir_config::{Direction, Guardrail, GuardrailAction, OnFailure};
+use weir_config::{Guardrail, GuardrailAction, OnFailure};
+use weir_guardrails::conversation::{Direction, Report};
 use weir_telemetry::Metrics;
-use weir_upstream::{TimeLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamSettings};
+use weir_upstream::{
+    DecodedBody, TimeLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamSettings,
+};
 
 use crate::LlmError;
-use crate::decode::DecodedBody;
-use crate::guard::{Report, blocked};
+use crate::guard::{blocked, configured};
 use crate::similarity::{Embedding, cosine};
 
 /// Largest reply of a moderation server.
@@ -134,7 +136,7 @@ impl Judge {
     }
 
     fn has(&self, direction: Direction) -> bool {
-        self.guardrail.on.contains(&direction)
+        self.guardrail.on.contains(&configured(direction))
     }
 
     fn rule(&self, kind: &str) -> String {

@@ -1,62 +1,54 @@
 //! The LLM gateway: requests of several APIs are routed to providers, translated where the APIs differ ([`weir_translate`]), streamed, and counted.
 //!
-//! A request passes these steps:
-//! 1. [`request`]: the body is parsed once, and the fields that decide something are read. Changes are made to its bytes.
-//! 2. [`table`]: the model's name leads to targets. Upstreams, routes and prices are one table that is swapped as a whole.
-//! 3. The tokens of the prompt and of the allowed output are reserved of the key's limits.
-//! 4. [`forward`]: the targets are tried in the order of [`weir_policy::routing`] until one replies. A stream has replied when its first event is
-//!    there, so that another target can take over until then.
-//! 5. [`stream`]: events are passed on as they come; when the reply ends, breaks or is dropped, its usage is settled.
+//! [`forward`] is the list of the stages that a request passes, as one [`exchange`]:
+//! 1. It is read once ([`weir_translate::conversation::Request`]). Changes are made to its bytes.
+//! 2. Route: the model's name leads to targets ([`table`]). Upstreams, routes and prices are one table that is swapped as a whole.
+//! 3. Guard: the guardrails check it ([`guard`]).
+//! 4. Augment: sources are searched and placed before the question ([`augment`]).
+//! 5. Cache: a reply that was kept is looked for ([`kept`]).
+//! 6. Send: what it may use is reserved of the key's limits ([`reservation`]), and the targets are tried until one replies ([`send`]). A stream has
+//!    replied when its first event is there, so that another target can take over until then.
+//! 7. The reply is guarded, cited and kept on its way ([`output`]); events of a stream are passed on as they come ([`stream`]). When it ends, breaks
+//!    or is dropped, its usage is settled ([`settlement`]).
 
 #![forbid(unsafe_code)]
 
-mod annotations;
 mod attached;
-mod attached_stream;
 mod attempt;
 mod augment;
+mod broken;
 mod cache;
 mod citations;
-mod decode;
-mod empty_reply;
 mod error;
-mod filter;
+mod exchange;
 mod forward;
-mod frames;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
 mod judge;
+mod kept;
 mod listing;
 mod long_scans;
 mod ollama;
 mod output;
-mod pieces;
-#[cfg(test)]
-mod planted;
-mod prices;
-mod prompt;
 mod provider;
 mod question;
 mod reply_key;
-mod request;
 mod reservation;
-mod response_stream;
+mod send;
 mod settlement;
 mod similarity;
 mod source_list;
 mod stream;
-mod strings;
 mod table;
-mod vocabulary;
 
 pub use error::LlmError;
-pub use forward::{LlmBody, LlmCall, LlmReply};
+pub use exchange::{LlmBody, LlmCall, LlmReply};
 pub use ollama::LineStream;
-pub use prices::{ListedPrice, PriceSource, list_prices};
-pub use provider::Api;
 pub use similarity::Embedding;
 pub use stream::{ReplyStream, StreamBroken};
 pub use table::{Llm, TableError};
+pub use weir_prices::{ListedPrice, PriceSource, list_prices};
+pub use weir_translate::conversation::Api;
 pub use weir_translate::ollama::Endpoint as OllamaEndpoint;

@@ -10,12 +10,9 @@ use futures_util::{Stream, StreamExt as _};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::Caller;
-use weir_translate::TranslateError;
 use weir_translate::ollama::{self, Endpoint, Moment, OllamaStream, Reply};
-use weir_upstream::{EventTooLarge, SseDecoder};
 
-use crate::forward::{LlmBody, LlmCall, LlmReply};
-use crate::frames::EVENT_BYTES_MAX;
+use crate::exchange::{LlmBody, LlmCall, LlmReply};
 use crate::stream::{ReplyStream, StreamBroken};
 use crate::{Api, Llm, LlmError};
 
@@ -78,10 +75,9 @@ fn translated(
         }
         // a stream that was kept
         LlmBody::Whole(body) if has_events => {
-            let mut lines = Lines::new(reply, started);
-            let mut out = Vec::new();
-            lines.push(body, &mut out)?;
-            lines.end(&mut out)?;
+            let (mut lines, mut out) = (OllamaStream::new(reply), Vec::new());
+            lines.push_part(body, &moment(started), &mut out)?;
+            lines.finish(&moment(started), &mut out)?;
             LlmBody::Whole(out.into())
         }
         LlmBody::Whole(body) => {
@@ -92,48 +88,19 @@ fn translated(
             LlmBody::Whole(whole.into())
         }
         LlmBody::Stream(source) => {
-            let lines = Lines::new(reply, started);
-            LlmBody::Lines(Box::new(LineStream { source, lines, state: State::Running }))
+            let lines = OllamaStream::new(reply);
+            LlmBody::Lines(Box::new(LineStream { source, lines, started, state: State::Running }))
         }
         LlmBody::Lines(lines) => LlmBody::Lines(lines),
     };
     Ok(LlmReply { status, headers, body })
 }
 
-/// The lines that follow from events.
-struct Lines {
-    decoder: SseDecoder,
-    stream: OllamaStream,
-    started: Instant,
-}
-
-impl Lines {
-    fn new(reply: Reply, started: Instant) -> Lines {
-        Lines { decoder: SseDecoder::new(EVENT_BYTES_MAX), stream: OllamaStream::new(reply), started }
-    }
-
-    fn push(&mut self, events: Bytes, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        let moment = moment(self.started);
-        self.decoder.push(events);
-        let too_large =
-            |EventTooLarge| TranslateError::Reply(format!("an event has more than {EVENT_BYTES_MAX} bytes"));
-        while let Some(event) = self.decoder.next_event().map_err(too_large)? {
-            if let Some(data) = event.data() {
-                self.stream.push(&String::from_utf8_lossy(data), &moment, out)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        self.stream.finish(&moment(self.started), out)
-    }
-}
-
 /// A reply on its way to a caller of Ollama's API: lines of JSON. Dropping it cancels the upstream's stream and settles what was used.
 pub struct LineStream {
     source: Box<ReplyStream>,
-    lines: Lines,
+    lines: OllamaStream,
+    started: Instant,
     state: State,
 }
 
@@ -162,10 +129,11 @@ impl Stream for LineStream {
                     return Poll::Ready(Some(Err(broken)));
                 }
                 Some(Ok(_)) if this.state == State::Failed => continue,
-                Some(Ok(events)) => this.lines.push(events, &mut out),
+                Some(Ok(events)) => this.lines.push_part(events, &moment(this.started), &mut out),
                 None => {
                     let is_whole = std::mem::replace(&mut this.state, State::Ended) == State::Running;
-                    if is_whole { this.lines.end(&mut out) } else { Ok(()) }
+                    let moment = moment(this.started);
+                    if is_whole { this.lines.finish(&moment, &mut out) } else { Ok(()) }
                 }
             };
             if let Err(error) = translated {

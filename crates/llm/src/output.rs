@@ -5,25 +5,21 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
-use weir_config::Direction;
+use weir_guardrails::Placeholders;
+use weir_guardrails::conversation::{BlockedBy, Direction, Report, StreamFilter};
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
-use weir_translate::TokenUsage;
-use weir_upstream::SseEvent;
+use weir_translate::conversation::{Api, ChunkHead, CitedStream, attach, blocked_events, texts};
+use weir_translate::{SseEvent, TokenUsage};
 
-use crate::attached::{Attachment, Cleaner, texts};
-use crate::attached_stream::StreamAttachment;
+use crate::LlmError;
+use crate::attached::{Attachment, Cleaner};
 use crate::augment::Sources;
 use crate::cache::{Kept, REPLY_BYTES_MAX, ReplyCache};
-use crate::filter::{BlockedBy, StreamFilter};
-use crate::guard::{Guard, Report, blocked, direction_name};
+use crate::guard::{Guard, blocked};
 use crate::long_scans::scanned;
 use crate::reply_key::{Key, Question};
-use crate::{Api, LlmError};
-use weir_guardrails::Placeholders;
 
 /// What is done with one reply.
 pub(crate) struct Output {
@@ -64,8 +60,7 @@ impl Reporter {
             return;
         }
         for found in self.report.iter() {
-            let direction = direction_name(found.direction);
-            self.metrics.guardrail_found(direction, &found.rule, found.action, found.count);
+            self.metrics.guardrail_found(found.direction.name(), &found.rule, found.action, found.count);
         }
         let text = self.report.to_text();
         self.entry.update(|record| record.guardrails = Some(text.into()));
@@ -107,11 +102,11 @@ impl Output {
         let before = self.sources.as_ref().map(|_| texts(self.api, &body)).unwrap_or_default();
         let mut body = body;
         if let Some(guard) = &self.guard {
-            let (guard, models) = (guard.clone(), self.models.clone());
+            let (checks, models) = (guard.checks.clone(), self.models.clone());
             let placeholders = self.placeholders.clone();
             let mut report = std::mem::take(&mut self.reporter.report);
             let (checked, report) = scanned(body.len(), move || {
-                let checked = guard.check_output(body, &models, &placeholders, &mut report);
+                let checked = checks.check_output(body, &models, &placeholders, &mut report);
                 (checked, report)
             })
             .await?;
@@ -119,7 +114,7 @@ impl Output {
             body = checked?;
         }
         if let Some(mut attachment) = self.attachment() {
-            body = attachment.attach(body, &before);
+            body = attach(self.api, &body, &before, &mut attachment).map_or(body, Bytes::from);
             self.reporter.report.extend(&attachment.cleaner.report);
         }
         if let Some(guard) = &self.guard {
@@ -129,7 +124,8 @@ impl Output {
     }
 
     fn attachment(&mut self) -> Option<Attachment> {
-        let cleaner = Cleaner::new(self.guard.clone(), self.placeholders.clone());
+        let checks = self.guard.as_ref().map(|guard| guard.checks.clone());
+        let cleaner = Cleaner::new(checks, self.placeholders.clone());
         Some(Attachment::new(self.api, self.sources.take()?, cleaner))
     }
 
@@ -158,7 +154,7 @@ impl Drop for Output {
 /// What is done with a stream.
 pub(crate) struct StreamOutput {
     filter: Option<StreamFilter>,
-    sources: Option<StreamAttachment>,
+    sources: Option<CitedStream<Attachment>>,
     head: Option<ChunkHead>,
     /// Bytes of the stream as they came, if it is to be kept.
     copy: Option<Vec<u8>>,
@@ -167,22 +163,15 @@ pub(crate) struct StreamOutput {
     output: Output,
 }
 
-/// What chunks of a stream repeat.
-#[derive(Deserialize)]
-pub(crate) struct ChunkHead {
-    id: Value,
-    created: Value,
-    model: Value,
-}
-
 impl StreamOutput {
     pub(crate) fn new(mut output: Output, headers: HeaderMap) -> StreamOutput {
-        let guard = output.guard.as_ref().filter(|guard| guard.output.is_some() || guard.restores);
-        let filter = guard.map(|guard| {
-            StreamFilter::new(output.api, guard.clone(), output.placeholders.clone(), output.models.clone())
+        let checks = output.guard.as_ref().map(|guard| guard.checks.clone());
+        let checks = checks.filter(|checks| checks.output.is_some() || checks.restores);
+        let filter = checks.map(|checks| {
+            StreamFilter::new(output.api, checks, output.placeholders.clone(), output.models.clone())
         });
         let copy = output.keeping.is_some().then(Vec::new);
-        let sources = output.attachment().map(|attachment| StreamAttachment::new(output.api, attachment));
+        let sources = output.attachment().map(|attachment| CitedStream::new(output.api, attachment));
         StreamOutput { filter, sources, head: None, copy, headers, output }
     }
 
@@ -246,10 +235,8 @@ impl StreamOutput {
 
     /// Takes in what chunks repeat, of the first that has it.
     fn read_head(&mut self, events: &[u8]) {
-        let has_head = matches!(self.output.api, Api::ChatCompletions | Api::Completions);
-        if has_head && self.head.is_none() {
-            let events = SseEvent::all(events);
-            self.head = events.iter().find_map(|event| serde_json::from_slice(event.data()?).ok());
+        if self.head.is_none() {
+            self.head = ChunkHead::read(self.output.api, events);
         }
     }
 
@@ -261,54 +248,13 @@ impl StreamOutput {
     }
 }
 
-/// A chunk with what the others of its stream repeat.
-pub(crate) fn begun(head: Option<&ChunkHead>) -> Map<String, Value> {
-    let Some(ChunkHead { id, created, model }) = head else { return Map::new() };
-    let fields = [("id", id), ("created", created), ("model", model)];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
-}
-
 impl Drop for StreamOutput {
     fn drop(&mut self) {
         if let Some(filter) = &self.filter {
             self.output.reporter.report.extend(filter.report());
         }
         if let Some(sources) = &self.sources {
-            self.output.reporter.report.extend(&sources.attachment.cleaner.report);
-        }
-    }
-}
-
-/// The events that end a stream which a rule blocked: as a provider's own filter ends one. `head`: what its chunks repeat.
-fn blocked_events(api: Api, head: Option<&ChunkHead>, rule: &str) -> String {
-    let message = format!("the answer was blocked by the guardrail rule `{rule}`");
-    match api {
-        Api::ChatCompletions | Api::Completions | Api::Embeddings => {
-            let (object, field, value) = match api == Api::Completions {
-                true => ("text_completion", "text", json!("")),
-                false => ("chat.completion.chunk", "delta", json!({})),
-            };
-            let choice = json!({"index": 0, field: value, "finish_reason": "content_filter"});
-            let mut chunk = begun(head);
-            let fields = [
-                ("object", json!(object)),
-                ("choices", json!([choice])),
-                ("weir", json!({"guardrail": rule})),
-            ];
-            chunk.extend(fields.map(|(name, value)| (name.to_owned(), value)));
-            format!("data: {}\n\ndata: [DONE]\n\n", Value::Object(chunk))
-        }
-        Api::Messages | Api::CountTokens => {
-            let delta = json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_sequence": null},
-                "usage": {"output_tokens": 0}, "weir": {"guardrail": rule}});
-            format!(
-                "event: message_delta\ndata: {delta}\n\nevent: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n"
-            )
-        }
-        Api::Responses => {
-            let error =
-                json!({"type": "error", "code": "guardrail_blocked", "message": message, "param": null});
-            format!("event: error\ndata: {error}\n\n")
+            self.output.reporter.report.extend(&sources.additions().cleaner.report);
         }
     }
 }

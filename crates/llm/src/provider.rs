@@ -7,28 +7,11 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_config::{LlmUpstream, Provider};
+use weir_translate::conversation::{Api, Request};
 use weir_translate::{anthropic, gemini, messages};
 
 use crate::LlmError;
-use crate::request::Request;
 use crate::table::Target;
-
-/// The API of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Api {
-    /// OpenAI's `/v1/chat/completions`.
-    ChatCompletions,
-    /// OpenAI's `/v1/completions`.
-    Completions,
-    /// OpenAI's `/v1/responses`.
-    Responses,
-    /// Anthropic's `/v1/messages`.
-    Messages,
-    /// Anthropic's `/v1/messages/count_tokens`.
-    CountTokens,
-    /// OpenAI's `/v1/embeddings`.
-    Embeddings,
-}
 
 /// How the reply of a target becomes that of the request's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,74 +26,46 @@ pub(crate) enum Conversion {
     ToMessages,
 }
 
-impl Api {
-    pub(crate) fn path(self) -> &'static str {
-        match self {
-            Api::ChatCompletions => "/chat/completions",
-            Api::Completions => "/completions",
-            Api::Responses => "/responses",
-            Api::Messages => "/v1/messages",
-            Api::CountTokens => "/v1/messages/count_tokens",
-            Api::Embeddings => "/embeddings",
+/// How an API is served by a provider.
+///
+/// # Errors
+/// `Invalid` for a pair that there is no translation for.
+pub(crate) fn conversion(api: Api, upstream: &LlmUpstream) -> Result<Conversion, LlmError> {
+    let is_openai = match upstream.provider {
+        Provider::OpenAi | Provider::Azure | Provider::Ollama | Provider::Vllm => true,
+        Provider::Anthropic | Provider::Gemini => false,
+    };
+    match (api, upstream.provider) {
+        (Api::ChatCompletions | Api::Completions | Api::Responses | Api::Embeddings, _) if is_openai => {
+            Ok(Conversion::Same)
         }
-    }
-
-    /// Whether providers charge for it.
-    pub(crate) fn is_charged(self) -> bool {
-        self != Api::CountTokens
-    }
-
-    /// Whether a model answers with text, whose tokens count.
-    pub(crate) fn has_completion(self) -> bool {
-        self != Api::Embeddings
-    }
-
-    /// Whether a stream of it tells its usage only when it is asked to.
-    fn asks_for_usage(self) -> bool {
-        matches!(self, Api::ChatCompletions | Api::Completions)
-    }
-
-    /// How this API is served by a provider.
-    ///
-    /// # Errors
-    /// `Invalid` for a pair that there is no translation for.
-    pub(crate) fn conversion(self, upstream: &LlmUpstream) -> Result<Conversion, LlmError> {
-        let is_openai = match upstream.provider {
-            Provider::OpenAi | Provider::Azure | Provider::Ollama | Provider::Vllm => true,
-            Provider::Anthropic | Provider::Gemini => false,
-        };
-        match (self, upstream.provider) {
-            (Api::ChatCompletions | Api::Completions | Api::Responses | Api::Embeddings, _) if is_openai => {
-                Ok(Conversion::Same)
-            }
-            (Api::ChatCompletions, Provider::Anthropic) => Ok(Conversion::FromAnthropic),
-            (Api::ChatCompletions, Provider::Gemini) => Ok(Conversion::FromGemini),
-            (Api::Messages | Api::CountTokens, Provider::Anthropic) => Ok(Conversion::Same),
-            (Api::Messages, _) if is_openai => Ok(Conversion::ToMessages),
-            _ => {
-                let remedy = match self {
-                    Api::CountTokens => "name a model of Anthropic",
-                    Api::Embeddings => match upstream.provider {
-                        Provider::Gemini => {
-                            "name a model of an upstream with `provider = \"openai\"` and the `url` https://generativelanguage.googleapis.com/v1beta/openai"
-                        }
-                        Provider::Anthropic
-                        | Provider::OpenAi
-                        | Provider::Azure
-                        | Provider::Ollama
-                        | Provider::Vllm => "name a model of an upstream with OpenAI's API",
-                    },
-                    Api::ChatCompletions | Api::Completions | Api::Responses | Api::Messages => {
-                        "call /v1/chat/completions"
+        (Api::ChatCompletions, Provider::Anthropic) => Ok(Conversion::FromAnthropic),
+        (Api::ChatCompletions, Provider::Gemini) => Ok(Conversion::FromGemini),
+        (Api::Messages | Api::CountTokens, Provider::Anthropic) => Ok(Conversion::Same),
+        (Api::Messages, _) if is_openai => Ok(Conversion::ToMessages),
+        _ => {
+            let remedy = match api {
+                Api::CountTokens => "name a model of Anthropic",
+                Api::Embeddings => match upstream.provider {
+                    Provider::Gemini => {
+                        "name a model of an upstream with `provider = \"openai\"` and the `url` https://generativelanguage.googleapis.com/v1beta/openai"
                     }
-                };
-                let reason = format!(
-                    "leads to the upstream `{}` ({}), which has no counterpart of this route; {remedy}",
-                    upstream.id,
-                    upstream.provider.name()
-                );
-                Err(LlmError::Invalid { field: "model".to_owned(), reason })
-            }
+                    Provider::Anthropic
+                    | Provider::OpenAi
+                    | Provider::Azure
+                    | Provider::Ollama
+                    | Provider::Vllm => "name a model of an upstream with OpenAI's API",
+                },
+                Api::ChatCompletions | Api::Completions | Api::Responses | Api::Messages => {
+                    "call /v1/chat/completions"
+                }
+            };
+            let reason = format!(
+                "leads to the upstream `{}` ({}), which has no counterpart of this route; {remedy}",
+                upstream.id,
+                upstream.provider.name()
+            );
+            Err(LlmError::Invalid { field: "model".to_owned(), reason })
         }
     }
 }
@@ -139,15 +94,15 @@ pub(crate) fn render(
     headers: &HeaderMap,
 ) -> Result<Rendered, LlmError> {
     let upstream = &target.upstream.config;
-    let conversion = api.conversion(upstream)?;
+    let conversion = conversion(api, upstream)?;
     let model = target.model.as_str();
     let adds_usage = request.is_stream && upstream.stream_usage && api.asks_for_usage();
     let body = match conversion {
         Conversion::Same => {
             let body = request.rendered(model, adds_usage);
             // of a conversation that another provider began
-            let is_messages = matches!(api, Api::Messages | Api::CountTokens);
-            let stripped = is_messages.then(|| messages::without_made_reasoning(&body)).flatten();
+            let stripped =
+                api.has_made_reasoning().then(|| messages::without_made_reasoning(&body)).flatten();
             stripped.map_or(body, Into::into)
         }
         Conversion::FromAnthropic => anthropic::request(request.body(), model)?.into(),

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use weir_access::{CostRange, Reservation};
 use weir_config::Provider;
+use weir_translate::conversation::{COMPLETION_TOKENS_DEFAULT, Request};
 use weir_translate::{TokenUsage, anthropic};
 
-use crate::forward::LlmCall;
-use crate::provider::Conversion;
-use crate::request::{COMPLETION_TOKENS_DEFAULT, Request};
+use crate::exchange::LlmCall;
+use crate::provider::{Conversion, conversion};
 use crate::settlement::unix_now;
 use crate::table::Target;
 use crate::{Api, LlmError};
@@ -80,7 +80,7 @@ fn completion_open(api: Api, target: &Target) -> u64 {
 
 /// Whether a limit is sent to the provider where the caller gave none.
 fn is_limited(api: Api, target: &Target) -> bool {
-    matches!(api.conversion(&target.upstream.config), Ok(Conversion::FromAnthropic))
+    matches!(conversion(api, &target.upstream.config), Ok(Conversion::FromAnthropic))
 }
 
 fn image_tokens_max(target: &Target) -> u64 {

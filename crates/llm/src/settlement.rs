@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_access::Reservation;
-use weir_telemetry::requests::RequestEntry;
+use weir_config::ChargeClass;
+use weir_prices::{Cost, ModelPrice};
+use weir_telemetry::requests::{Charge, RequestEntry};
 use weir_translate::{ServiceTier, TokenUsage};
-
-use crate::prices::{Cost, ModelPrice};
 
 /// The account of one request. Dropping it settles: a client that leaves or a stream that breaks changes nothing about that.
 pub(crate) struct Settlement {
@@ -135,7 +135,12 @@ impl Drop for Settlement {
             record.prompt_tokens += used.prompt;
             record.cached_tokens += used.cached;
             record.completion_tokens += used.completion;
-            record.charge(cost.charges());
+            let charge = |(class, units, cost_nanos): (ChargeClass, u64, u64)| Charge {
+                class: class.name().into(),
+                units,
+                cost_nanos,
+            };
+            record.charge(cost.charges().map(charge).collect());
             record.is_unpriced |= self.is_unpriced;
         });
     }

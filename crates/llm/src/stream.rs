@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use serde_json::json;
 use tokio::time::Sleep;
+use weir_guardrails::conversation::BlockedBy;
+use weir_translate::conversation::error_event;
 use weir_translate::events::ProviderError;
 use weir_translate::json::Tape;
-use weir_translate::{ReplyContext, StreamTranslator, TokenUsage, TranslateError};
-use weir_upstream::{EventTooLarge, SseDecoder, SseEvent};
+use weir_translate::{
+    EventTooLarge, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage, TranslateError,
+};
+use weir_upstream::DecodedBody;
 
 use crate::Api;
-use crate::decode::{Broken, DecodedBody};
-use crate::filter::BlockedBy;
-use crate::frames::Seen;
+use crate::broken::Broken;
 use crate::output::StreamOutput;
 use crate::provider::Conversion;
 use crate::settlement::Settlement;
@@ -162,9 +163,9 @@ impl StreamSource {
                     let events = self.take(chunk)?;
                     self.hold(events)?;
                 }
-                Poll::Ready(Some(Err(reason))) => {
+                Poll::Ready(Some(Err(error))) => {
                     self.body = None;
-                    return Poll::Ready(Err(reason));
+                    return Poll::Ready(Err(error.into()));
                 }
                 Poll::Ready(None) => {
                     self.body = None;
@@ -296,23 +297,7 @@ impl StreamSource {
     /// The event that tells the caller that the stream broke.
     fn error_event(&self, broken: &Broken) -> Bytes {
         let message = format!("the upstream's stream broke: {broken}; {}", broken.remedy());
-        let code = broken.code();
-        match self.api {
-            Api::Messages | Api::CountTokens => {
-                let kind = if broken.is_timeout() { "timeout_error" } else { "api_error" };
-                let error = json!({"type": "error", "error": {"type": kind, "message": message}});
-                format!("event: error\ndata: {error}\n\n")
-            }
-            Api::Responses => {
-                let error = json!({"type": "error", "code": code, "message": message, "param": null});
-                format!("event: error\ndata: {error}\n\n")
-            }
-            Api::ChatCompletions | Api::Completions | Api::Embeddings => {
-                let error = json!({"message": message, "type": "server_error", "param": null, "code": code});
-                format!("data: {}\n\n", json!({"error": error}))
-            }
-        }
-        .into()
+        error_event(self.api, &message, broken.code(), broken.is_timeout()).into()
     }
 }
 

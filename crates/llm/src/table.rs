@@ -13,6 +13,7 @@ use weir_config::{LlmConfig, LlmUpstream, RouteCache, RouteRetrieval, Strategy};
 use weir_filter::Filter;
 use weir_guardrails::RuleSet;
 use weir_policy::routing::{Choice, PeakEwma, TargetState, order, sticky_hash};
+use weir_prices::{ModelPrice, PriceTable};
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
@@ -21,7 +22,6 @@ use crate::Api;
 use crate::cache::{self, ReplyCache};
 use crate::guard::Guards;
 use crate::listing::{Listing, Offer};
-use crate::prices::{ModelPrice, PriceTable};
 use crate::provider;
 use crate::similarity::Embedding;
 

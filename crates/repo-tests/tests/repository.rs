@@ -19,7 +19,7 @@ const BINARY: &str = "weir";
 /// Crates that contain unsafe code; the roots of all others forbid it.
 const CRATES_WITH_UNSAFE: [&str; 2] = ["kernels", "mapped"];
 /// Crates whose results depend on their arguments alone. Their `clippy.toml` is a link to `PURE_CLIPPY`, which bans clocks.
-const PURE_CRATES: [&str; 11] = [
+const PURE_CRATES: [&str; 12] = [
     "api",
     "documents",
     "encoder",
@@ -27,6 +27,7 @@ const PURE_CRATES: [&str; 11] = [
     "guardrails",
     "kernels",
     "policy",
+    "prices",
     "query",
     "ranking",
     "text",

@@ -12,6 +12,7 @@ mod export;
 mod feedback;
 mod feedback_worker;
 mod ingest;
+mod job_events;
 mod jobs;
 pub mod models;
 mod open_collection;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use weir_api::ErrorCode;
 
@@ -33,7 +35,8 @@ pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
 pub use ingest::{IngestOutcome, UploadedFile, isolation};
-pub use jobs::JOBS_PAGE;
+pub use job_events::{JobEvent, JobEvents};
+pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
@@ -53,6 +56,9 @@ pub struct Parts {
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
     extraction: ingest::Extraction,
+    job_streams: Arc<Semaphore>,
+    /// Ends the streams of events.
+    stopping: CancellationToken,
 }
 
 /// What the collections work with, the core works with.
@@ -82,8 +88,19 @@ impl Retrieval {
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
         let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
-        let parts =
-            Parts { collections, query_log, cursors, searches, background_work, recall_sampling, extraction };
+        let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
+        let stopping = CancellationToken::new();
+        let parts = Parts {
+            collections,
+            query_log,
+            cursors,
+            searches,
+            background_work,
+            recall_sampling,
+            extraction,
+            job_streams,
+            stopping,
+        };
         Retrieval(Arc::new(parts))
     }
 
@@ -95,6 +112,11 @@ impl Retrieval {
             }
             Err(error) => tracing::warn!(error = %chain(&error), "uploaded files are refused"),
         }
+    }
+
+    /// Ends the streams of events, because the gateway stops.
+    pub fn end_streams(&self) {
+        self.stopping.cancel();
     }
 
     /// Writes what is pending and closes every collection and the store.

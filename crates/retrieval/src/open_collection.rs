@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
 use weir_index::{Engine, IndexError};
 use weir_inference::LoadedModel;
-use weir_store::{Collection, CollectionId, Retention};
+use weir_store::{Collection, CollectionId, Job, Retention};
 use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
 use crate::cursor::RequestHash;
-use crate::ingest::{IngestProgress, JobLog, Preparer};
+use crate::ingest::{Cancellations, IngestProgress, JobLog, Preparer};
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
@@ -58,6 +58,8 @@ pub struct OpenCollection {
     pub(crate) applied_seq: watch::Sender<u64>,
     /// The progress of the operations after it.
     pub(crate) progress: IngestProgress,
+    /// Jobs to cancel.
+    pub(crate) cancellations: Cancellations,
     pub(crate) failure: Mutex<Option<String>>,
     pub(crate) job_log: JobLog,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
@@ -162,6 +164,12 @@ impl OpenCollection {
 
     pub(crate) fn note_failure(&self, failure: Option<String>) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Logs and counts a job that has ended.
+    pub(crate) fn note_ended(&self, job: &Job) {
+        self.job_log.ended(job);
+        self.metrics.job_ended(job.status.into());
     }
 
     /// The highest number counts: while an index is rebuilt, lower ones are applied again.

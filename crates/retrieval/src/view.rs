@@ -237,10 +237,27 @@ impl CollectionView {
     pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<(Job, Option<u64>)>> {
         let accepted = self.store.accept_versioned(submission, now()).await?;
         if let Some((job, _)) = &accepted {
-            self.collection.job_log.accepted(job, &self.caller);
-            self.collection.wake(job.last_operation);
+            self.note_accepted(job);
         }
         Ok(accepted)
+    }
+
+    /// Stores the documents of a job that are not searchable again, as those of the job `new_job`. `None` if there are none.
+    pub(crate) async fn retry_job(&self, job: &str, new_job: &str) -> Result<Option<Job>> {
+        let job = self.store.retry_job(job, new_job, now()).await?;
+        if let Some(job) = &job {
+            self.note_accepted(job);
+        }
+        Ok(job)
+    }
+
+    /// Logs a job that was stored, and wakes the worker.
+    fn note_accepted(&self, job: &Job) {
+        self.collection.job_log.accepted(job, &self.caller);
+        if job.finished_at.is_some() {
+            self.collection.metrics.job_ended(job.status.into());
+        }
+        self.collection.wake(job.last_operation);
     }
 
     /// Refuses documents while more than `limit` operations are not searchable yet. The number is that of all callers, and told to those

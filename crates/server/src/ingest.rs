@@ -188,7 +188,7 @@ async fn job_of(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>
     })
 }
 
-fn accepted(job: JobReply) -> Response {
+pub(super) fn accepted(job: JobReply) -> Response {
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.job_id));
     let is_finished = job.finished_at.is_some();
     let mut response = (StatusCode::ACCEPTED, Json(job)).into_response();

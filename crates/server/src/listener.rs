@@ -59,6 +59,7 @@ pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -
     }
     drop(listener);
     acceptor.registry.stop();
+    gateway.retrieval.end_streams();
     tasks.close();
     let grace = Duration::from_millis(gateway.config.server.shutdown_grace_ms);
     tokio::select! {

@@ -218,6 +218,8 @@ fn reply(status: u16, content: Content, generator: &mut SchemaGenerator) -> Valu
             json!({"application/json": {"schema": schema(generator)}, RAW: {}, ARROW: {}})
         }
         Content::Media("application/json") => json!({"application/json": {"schema": {"type": "object"}}}),
+        // its events are texts and no JSON: a schema would be that of each event
+        Content::Media(media @ "text/event-stream") => json!({media: {}}),
         Content::Media(media) => json!({media: {"schema": {"type": "string"}}}),
         Content::Nothing => return json!({"description": description}),
     };

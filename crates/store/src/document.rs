@@ -164,7 +164,7 @@ impl NewDocument {
 pub enum DocumentState {
     /// It exists.
     Present(StoredDocument),
-    /// It was deleted.
+    /// It was deleted, or is kept out of the index: its job was cancelled.
     Absent,
     /// Its row is damaged; ingesting the document again replaces it.
     Damaged,

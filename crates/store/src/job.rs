@@ -1,5 +1,7 @@
 //! Jobs: the progress of documents that were submitted together.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -24,6 +26,13 @@ pub struct Submission {
     pub precondition: Option<Precondition>,
     /// Number of documents that are not in `documents` because they are stored already.
     pub unchanged: u64,
+}
+
+impl Submission {
+    /// Number of documents, including the refused and the unchanged ones.
+    pub(crate) fn total(&self) -> u64 {
+        (self.documents.len() + self.rejected.len()) as u64 + self.unchanged
+    }
 }
 
 /// Why one document of a job failed.
@@ -110,6 +119,48 @@ pub enum JobStatus {
     Completed,
     /// The job as a whole failed.
     Failed,
-    /// The collection was deleted before the job was completed.
+    /// It was cancelled, or its collection was deleted, before it was completed.
     Cancelled,
+}
+
+/// A document of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobDocument {
+    /// The document's id.
+    pub document_id: String,
+    /// The state.
+    pub state: JobDocumentState,
+    /// Why it failed: an error code.
+    pub code: Option<String>,
+    /// Why it failed: what is wrong and what to do.
+    pub message: Option<String>,
+}
+
+/// What became of a document of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum JobDocumentState {
+    /// Stored and not searchable yet.
+    Pending,
+    /// Searchable.
+    Searchable,
+    /// Not stored, or stored and not searchable because its text could not be embedded.
+    Failed,
+    /// Stored and not searchable, because the job was cancelled.
+    Cancelled,
+    /// A later version took its place, or it was deleted.
+    Replaced,
+}
+
+/// Which documents of a job are listed.
+#[derive(Debug, Clone, Default)]
+pub struct JobDocumentsQuery {
+    /// Those of this state; all without it.
+    pub state: Option<JobDocumentState>,
+    /// At most this many.
+    pub limit: usize,
+    /// The `next_cursor` of the page before.
+    pub cursor: Option<String>,
+    /// Operations above the applied sequence that the index shows already.
+    pub applied_early: HashSet<u64>,
 }

@@ -41,7 +41,7 @@ pub use document::{
 };
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
-pub use job::{DocumentError, Job, JobStatus, Submission};
+pub use job::{DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
 pub use operation::{Operation, OperationKind};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};

@@ -6,11 +6,13 @@ use weir_policy::key::KeyHash;
 use weir_policy::{Caller, KeyId};
 
 use crate::access::{Access, JobAccess};
-use crate::sqlite::{chunks, collections, feedback, generations, jobs, keys, query_log, spending, verify};
+use crate::sqlite::{
+    chunks, collections, feedback, generations, job_control, jobs, keys, query_log, spending, verify,
+};
 use crate::{
-    AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, LoggedQuery,
-    NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Spent, Sqlite, StoreView, StoredKey,
-    TextHash, Timestamp, VerifyReport,
+    AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, JobDocument,
+    JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Spent,
+    Sqlite, StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
 };
 
 /// The store, in one of the supported databases. Cheap to clone; all clones are one store.
@@ -262,6 +264,38 @@ impl Store {
     ) -> Result<()> {
         let Store::Sqlite(sqlite) = self;
         sqlite.write(move |c| jobs::fail_documents(c, id, &failed, job_error.as_deref())).await
+    }
+
+    /// Cancels a job that is not finished, of this collection. Its documents stay stored; those of operations above `applied_seq` that are not in
+    /// `applied_early` become [`JobDocumentState::Cancelled`](crate::JobDocumentState::Cancelled), and absent for the ingest worker. `None` if
+    /// there is no such job.
+    pub async fn cancel_job(
+        &self,
+        id: CollectionId,
+        job: &str,
+        applied_seq: u64,
+        applied_early: Vec<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Job>> {
+        let job = job.to_owned();
+        let Store::Sqlite(sqlite) = self;
+        sqlite.write(move |c| job_control::cancel(c, id, &job, applied_seq, &applied_early, now)).await
+    }
+
+    /// The documents of a job, each with its state, and the cursor of the next page if there are more. Documents that were unchanged are not
+    /// listed. `None` if there is no such job for the caller.
+    ///
+    /// # Errors
+    /// `UnknownCursor` if the cursor is not one that this list returned.
+    pub async fn job_documents(
+        &self,
+        caller: &Caller,
+        id: &str,
+        query: JobDocumentsQuery,
+    ) -> Result<Option<(Vec<JobDocument>, Option<String>)>> {
+        let (access, id) = (JobAccess::new(caller), id.to_owned());
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| job_control::documents(c, &access, &id, &query)).await
     }
 
     /// Deletes one batch of the finished jobs, and of the collection's applied operations, beyond `retention`. `false` if there are more.

@@ -3,7 +3,9 @@
 use rusqlite::Connection;
 
 use crate::access::Access;
-use crate::sqlite::{accept, collections, documents, embeddings, feedback, files, operations, query_log};
+use crate::sqlite::{
+    accept, collections, documents, embeddings, feedback, files, job_control, operations, query_log,
+};
 use crate::{
     DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job, KnownFile,
     NewFeedback, Operation, QueryCount, QueryReport, Result, Store, StoredDocument, Submission, TextHash,
@@ -178,6 +180,14 @@ impl StoreView {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;
         sqlite.write(move |c| feedback::add(c, &access, &feedback, entries_max, now)).await
+    }
+
+    /// Stores the documents of a job that are stored and not searchable again, as those of the new job `new_job`; without those that have a later
+    /// version or are hidden from the caller. `None` if there are none.
+    pub async fn retry_job(&self, job: &str, new_job: &str, now: Timestamp) -> Result<Option<Job>> {
+        let (access, job, new_job) = (self.access.clone(), job.to_owned(), new_job.to_owned());
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| job_control::retry(c, &access, &job, &new_job, now)).await
     }
 
     /// Deletes the judgments that `filter` names. Returns their number.

@@ -103,6 +103,10 @@ table! {
     cache_bytes: Gauge = Gauge::default(), "weir_embed_cache_bytes", Gauge, [];
     /// Documents that were accepted, refused, indexed, or stored without embeddings (failed).
     ingested: Family<ResultLabel, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
+    /// Ingest jobs that ended: completed, failed or cancelled.
+    jobs: Family<ResultLabel, Counter> = Family::default(), "weir_jobs_ended_total", Counter, ["result"];
+    /// Open streams of the events of jobs.
+    job_streams: Gauge = Gauge::default(), "weir_job_event_streams", Gauge, [];
     /// Files of which text was extracted, by result: extracted, partial (something was left out), unchanged (stored already, and not read), or the code of the error.
     extractions: Family<ResultLabel, Counter> = Family::default(), "weir_extractions_total", Counter, ["result"];
     /// Time for the text of a file, from the start of the child process to its end.
@@ -235,9 +239,10 @@ impl Metrics {
 
     /// Shows the series whose labels are known before the first event, so that alerts see the first increase.
     fn start_series(&self) {
-        let results: [(&Family<ResultLabel, Counter>, &[&str]); 8] = [
+        let results: [(&Family<ResultLabel, Counter>, &[&str]); 9] = [
             (&self.embed_cache, &["hit", "miss"]),
             (&self.ingested, &["accepted", "refused", "indexed", "failed"]),
+            (&self.jobs, &["completed", "failed", "cancelled"]),
             (&self.logged, &["written", "failed", "dropped"]),
             (&self.feedback, &["hit", "no_hit"]),
             (&self.request_rows, &["written", "spilled", "dropped"]),
@@ -400,6 +405,17 @@ impl Metrics {
     /// Counts a file that was not read because its documents are stored already.
     pub fn file_unchanged(&self) {
         self.extractions.get_or_create(&ResultLabel { result: "unchanged".into() }).inc();
+    }
+
+    /// Counts a job that ended.
+    pub fn job_ended(&self, status: &'static str) {
+        self.jobs.get_or_create(&ResultLabel { result: LabelValue::Static(status) }).inc();
+    }
+
+    /// Counts an open stream of the events of a job until the returned guard is dropped.
+    pub fn job_stream(&self) -> OpenConnection {
+        self.job_streams.inc();
+        OpenConnection::of(self.job_streams.clone())
     }
 
     /// Counts a file that was read: `extracted`, `partial`, or the code of the error.

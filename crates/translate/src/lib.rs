@@ -13,23 +13,30 @@ mod characters;
 mod chat;
 mod chunk;
 mod completion;
+pub mod conversation;
 mod error;
 pub mod events;
 pub mod gemini;
 pub mod json;
 pub mod messages;
+mod model_list;
 pub mod ollama;
 mod prompt_size;
 mod refusal;
 mod schema;
+mod seen;
+mod sse;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod value;
 
 pub use error::{Dialect, error};
+pub use model_list::listed_models;
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
+pub use seen::Seen;
+pub use sse::{EventTooLarge, SseDecoder, SseEvent};
 pub use usage::{ServiceTier, TokenUsage};
 
 /// What a translated reply repeats of its request.

@@ -16,17 +16,17 @@
 mod attempt;
 mod client;
 mod connect;
+mod decoded;
 mod endpoint;
 mod error;
 mod pool;
 mod reply;
-mod sse;
 #[cfg(test)]
 mod tests;
 mod transport;
 
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
+pub use decoded::{DecodeError, DecodedBody};
 pub use error::{Awaited, Result, UpstreamError};
 pub use reply::{Deadline, ReplyBody};
-pub use sse::{EventTooLarge, SseDecoder, SseEvent};

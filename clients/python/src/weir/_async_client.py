@@ -197,6 +197,26 @@ class AsyncWeir:
         """All jobs, newest first."""
         return self._items(lambda cursor: calls.list_jobs(page_size, cursor))
 
+    async def cancel_job(self, job_id: str) -> types.Job:
+        """Cancels a job: what is searchable by now stays, the rest is not embedded."""
+        return await self._call(calls.cancel_job(job_id))
+
+    async def retry_failed(self, job_id: str) -> types.Job:
+        """Stores the failed and the cancelled documents of a job again, with the new job that is returned."""
+        return await self._call(calls.retry_failed(job_id))
+
+    async def list_job_documents(
+        self, job_id: str, *, state: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> types.Page[types.JobDocument]:
+        """A page of the documents of a job with their states; those that were unchanged are not listed."""
+        return await self._call(calls.list_job_documents(job_id, state, limit, cursor))
+
+    def iter_job_documents(
+        self, job_id: str, *, state: str | None = None, page_size: int | None = None
+    ) -> AsyncIterator[types.JobDocument]:
+        """All documents of a job with their states."""
+        return self._items(lambda cursor: calls.list_job_documents(job_id, state, page_size, cursor))
+
     # Collections
 
     async def list_collections(self) -> list[types.Collection]:

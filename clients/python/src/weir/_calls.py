@@ -39,6 +39,23 @@ def list_jobs(limit: int | None = None, cursor: str | None = None) -> Call[types
     return Call(_get("/v1/jobs" + query(limit=limit, cursor=cursor)), _page(types.Job))
 
 
+def cancel_job(job_id: str) -> Call[types.Job]:
+    return Call(Request("POST", "/v1/jobs" + path(job_id) + "/cancel"), _object(types.Job))
+
+
+def retry_failed(job_id: str) -> Call[types.Job]:
+    # the second time there is nothing left to try again
+    request = Request("POST", "/v1/jobs" + path(job_id) + "/retry-failed")
+    return Call(request, _object(types.Job), is_repeatable=False)
+
+
+def list_job_documents(
+    job_id: str, state: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[types.Page[types.JobDocument]]:
+    target = "/v1/jobs" + path(job_id) + "/documents" + query(state=state, limit=limit, cursor=cursor)
+    return Call(_get(target), _page(types.JobDocument))
+
+
 def search(options: Mapping[str, Any]) -> Call[types.SearchReply]:
     return Call(_post("/v1/search", encode(_given(options))), _object(types.SearchReply))
 

@@ -80,7 +80,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the collection exists with other settings."""
+    """409: the collection exists with other settings, or the job has ended."""
 
 
 class PreconditionFailed(ApiError):

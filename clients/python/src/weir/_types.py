@@ -29,6 +29,19 @@ class JobDocumentError:
 
 
 @dataclass(frozen=True)
+class JobDocument:
+    """A document of a job."""
+
+    document_id: str
+    state: str
+    """`pending`, `searchable`, `failed`, `cancelled` or `replaced`."""
+    code: Optional[str] = None
+    """Why it failed: an error code."""
+    message: Optional[str] = None
+    """Why it failed: what is wrong, and the remedy."""
+
+
+@dataclass(frozen=True)
 class Job:
     """A job: documents that were sent together. Times are unix seconds."""
 
@@ -47,6 +60,14 @@ class Job:
     chunks: int = 0
     progress: float = 0.0
     """Share of the job that is done, from 0 to 1; it advances within a document, by its embedded chunks."""
+    cancelled_documents: int = 0
+    """Documents that were not made searchable because the job was cancelled."""
+    chunks_per_second: Optional[float] = None
+    """Chunks of the collection that were embedded per second, in the last half minute."""
+    eta_seconds: Optional[float] = None
+    """Estimated time until the job is finished."""
+    waiting_for: Optional[str] = None
+    """Why the job does not advance."""
     error: Optional[str] = None
     """Why the whole job failed."""
     finished_at: Optional[float] = None

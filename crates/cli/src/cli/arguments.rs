@@ -411,15 +411,30 @@ impl SearchMode {
     }
 }
 
+/// The states of documents of a job.
+const JOB_DOCUMENT_STATES: [&str; 5] = ["pending", "searchable", "failed", "cancelled", "replaced"];
+
 /// The arguments of `weir jobs`.
 #[derive(Debug, Args)]
 pub struct JobsArguments {
     /// The id of a job [default: all jobs].
     pub id: Option<String>,
-    /// Until all jobs are finished, show every second what changed: the whole table on a terminal, elsewhere a line for
-    /// each job that advanced.
+    /// Until all jobs are finished, show what changes: the whole table on a terminal, elsewhere a line for each job that
+    /// advanced.
     #[arg(long)]
     pub watch: bool,
+    /// Cancel the job: what is searchable by now stays, the rest is not embedded.
+    #[arg(long, requires = "id", conflicts_with = "retry_failed")]
+    pub cancel: bool,
+    /// Store the failed and the cancelled documents of the job again, with a new job, which is shown.
+    #[arg(long, requires = "id")]
+    pub retry_failed: bool,
+    /// List the documents of the job with their states; unchanged ones are not listed.
+    #[arg(long, requires = "id", conflicts_with_all = ["watch", "cancel", "retry_failed"])]
+    pub documents: bool,
+    /// List only documents of this state.
+    #[arg(long, requires = "documents", value_name = "STATE", value_parser = JOB_DOCUMENT_STATES)]
+    pub state: Option<String>,
     /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
     #[arg(long)]
     pub url: Option<String>,

@@ -1,10 +1,10 @@
 //! `weir jobs`.
 
 use std::collections::HashMap;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use weir_api::{JobReply, JobStatus};
+use weir_api::{JobDocument, JobReply, JobStatus};
 
 use super::arguments::JobsArguments;
 use super::context::Context;
@@ -12,10 +12,13 @@ use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::terminal::{Align, one_line, render_table};
 use crate::serve::unix_now;
-use weir_client::{Client, RetryPolicy};
+use weir_client::{Client, JobDocumentsQuery, RetryPolicy};
 
 /// The interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Documents of a job in one request.
+const DOCUMENTS_PAGE: usize = 1_000;
 
 /// Errors of documents that are shown per job.
 const ERRORS_SHOWN_MAX: usize = 20;
@@ -27,11 +30,15 @@ const ERRORS_SHOWN_MAX: usize = 20;
 pub async fn run(arguments: &JobsArguments, context: Context<'_>) -> Result<()> {
     let (client, _) = context.connect(&arguments.url, RetryPolicy::NONE)?;
     let out = context.out;
+    if let Some(id) = arguments.id.as_deref().filter(|_| arguments.documents) {
+        return list_documents(&client, id, arguments, out).await;
+    }
+    let id = steer(&client, arguments).await?;
     let cancelled = arguments.watch.then(cancelled_by_ctrl_c);
     let is_redrawn = arguments.watch && !arguments.json && std::io::stdout().is_terminal();
-    let (mut text_before, mut seen) = (String::new(), Seen::default());
+    let (mut text_before, mut seen, mut has_events) = (String::new(), Seen::default(), true);
     loop {
-        let (jobs, text) = fetch(&client, arguments.id.as_deref()).await?;
+        let (jobs, text) = fetch(&client, id.as_deref()).await?;
         if is_redrawn {
             write!(out, "\x1b[H\x1b[2J{}", render(&jobs, unix_now()))?;
         } else if !arguments.json {
@@ -45,9 +52,78 @@ pub async fn run(arguments: &JobsArguments, context: Context<'_>) -> Result<()> 
             return check_success(arguments, &jobs);
         };
         text_before = text;
-        if cancelled.run_until_cancelled(tokio::time::sleep(WATCH_INTERVAL)).await.is_none() {
-            return Ok(());
+        match cancelled.run_until_cancelled(wait_for_change(&client, &jobs, has_events)).await {
+            Some(is_event) => has_events = is_event,
+            None => return Ok(()),
         }
+    }
+}
+
+/// Cancels a job or tries its failed documents again, as the arguments say. Returns the id of the job to show; `None`: all.
+async fn steer(client: &Client, arguments: &JobsArguments) -> Result<Option<String>> {
+    let Some(id) = arguments.id.as_deref() else { return Ok(None) };
+    if arguments.cancel {
+        client.cancel_job(id).await?;
+    }
+    if arguments.retry_failed {
+        return Ok(Some(client.retry_failed_documents(id).await?.parse()?.job_id));
+    }
+    Ok(Some(id.to_owned()))
+}
+
+/// Waits until one job changes, by its events; among several jobs, or where the gateway sends no events, for a while. Returns whether it
+/// sends events.
+async fn wait_for_change(client: &Client, jobs: &[JobReply], has_events: bool) -> bool {
+    let (until, mut is_event) = (tokio::time::Instant::now() + WATCH_INTERVAL, false);
+    if let [job] = jobs
+        && has_events
+        && let Ok(mut events) = client.job_events(&job.job_id).await
+    {
+        let known = JobReply { errors: Vec::new(), ..job.clone() };
+        while let Some(Ok(state)) = events.next().await {
+            is_event = true;
+            if state.status.is_finished() {
+                return true;
+            }
+            if state != known && tokio::time::Instant::now() >= until {
+                break;
+            }
+        }
+    }
+    tokio::time::sleep_until(until).await;
+    is_event
+}
+
+/// Lists the documents of a job, page by page.
+async fn list_documents(
+    client: &Client,
+    id: &str,
+    arguments: &JobsArguments,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let state = arguments.state.as_deref().and_then(|state| state.parse().ok());
+    let query = JobDocumentsQuery { state, limit: Some(DOCUMENTS_PAGE) };
+    let mut cursor = None;
+    loop {
+        let page = client.job_documents(id, &query, cursor.as_deref()).await?;
+        for document in &page.data {
+            match arguments.json {
+                true => writeln!(out, "{}", serde_json::json!(document))?,
+                false => writeln!(out, "{}", document_line(document))?,
+            }
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(out.flush()?);
+        }
+    }
+}
+
+fn document_line(document: &JobDocument) -> String {
+    let (state, id) = (<&str>::from(document.state), one_line(&document.document_id));
+    match (&document.code, &document.message) {
+        (Some(code), Some(message)) => format!("{state:<10}  {id}: {code} ({})", one_line(message)),
+        _ => format!("{state:<10}  {id}"),
     }
 }
 
@@ -128,6 +204,13 @@ fn row_of(job: &JobReply, now: f64) -> [String; 7] {
         job.collection.clone(),
         <&str>::from(job.status).to_owned(),
         match job.status.is_finished() {
+            false if job.eta_seconds.is_some() => format!(
+                "{}/{} {}% {} left",
+                job.processed_documents,
+                job.total_documents,
+                percent(job),
+                render_seconds(job.eta_seconds.unwrap_or_default())
+            ),
             true => format!("{}/{}", job.processed_documents, job.total_documents),
             false => format!("{}/{} {}%", job.processed_documents, job.total_documents, percent(job)),
         },
@@ -143,6 +226,9 @@ fn percent(job: &JobReply) -> u64 {
 
 fn render_errors(job: &JobReply) -> String {
     let mut shown = String::new();
+    if let Some(reason) = &job.waiting_for {
+        shown.push_str(&format!("{}: waits: {}\n", job.job_id, one_line(reason)));
+    }
     if let Some(error) = &job.error {
         shown.push_str(&format!("{}: {}\n", job.job_id, one_line(error)));
     }
@@ -187,6 +273,10 @@ mod tests {
             unchanged_documents: 0,
             chunks: 400,
             progress: 0.0,
+            cancelled_documents: 0,
+            chunks_per_second: None,
+            eta_seconds: None,
+            waiting_for: None,
             error: None,
             started_at: 1_000.0,
             finished_at,

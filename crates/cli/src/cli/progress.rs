@@ -30,6 +30,8 @@ pub(super) struct Progress {
     label: &'static str,
     noun: &'static str,
     count: u64,
+    /// Chunks that the gateway embeds per second; 0 while that is unknown.
+    chunks_per_second: f64,
     begun: Instant,
     /// Seconds from `begun` to the last progress; the bar reads it too.
     advanced_s: Arc<AtomicU64>,
@@ -53,7 +55,16 @@ impl Progress {
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
-        Progress { bar, label, noun, count: 0, begun, advanced_s, next_line_at: begun + LINE_INTERVAL }
+        Progress {
+            bar,
+            label,
+            noun,
+            count: 0,
+            chunks_per_second: 0.0,
+            begun,
+            advanced_s,
+            next_line_at: begun + LINE_INTERVAL,
+        }
     }
 
     /// Adds processed bytes and entries; both can be 0.
@@ -90,7 +101,11 @@ impl Progress {
             return self.label.to_owned();
         }
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
-        format!("{} {}, {:.0}/s", self.count, self.noun, self.count as f64 / seconds)
+        let documents = format!("{} {}, {:.0}/s", self.count, self.noun, self.count as f64 / seconds);
+        match self.chunks_per_second.round() {
+            rate if rate >= 1.0 => format!("{documents}, {rate} chunks/s"),
+            _ => documents,
+        }
     }
 
     fn line(&self) -> String {
@@ -138,6 +153,12 @@ impl IngestProgress for DocumentProgress {
         }
     }
 
+    fn rate(&mut self, chunks_per_second: f64) {
+        if let Some(progress) = &mut self.0 {
+            progress.chunks_per_second = chunks_per_second;
+        }
+    }
+
     fn note(&mut self, message: &str) {
         match &self.0 {
             Some(progress) => progress.note(message),
@@ -181,6 +202,7 @@ mod tests {
             label: "",
             noun: "documents",
             count: 0,
+            chunks_per_second: 0.0,
             begun: Instant::now(),
             advanced_s: Arc::default(),
             next_line_at: Instant::now() + LINE_INTERVAL,
@@ -189,7 +211,8 @@ mod tests {
         progress.advance(1024, 3);
         let line = progress.line();
         assert!(line.starts_with("3 documents, ") && line.contains("/s 25% of 4.00 KiB, "), "{line}");
+        progress.chunks_per_second = 41.6;
         progress.advance(9000, 3);
-        assert!(progress.line().ends_with("/s 100% of 4.00 KiB, done"), "{}", progress.line());
+        assert!(progress.line().ends_with("/s, 42 chunks/s 100% of 4.00 KiB, done"), "{}", progress.line());
     }
 }

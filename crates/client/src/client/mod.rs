@@ -14,6 +14,7 @@ mod upload;
 
 pub use documents::{Condition, DocumentsQuery};
 pub use export::Export;
+pub use jobs::{JobDocumentsQuery, JobStream};
 pub(crate) use jobs::{POLL_FIRST, POLL_MAX};
 pub use pages::{Pages, SearchPages};
 pub use quality::{FeedbackOptions, QueryLogOptions};

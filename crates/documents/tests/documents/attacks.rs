@@ -572,7 +572,8 @@ fn check(name: &'static str, bytes: Vec<u8>, expected: &'static Expected) {
         assert!(matches, "{name}: {expected:?}, found {found:?}");
     });
     eprintln!("{name}: {milliseconds} ms");
-    assert!(milliseconds < 2_000, "{name}: {milliseconds} ms of CPU");
+    // a third of the time that the gateway gives a file by default: machines differ, and this build has assertions
+    assert!(milliseconds < 10_000, "{name}: {milliseconds} ms of CPU");
 }
 
 #[test]

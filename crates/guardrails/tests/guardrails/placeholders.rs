@@ -60,6 +60,23 @@ fn placeholders_are_restored_wherever_a_stream_cuts_them() {
 }
 
 #[test]
+fn a_placeholder_within_the_address_of_a_link_stays_wherever_a_stream_cuts_it() {
+    let (_, placeholders) = redacted(TEXT);
+    let stream = "![x](https://a.example/?q=[EMAIL_1]&r=[[EMAIL_2]) [EMAIL_1], [write](mailto:[EMAIL_2])";
+    let expected =
+        "![x](https://a.example/?q=[EMAIL_1]&r=[[EMAIL_2]) ada@example.com, [write](mailto:bob@example.com)";
+    assert_eq!(placeholders.restore(stream), expected);
+    for at in 0..stream.len() {
+        let mut restorer = Restorer::new(placeholders.clone());
+        let mut out = String::new();
+        restorer.push(&stream[..at], &mut out);
+        restorer.push(&stream[at..], &mut out);
+        restorer.finish(&mut out);
+        assert_eq!(out, expected, "cut at {at}");
+    }
+}
+
+#[test]
 fn text_that_begins_no_placeholder_is_restored_at_once() {
     let (_, placeholders) = redacted(TEXT);
     for (text, released) in

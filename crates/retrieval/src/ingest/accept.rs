@@ -134,7 +134,7 @@ impl Retrieval {
         let CheckedDocuments { documents, rejected, replace_if_equal, precondition, unchanged } = checked;
         self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
         let submission = Submission {
-            job_id: format!("job_{}", uuid::Uuid::new_v4().simple()),
+            job_id: new_job_id(),
             documents,
             rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
             replace_if_equal,
@@ -158,6 +158,11 @@ impl Retrieval {
         let job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
         Ok(self.render_job(view.caller(), job))
     }
+}
+
+/// The id of a new job.
+pub(crate) fn new_job_id() -> String {
+    format!("job_{}", uuid::Uuid::new_v4().simple())
 }
 
 /// Documents that can't be stored: their ids and the reasons.

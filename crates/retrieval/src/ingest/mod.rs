@@ -1,6 +1,7 @@
 //! Ingest: documents are accepted into the store, then prepared and applied to the index by a worker.
 
 mod accept;
+mod cancel;
 mod extraction;
 mod job_log;
 mod known;
@@ -12,6 +13,8 @@ mod upload;
 mod worker;
 
 pub use accept::IngestOutcome;
+pub(crate) use accept::new_job_id;
+pub(crate) use cancel::Cancellations;
 pub(crate) use extraction::Extraction;
 pub use extraction::isolation;
 pub(crate) use job_log::JobLog;

@@ -11,10 +11,10 @@ use weir_api::ErrorCode;
 use weir_index::{Change, HistoryPoint, IndexError, IndexedDocument};
 use weir_store::{DocumentError, DocumentState, Operation, StoredDocument};
 
-use super::IngestError;
 use super::large::LargeDocuments;
 use super::prepare::Preparer;
 use super::progress::Preparation;
+use super::{IngestError, cancel};
 use crate::clock::now;
 use crate::open_collection::OpenCollection;
 use weir_inference::InferenceError;
@@ -44,12 +44,13 @@ const FLUSH_AFTER: Duration = Duration::from_secs(2);
 pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let mut wait = RETRY_AFTER.0;
     let mut failures = 0;
-    let mut chores = Chores { prune_at: Instant::now(), emptied_at: collection.engine.applied_seq() };
+    let mut chores = Chores::new(&collection);
     let (mut is_flushed, mut has_error) = (false, false);
     let mut large = LargeDocuments::none(collection.engine.applied_seq());
     let mut failed_at = 0;
     loop {
         let idle = collection.operations_added.notified();
+        cancel::carry_out(&collection, &mut large).await;
         let attempt = Attempt::after(failures, collection.ingest.attempts_max);
         // a panic must not end the worker: nothing would become searchable any more
         let step = AssertUnwindSafe(step(&collection, attempt, &mut chores, &mut large)).catch_unwind();
@@ -76,14 +77,13 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             // the next batch has one attempt, until the model works again
             Ok(Step::GaveUp) => {
                 is_flushed = false;
-                tokio::select! {
-                    () = collection.closing.cancelled() => return,
-                    () = tokio::time::sleep(wait) => {}
-                }
+                pause(&collection, wait).await;
             }
+            Ok(Step::Interrupted) => {}
             Ok(Step::Idle) => tokio::select! {
                 () = collection.closing.cancelled() => return,
                 () = idle => {}
+                () = collection.cancellations.added() => {}
                 () = large.wait(), if !large.is_empty() => {}
                 () = flush_when_idle(&collection), if !is_flushed => is_flushed = true,
                 () = tokio::time::sleep(CHECK_FILES_EVERY) => check_files(&collection).await,
@@ -98,7 +98,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                 {
                     collection.note_failure(Some(error.to_string()));
                     has_error = true;
-                    tokio::time::sleep(wait).await;
+                    pause(&collection, wait).await;
                 }
             }
             Err(IngestError::Index(error @ IndexError::Lost { .. })) => {
@@ -110,13 +110,19 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                 has_error = true;
                 failed_at = applied_seq;
                 failures += u64::from(matches!(error, IngestError::Inference(_) | IngestError::Interrupted));
-                tokio::select! {
-                    () = collection.closing.cancelled() => return,
-                    () = tokio::time::sleep(wait) => {}
-                }
+                pause(&collection, wait).await;
                 wait = (wait * 2).min(RETRY_AFTER.1);
             }
         }
+    }
+}
+
+/// Waits after a failure, until the collection is closed or a job is to be cancelled.
+async fn pause(collection: &OpenCollection, wait: Duration) {
+    tokio::select! {
+        () = collection.closing.cancelled() => {}
+        () = collection.cancellations.added() => {}
+        () = tokio::time::sleep(wait) => {}
     }
 }
 
@@ -125,9 +131,25 @@ struct Chores {
     prune_at: Instant,
     /// The applied sequence when the store's log was last emptied.
     emptied_at: u64,
+    /// The applied sequence that the store knows; `None` before the first time, when the last process may have ended before it recorded that.
+    recorded: Option<u64>,
 }
 
 impl Chores {
+    fn new(collection: &OpenCollection) -> Chores {
+        Chores { prune_at: Instant::now(), emptied_at: collection.engine.applied_seq(), recorded: None }
+    }
+
+    /// Records the applied sequence if that did not succeed when it was reached: jobs end by it.
+    async fn record_applied(&mut self, collection: &OpenCollection) -> Result<(), IngestError> {
+        let applied_seq = collection.engine.applied_seq();
+        if self.recorded != Some(applied_seq) {
+            record_applied(collection, applied_seq).await?;
+            self.recorded = Some(applied_seq);
+        }
+        Ok(())
+    }
+
     /// Prunes the store, removes what was deleted from index and store; `false` if there is more to prune.
     async fn prune(&mut self, collection: &OpenCollection) -> Result<bool, IngestError> {
         if Instant::now() < self.prune_at {
@@ -217,6 +239,8 @@ enum Step {
     Applied,
     /// The model failed too often: its documents are not searchable, and their jobs have failed.
     GaveUp,
+    /// A job is to be cancelled; the batch was not applied.
+    Interrupted,
 }
 
 /// Applies one batch, and prunes the store when that is due.
@@ -227,6 +251,7 @@ async fn step(
     large: &mut LargeDocuments,
 ) -> Result<Step, IngestError> {
     large.check(collection.engine.applied_seq());
+    chores.record_applied(collection).await?;
     let step = match large.take_finished()? {
         Some(prepared) => {
             let changes = prepared.documents.into_iter().map(Change::Put).collect();
@@ -238,6 +263,10 @@ async fn step(
         None if large.is_full() => Step::Idle,
         None => apply_next(collection, attempt, large).await?,
     };
+    if step == Step::Interrupted {
+        return Ok(step);
+    }
+    chores.recorded = Some(collection.engine.applied_seq());
     let is_done = chores.prune(collection).await?;
     // what is left to prune is not idleness
     Ok(if step == Step::Idle && !is_done { Step::Applied } else { step })
@@ -267,15 +296,11 @@ async fn apply_next(
 
     let started = Instant::now();
     let count = present.len() + batch.absent.len();
-    let Prepared { documents, failed, job_error } = match attempt {
-        Attempt::Whole => {
-            let documents = preparer.prepare(present, &preparation).await?;
-            Prepared { documents, ..Prepared::default() }
-        }
-        Attempt::Apart | Attempt::Last => {
-            prepare_apart(collection, present, attempt == Attempt::Last, &preparation).await?
-        }
+    let prepared = tokio::select! {
+        () = collection.cancellations.added() => return Ok(Step::Interrupted),
+        prepared = prepare(collection, present, attempt, &preparation) => prepared?,
     };
+    let Prepared { documents, failed, job_error } = prepared;
     // the previous version of a document that cannot be embedded must not be found in its place
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
     let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
@@ -309,12 +334,18 @@ async fn apply(
     (applied_seq, read_to): (u64, Option<HistoryPoint>),
     preparation: &Preparation,
 ) -> Result<(), IngestError> {
-    let Preparer { store, generation, .. } = &collection.preparer;
     collection.engine.apply(changes, applied_seq, read_to).await?;
-    let ended = store.record_applied(*generation, applied_seq, now()).await?;
-    ended.iter().for_each(|job| collection.job_log.ended(job));
+    record_applied(collection, applied_seq).await?;
     collection.progress.applied(preparation, applied_seq);
     collection.notify_applied(applied_seq);
+    Ok(())
+}
+
+/// Records the applied sequence, by which jobs advance and end.
+async fn record_applied(collection: &OpenCollection, applied_seq: u64) -> Result<(), IngestError> {
+    let Preparer { store, generation, .. } = &collection.preparer;
+    let ended = store.record_applied(*generation, applied_seq, now()).await?;
+    ended.iter().for_each(|job| collection.note_ended(job));
     Ok(())
 }
 
@@ -334,6 +365,24 @@ struct Prepared {
     failed: Failed,
     /// Why the jobs of the failed documents have failed: the model embeds no text.
     job_error: Option<String>,
+}
+
+/// Prepares the documents of a batch.
+async fn prepare(
+    collection: &OpenCollection,
+    documents: Vec<StoredDocument>,
+    attempt: Attempt,
+    preparation: &Preparation,
+) -> Result<Prepared, IngestError> {
+    match attempt {
+        Attempt::Whole => {
+            let documents = collection.preparer.prepare(documents, preparation).await?;
+            Ok(Prepared { documents, ..Prepared::default() })
+        }
+        Attempt::Apart | Attempt::Last => {
+            prepare_apart(collection, documents, attempt == Attempt::Last, preparation).await
+        }
+    }
 }
 
 /// Prepares each document by itself and separates those whose text the model refuses, and if `is_last` every one that fails.

@@ -49,7 +49,7 @@ const choicesOf = (path, method, name) => {
     return Promise.all([ownCollection(), collections()]).then(([own, all]) => [
       ...new Set([own, ...all.map((one) => one.name)].filter((one) => one !== undefined)),
     ]);
-  if (path === '/v1/jobs/{id}') return list('/v1/jobs', ({ data }) => data.map((one) => one.job_id));
+  if (path.startsWith('/v1/jobs/{id}')) return list('/v1/jobs', ({ data }) => data.map((one) => one.job_id));
   if (path.startsWith('/v1/keys/{id}')) return list('/v1/keys', ({ data }) => data.map((one) => String(one.id)));
   if (path.endsWith('models/{id}')) return models('embeddings');
   if (path.endsWith('/documents/{id}') && method === 'get')

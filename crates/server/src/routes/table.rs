@@ -8,10 +8,10 @@ use weir_api::{
     DecodeRequest, DeletedReply, Document, DocumentPatch, DocumentReply, DocumentsDeleteReply,
     DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply,
     EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply,
-    InfoReply, IngestRequest, JobReply, KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest, NewKeyReply,
-    OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses,
-    OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion,
-    PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
+    InfoReply, IngestRequest, JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest,
+    NewKeyReply, OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest,
+    OllamaProcesses, OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags,
+    OllamaVersion, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
     SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
     UsageReportReply,
 };
@@ -384,6 +384,36 @@ pub const ROUTES: &[Route] = &[
         .about("One job.")
         .replies::<JobReply>()
         .fails_with(&[ErrorCode::JobNotFound]),
+    Route::new("get", "/v1/jobs/{id}/documents", Access::Known, handler!(jobs::documents))
+        .about("The documents of a job with their states; those that were unchanged are not listed.")
+        .with_query(&[
+            ("state", "only those of this state: `pending`, `searchable`, `failed`, `cancelled` or `replaced`"),
+            ("limit", "documents on a page, 1 to 1000 (100)"),
+            ("cursor", "the page's start, from `next_cursor`; the other parameters stay the same"),
+        ])
+        .replies::<List<JobDocument>>()
+        .fails_with(&[ErrorCode::JobNotFound]),
+    Route::new("get", "/v1/jobs/{id}/events", Access::Known, handler!(jobs::events))
+        .about("The states of a job as server-sent events: `progress` when it changes, and `end` with the last one.")
+        .returns(Content::Media("text/event-stream"))
+        .without_deadline()
+        .fails_with(&[ErrorCode::JobNotFound]),
+    Route::new("post", "/v1/jobs/{id}/cancel", INGEST, handler!(jobs::cancel))
+        .about("Cancel a job: what is searchable by then stays, the rest is not embedded.")
+        .replies::<JobReply>()
+        .fails_with(&[ErrorCode::JobNotFound, ErrorCode::JobFinished, ErrorCode::InsufficientStorage]),
+    Route {
+        status: 202,
+        ..Route::new("post", "/v1/jobs/{id}/retry-failed", INGEST, handler!(jobs::retry_failed))
+            .about("Try the failed and the cancelled documents of a job again, with a new job.")
+            .replies::<JobReply>()
+            .fails_with(&[
+                ErrorCode::JobNotFound,
+                ErrorCode::JobNotRetryable,
+                ErrorCode::CollectionNotFound,
+                ErrorCode::InsufficientStorage,
+            ])
+    },
     Route::new("get", "/v1/collections", Access::Known, handler!(collections::list))
         .about("All collections, by name.")
         .replies::<List<CollectionReply>>(),

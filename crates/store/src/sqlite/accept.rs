@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::collections::CollectionRow;
-use super::{documents, files, jobs, operations};
+use super::{documents, files, jobs, operations, unsearchable};
 use crate::access::Access;
 use crate::damage::Damage;
 use crate::{
@@ -79,7 +79,9 @@ pub(crate) fn accept(
             refused.push(DocumentError::not_allowed(document.id.clone()));
             continue;
         }
-        if let Some((version, true)) = stored {
+        if let Some((version, true)) = stored
+            && !unsearchable::contains(connection, collection, version)?
+        {
             unchanged += 1;
             last_version = Some(version);
             if let Some(source) = &document.source {
@@ -111,6 +113,7 @@ pub(crate) fn accept(
     let accepted = jobs::Accepted {
         collection: row,
         first_operation,
+        total: submission.submission.total(),
         changed,
         unchanged,
         refused,

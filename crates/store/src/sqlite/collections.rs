@@ -167,6 +167,7 @@ pub(crate) fn delete(connection: &Connection, access: &Access, now: Timestamp) -
     generations::delete_all(connection, id)?;
     connection.run("DELETE FROM documents WHERE collection_id = ?1", [id.0])?;
     connection.run("DELETE FROM operations WHERE collection_id = ?1", [id.0])?;
+    connection.run("DELETE FROM unsearchable WHERE collection_id = ?1", [id.0])?;
     connection.run("DELETE FROM feedback WHERE collection_id = ?1", [id.0])?;
     connection.run("DELETE FROM queries WHERE collection_id = ?1", [id.0])?;
     Ok(connection.run("DELETE FROM collections WHERE id = ?1", [id.0])? == 1)

@@ -9,6 +9,7 @@ use super::files;
 use super::generations;
 use super::operations;
 use super::statements::Statements as _;
+use super::unsearchable;
 use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::damage::Damage;
@@ -149,6 +150,9 @@ pub(crate) fn states(
         let read = connection.first(DocumentRow::BY_ID, params![access.collection.0, id], DocumentRow::read);
         let Some(read) = damage.skip_document(read, document)? else { return Ok(DocumentState::Damaged) };
         let Some(row) = read else { return Ok(DocumentState::Absent) };
+        if unsearchable::is_cancelled(connection, access.collection, row.version)? {
+            return Ok(DocumentState::Absent);
+        }
         let chunks = chunks::of_document(connection, generation, row.key, row.version);
         // they are prepared and stored again
         let chunks = if let Err(Error::Damaged { .. }) = chunks { Vec::new() } else { chunks? };
@@ -399,6 +403,22 @@ pub(super) fn clear_content_hash(
         )?;
     }
     Ok(())
+}
+
+/// Stores the content of a document again, as a new version. `false` if the row is damaged or missing.
+pub(super) fn renew(
+    connection: &Connection,
+    collection: CollectionId,
+    id: &str,
+    version: u64,
+) -> Result<bool> {
+    let found = match connection.first(DocumentRow::BY_ID, params![collection.0, id], DocumentRow::read) {
+        Err(Error::Damaged { .. }) => None,
+        found => found?,
+    };
+    let Some(DocumentRow { content, .. }) = found else { return Ok(false) };
+    put(connection, collection, &content, &content.content_hash(), version)?;
+    Ok(true)
 }
 
 /// A content hash that no document has.

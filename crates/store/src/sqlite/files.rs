@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::documents;
 use super::statements::Statements as _;
+use super::{documents, unsearchable};
 use crate::access::Access;
 use crate::{CollectionId, FileSource, KnownFile, Result};
 
@@ -43,8 +43,13 @@ fn known_file(
 
 fn source_of(connection: &Connection, access: &Access, id: &str) -> Result<Option<(u64, FileSource)>> {
     let found = documents::version_and_source(connection, access, id)?;
+    let Some((version, source)) = found else { return Ok(None) };
+    // sending the file again is another attempt to make it searchable
+    if unsearchable::contains(connection, access.collection, version)? {
+        return Ok(None);
+    }
     // a source that cannot be read is none
-    Ok(found.and_then(|(version, source)| Some((version, serde_json::from_str(&source).ok()?))))
+    Ok(serde_json::from_str(&source).ok().map(|source| (version, source)))
 }
 
 /// Records the file of a document whose content stays as it is.

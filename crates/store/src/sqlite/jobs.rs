@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::collections::CollectionRow;
 use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
-use super::{documents, generations};
+use super::{documents, generations, unsearchable};
 use crate::access::{FilterHash, JobAccess};
 use crate::damage::Damage;
 use crate::{
@@ -17,6 +17,8 @@ pub(super) struct Accepted {
     /// The collection; its counter is after the last operation of the job.
     pub(super) collection: CollectionRow,
     pub(super) first_operation: u64,
+    /// Submitted documents, including the refused ones.
+    pub(super) total: u64,
     pub(super) changed: u64,
     pub(super) unchanged: u64,
     /// Documents that the caller may not replace.
@@ -31,10 +33,8 @@ pub(super) fn insert(
     submission: &Submission,
     now: Timestamp,
 ) -> Result<Option<Job>> {
-    let Accepted { collection, first_operation, changed, unchanged, refused, filter_hash } = accepted;
+    let Accepted { collection, first_operation, total, changed, unchanged, refused, filter_hash } = accepted;
     let operations = collection.next_operation - first_operation;
-    let sent = (submission.documents.len() + submission.rejected.len()) as u64;
-    let total = sent + submission.unchanged;
     let errors = [submission.rejected.as_slice(), &refused].concat();
     let (status, finished_at) = match operations {
         0 => (JobStatus::Completed, Some(now)),
@@ -42,8 +42,8 @@ pub(super) fn insert(
     };
     connection.run(
         "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
-             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash, changed)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)",
+             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash, changed, refused)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, ?9)",
         params![
             submission.job_id,
             collection.id.0,
@@ -109,6 +109,7 @@ pub(crate) fn fail_documents(
 ) -> Result<()> {
     for (operation, error) in failed {
         documents::clear_content_hash(connection, collection, &error.document_id, *operation)?;
+        unsearchable::add_failed(connection, collection, *operation, error)?;
         let job: Option<(String, String)> = connection.first(
             "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
              WHERE o.collection_id = ?1 AND o.number = ?2 AND j.finished_at IS NULL",
@@ -161,7 +162,7 @@ pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Tim
     Ok(())
 }
 
-const BY_ID: &str =
+pub(super) const BY_ID: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
          j.filter_hash, j.changed, j.chunks
@@ -225,7 +226,7 @@ fn is_visible_row(access: &JobAccess, row: &Row<'_>) -> Result<bool> {
     Ok(access.is_visible(&collection, filter_hash))
 }
 
-fn read(row: &Row<'_>) -> Result<Job> {
+pub(super) fn read(row: &Row<'_>) -> Result<Job> {
     let decoded = decode(row).or_damaged("job", || name(row))?;
     decoded.ok_or_else(|| damaged("job", name(row)))
 }

@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod feedback;
 pub(crate) mod files;
 pub(crate) mod generations;
+pub(crate) mod job_control;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 mod open;
@@ -24,6 +25,7 @@ mod statements;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod unsearchable;
 pub(crate) mod verify;
 mod watch;
 

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
-use super::generations;
 use super::statements::Statements as _;
+use super::{generations, unsearchable};
 use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::damage::Damage;
@@ -194,17 +194,21 @@ pub(super) fn prune(connection: &Connection, collection: CollectionId, operation
                  AND d.version = operations.number)",
         params![collection.0, pruned_to, to],
     )?;
+    unsearchable::prune(connection, collection, pruned_to, to)?;
     connection.run("UPDATE collections SET pruned_to = ?2 WHERE id = ?1", params![collection.0, to])?;
     Ok(to == end)
 }
 
 /// Deletes the operation of a document's version that is being replaced or deleted, if pruning has passed it.
 pub(super) fn prune_superseded(connection: &Connection, collection: CollectionId, number: u64) -> Result<()> {
-    connection.run(
+    let removed = connection.run(
         "DELETE FROM operations WHERE collection_id = ?1 AND number = ?2
              AND number <= (SELECT pruned_to FROM collections WHERE id = ?1)",
         params![collection.0, number],
     )?;
+    if removed > 0 {
+        unsearchable::remove(connection, collection, number)?;
+    }
     Ok(())
 }
 

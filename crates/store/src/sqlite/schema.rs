@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14,
+    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -231,9 +231,23 @@ const FORMAT_13: &str = "
 ALTER TABLE documents ADD COLUMN pages TEXT;
 ";
 
+/// Operations whose documents are stored and not searchable: the model refused the text, or the job was cancelled. `refused` of a job is
+/// the number of errors of documents that were not stored; NULL in jobs of earlier formats.
+const FORMAT_14: &str = "
+CREATE TABLE unsearchable (
+    collection_id INTEGER NOT NULL REFERENCES collections (id),
+    number        INTEGER NOT NULL,
+    state         TEXT NOT NULL,
+    code          TEXT,
+    message       TEXT,
+    PRIMARY KEY (collection_id, number)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE jobs ADD COLUMN refused INTEGER;
+";
+
 /// The title that chunks are embedded with where it is not the document's; the embedding that was sent with a document; the file that a
 /// document was read from, as JSON. `source` is not in the checksum: a damaged one makes a file be read again.
-const FORMAT_14: &str = "
+const FORMAT_15: &str = "
 ALTER TABLE documents ADD COLUMN embedded_title TEXT;
 ALTER TABLE documents ADD COLUMN vector BLOB;
 ALTER TABLE documents ADD COLUMN source TEXT;

@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reply::Logprobs;
 use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, Usage, arguments, done_reason};
+use crate::sse::{EventTooLarge, SseDecoder};
 use crate::{TranslateError, read_reply};
 
+/// Most bytes of an event. The gateway bounds those of a provider before.
+const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of the calls of one reply, which are held until they are complete.
 const CALL_BYTES_MAX: usize = 16 << 20;
 /// Most calls of one reply.
@@ -85,6 +89,7 @@ struct OpenCall {
 
 /// Translates the events of a completion, with or without chat, into lines.
 pub struct OllamaStream {
+    decoder: SseDecoder,
     reply: Reply,
     usage: Option<Usage>,
     /// When the first event came.
@@ -99,6 +104,7 @@ impl OllamaStream {
     /// A stream from its beginning.
     pub fn new(reply: Reply) -> OllamaStream {
         OllamaStream {
+            decoder: SseDecoder::new(EVENT_BYTES_MAX),
             reply,
             usage: None,
             first: None,
@@ -107,6 +113,27 @@ impl OllamaStream {
             finish_reason: None,
             extras: Extras::default(),
         }
+    }
+
+    /// Appends the lines that follow from a part of the stream, which may end anywhere.
+    ///
+    /// # Errors
+    /// [`TranslateError`]; the stream is to be ended then.
+    pub fn push_part(
+        &mut self,
+        part: Bytes,
+        moment: &Moment,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TranslateError> {
+        self.decoder.push(part);
+        let too_large =
+            |EventTooLarge| TranslateError::Reply(format!("an event has more than {EVENT_BYTES_MAX} bytes"));
+        while let Some(event) = self.decoder.next_event().map_err(too_large)? {
+            if let Some(data) = event.data() {
+                self.push(&String::from_utf8_lossy(data), moment, out)?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends the lines that follow from the data of one event.

@@ -10,7 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 
 use super::{LIMITS, client_with, post, read_request, settings};
-use crate::{Priority, ReplyBody, Result, SseDecoder, SseEvent, UpstreamClient, UpstreamSettings};
+use weir_translate::{SseDecoder, SseEvent};
+
+use crate::{Priority, ReplyBody, Result, UpstreamClient, UpstreamSettings};
 
 /// The number of streams that are open at once, 500 by default.
 const STREAMS: &str = "WEIR_SSE_STREAMS";

@@ -421,6 +421,8 @@ fn a_folder_without_documents_is_an_error() {
 fn jobs_are_shown_until_they_are_finished() {
     let gateway = ScriptedGateway::serve(vec![
         Response::json(200, &job("job_1", "running", 5, "[]")),
+        // an earlier version has no events
+        Response::json(404, ""),
         Response::json(200, &job("job_1", "completed", 5, "[]")),
     ]);
     let run = Weir::new().run(&["jobs", "job_1", "--watch", "--json", "--url", &gateway.url]);

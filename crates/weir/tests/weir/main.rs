@@ -21,6 +21,7 @@ mod embeddings_api;
 mod eval;
 mod examples;
 mod http;
+mod jobs;
 mod llm;
 mod search;
 mod selftest;

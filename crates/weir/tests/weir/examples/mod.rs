@@ -83,6 +83,7 @@ pages! {
     examples_of_the_readme_run: "README.md",
     examples_of_the_page_to_get_started_run: "docs/get-started.md",
     examples_of_the_page_about_ingest_run: "docs/ingest.md",
+    examples_of_the_page_about_jobs_run: "docs/jobs.md",
     examples_of_the_page_about_documents_run: "docs/documents.md",
     examples_of_the_page_about_search_run: "docs/search.md",
     examples_of_the_page_about_ranking_run: "docs/ranking.md",

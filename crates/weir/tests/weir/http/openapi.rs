@@ -101,6 +101,8 @@ fn every_route_of_the_api_page_is_documented() {
         "GET /v1/collections/{name}/documents/{id}",
         "GET /v1/jobs",
         "GET /v1/jobs/{id}",
+        "GET /v1/jobs/{id}/documents",
+        "GET /v1/jobs/{id}/events",
         "GET /v1/models",
         "GET /v1/models/{id}",
         "GET /v1/collections/{name}/documents",

@@ -154,7 +154,8 @@ fn a_reply_that_breaks_is_asked_for_once_more() {
         assert_eq!(counted("mock/m"), (502, 2), "{broken}");
         assert_eq!(counted("once/m"), (502, 1), "{broken}");
         assert_eq!(counted("m"), (200, 1), "{broken}: the next target answers");
-        proxy.client.wait("the row", || proxy.usage_of("mock/m")["requests"] == 1);
+        let is_counted = |model| proxy.usage_of(model)["requests"] == 1;
+        proxy.client.wait("the rows", || is_counted("mock/m") && is_counted("once/m"));
         let [twice, once] = ["mock/m", "once/m"].map(|model| proxy.usage_of(model)["prompt_tokens"].as_u64());
         assert_eq!(twice, once.map(|tokens| 2 * tokens), "{broken}: both may have been charged");
     }

@@ -22,7 +22,7 @@ fn gateway(kind: &str, url: &str, more: &str, variables: &[(&str, &str)]) -> (Ga
     (Gateway::start_with(&all), file)
 }
 
-fn configuration(kind: &str, url: &str, more: &str) -> NamedTempFile {
+pub(crate) fn configuration(kind: &str, url: &str, more: &str) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let model = if kind == "openai" { "model = \"upstream-model\"\n" } else { "" };
     let toml = format!("[[models]]\nid = \"m\"\nkind = {kind:?}\nurl = {url:?}\n{model}{more}\n");

@@ -4,24 +4,29 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use weir_guardrails::Placeholders;
-use weir_upstream::SseDecoder;
+use weir_translate::SseDecoder;
+use weir_translate::conversation::Api;
 
-use crate::Api;
-use crate::filter::StreamFilter;
-use crate::frames::EVENT_BYTES_MAX;
-use crate::guard::{Guard, Guards, Report};
-use crate::vocabulary::is_count;
+use super::{Checks, Report, StreamFilter, StreamMode, is_count};
+use crate::{Action, Detect, Placeholders, Rule, RuleSet};
 
+/// Upper bound of the bytes of an event here.
+const EVENT_BYTES_MAX: usize = 1 << 20;
 const MARKER: &str = "zyxmark";
 const CARD: u64 = 4_111_111_111_111_111;
 
-fn guard() -> Arc<Guard> {
-    let guardrail = json!({"id": "marker", "patterns": [MARKER], "detect": ["payment_card"], "action": "block",
-        "on": ["input", "output"]});
-    let guards =
-        Guards::new(&[serde_json::from_value(guardrail).unwrap()], &weir_telemetry::Metrics::new("test"));
-    guards.unwrap().of("m", None).unwrap().unwrap()
+fn checks() -> Arc<Checks> {
+    let rule = |name: &str, detect: Detect| Rule { name: name.to_owned(), detect, action: Action::Block };
+    let rules =
+        [rule("marker", Detect::Pattern(MARKER.to_owned())), rule("payment_card", Detect::PaymentCard)];
+    let set = Some(Arc::new(RuleSet::compile(&rules).unwrap()));
+    Arc::new(Checks {
+        input: set.clone(),
+        output: set,
+        restores: false,
+        mode: StreamMode::Window,
+        window_bytes: 4_096,
+    })
 }
 
 /// Every form of a value in which one string is the marker, one number a card's, or one key holds the marker.
@@ -164,12 +169,12 @@ fn streams() -> Vec<(Api, Vec<Value>)> {
 
 #[test]
 fn a_request_with_it_is_refused_wherever_it_stands() {
-    let guard = guard();
+    let checks = checks();
     let models = ["m".to_owned()];
     for request in requests() {
         let check = |body: &Value| {
             let body = Bytes::from(body.to_string());
-            guard
+            checks
                 .check_input(&body, &models, &mut Placeholders::new(), &mut Report::default())
                 .map(|sent| sent == body)
         };
@@ -182,13 +187,13 @@ fn a_request_with_it_is_refused_wherever_it_stands() {
 
 #[test]
 fn a_reply_with_it_is_blocked_wherever_it_stands() {
-    let guard = guard();
+    let checks = checks();
     let models = ["m".to_owned()];
     for reply in replies() {
         let check = |body: &Value| {
             let body = Bytes::from(body.to_string());
             let sent =
-                guard.check_output(body.clone(), &models, &Placeholders::new(), &mut Report::default());
+                checks.check_output(body.clone(), &models, &Placeholders::new(), &mut Report::default());
             sent.map(|sent| sent == body)
         };
         assert_eq!(check(&reply), Ok(true), "{reply}");
@@ -199,8 +204,8 @@ fn a_reply_with_it_is_blocked_wherever_it_stands() {
 }
 
 /// What is sent of a stream that comes in two parts.
-fn sent(api: Api, guard: &Arc<Guard>, stream: &[u8], cut: usize) -> (Vec<u8>, bool) {
-    let mut filter = StreamFilter::new(api, guard.clone(), Arc::default(), vec!["m".to_owned()]);
+fn sent(api: Api, checks: &Arc<Checks>, stream: &[u8], cut: usize) -> (Vec<u8>, bool) {
+    let mut filter = StreamFilter::new(api, checks.clone(), Arc::default(), vec!["m".to_owned()]);
     let (mut decoder, mut out) = (SseDecoder::new(EVENT_BYTES_MAX), Vec::new());
     for part in [&stream[..cut], &stream[cut..]] {
         decoder.push(Bytes::copy_from_slice(part));
@@ -223,16 +228,16 @@ fn written(events: &[Value]) -> Vec<u8> {
 
 #[test]
 fn a_stream_is_ended_before_it_wherever_it_stands() {
-    let guard = guard();
+    let checks = checks();
     for (api, events) in streams() {
         let stream = written(&events);
-        let (passed, is_blocked) = sent(api, &guard, &stream, 0);
+        let (passed, is_blocked) = sent(api, &checks, &stream, 0);
         assert!(!is_blocked, "{}", String::from_utf8_lossy(&passed));
         for (at, event) in events.iter().enumerate() {
             for planted in planted(event) {
                 let mut events = events.clone();
                 events[at] = planted;
-                let (passed, is_blocked) = sent(api, &guard, &written(&events), 0);
+                let (passed, is_blocked) = sent(api, &checks, &written(&events), 0);
                 let passed = String::from_utf8(passed).unwrap();
                 let is_passed = passed.contains(MARKER) || passed.contains(&CARD.to_string());
                 assert!(is_blocked && !is_passed, "{} passed as {passed}", events[at]);
@@ -243,7 +248,7 @@ fn a_stream_is_ended_before_it_wherever_it_stands() {
 
 #[test]
 fn a_text_in_pieces_is_found_wherever_text_and_stream_are_cut() {
-    let guard = guard();
+    let checks = checks();
     let chunk = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]});
     let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "words": text}});
     let response = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text});
@@ -254,7 +259,7 @@ fn a_text_in_pieces_is_found_wherever_text_and_stream_are_cut() {
             let (before, after) = MARKER.split_at(at);
             let stream = written(&[event("an "), event(before), event(after), event(" answer")]);
             for cut in 0..stream.len() {
-                let (passed, is_blocked) = sent(api, &guard, &stream, cut);
+                let (passed, is_blocked) = sent(api, &checks, &stream, cut);
                 let passed = String::from_utf8(passed).unwrap();
                 assert!(is_blocked && !passed.contains(before), "{api:?} {at} {cut}: {passed}");
             }

@@ -1,13 +1,18 @@
 use serde_json::{Value, json};
-use weir_config::Guardrail;
 
 use super::*;
-use crate::guard::Guards;
+use crate::{Detect, Rule, RuleSet};
 
-fn guard(more: &str) -> Arc<Guard> {
-    let toml = format!("id = \"pii\"\ndetect = [\"email\", \"payment_card\"]\n{more}");
-    let guardrail: Guardrail = toml::from_str(&toml).unwrap();
-    Guards::new(&[guardrail], &weir_telemetry::Metrics::new("test")).unwrap().of("m", None).unwrap().unwrap()
+/// Rules for personal data in both directions.
+fn rules(action: Action) -> Checks {
+    let rule = |name: &str, detect: Detect| Rule { name: name.to_owned(), detect, action };
+    let rules = [rule("email", Detect::Email), rule("payment_card", Detect::PaymentCard)];
+    let set = Some(Arc::new(RuleSet::compile(&rules).unwrap()));
+    Checks { input: set.clone(), output: set, restores: false, mode: StreamMode::Window, window_bytes: 1_000 }
+}
+
+fn redacting() -> Arc<Checks> {
+    Arc::new(rules(Action::Redact))
 }
 
 fn chat(text: &str) -> String {
@@ -18,8 +23,8 @@ const END: &str =
     "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 /// The text of a stream's answer, and of all its events.
-fn run(guard: &Arc<Guard>, events: &[String]) -> (Result<(), BlockedBy>, String, String) {
-    let mut filter = StreamFilter::new(Api::ChatCompletions, guard.clone(), Arc::default(), Vec::new());
+fn run(checks: &Arc<Checks>, events: &[String]) -> (Result<(), BlockedBy>, String, String) {
+    let mut filter = StreamFilter::new(Api::ChatCompletions, checks.clone(), Arc::default(), Vec::new());
     let mut out = Vec::new();
     let mut ended = Ok(());
     for event in events {
@@ -41,13 +46,13 @@ fn run(guard: &Arc<Guard>, events: &[String]) -> (Result<(), BlockedBy>, String,
 fn a_match_is_redacted_wherever_it_is_cut() {
     let answer = "Write to ann@example.com now, or pay by 4111 1111 1111 1111. Ünder \"it\"\n";
     let expected = "Write to [EMAIL_1] now, or pay by [PAYMENT_CARD_1]. Ünder \"it\"\n";
-    let guard = guard("");
+    let checks = redacting();
     for size in 1..answer.len() {
         let chars: Vec<char> = answer.chars().collect();
         let mut events: Vec<String> =
             chars.chunks(size).map(|piece| chat(&piece.iter().collect::<String>())).collect();
         events.push(END.to_owned());
-        let (ended, text, all) = run(&guard, &events);
+        let (ended, text, all) = run(&checks, &events);
         assert_eq!((ended, text.as_str()), (Ok(()), expected), "{size}");
         assert!(!all.contains("ann@") && all.ends_with(END), "{size}: {all}");
     }
@@ -60,7 +65,7 @@ fn events_without_findings_are_passed_on_byte_by_byte() {
         ":\n\n".to_owned(),
         END.to_owned(),
     ];
-    let mut filter = StreamFilter::new(Api::ChatCompletions, guard(""), Arc::default(), Vec::new());
+    let mut filter = StreamFilter::new(Api::ChatCompletions, redacting(), Arc::default(), Vec::new());
     let mut out = Vec::new();
     events.iter().for_each(|event| filter.push(event.as_bytes(), &mut out).unwrap());
     assert_eq!(String::from_utf8(out).unwrap(), events.concat());
@@ -71,7 +76,7 @@ fn events_of_one_chunk_are_checked_each_whatever_ends_their_lines() {
     for end in ["\n", "\r\n", "\r"] {
         let events =
             [chat("Write to ann@exam"), chat("ple.com "), END.to_owned()].concat().replace('\n', end);
-        let mut filter = StreamFilter::new(Api::ChatCompletions, guard(""), Arc::default(), Vec::new());
+        let mut filter = StreamFilter::new(Api::ChatCompletions, redacting(), Arc::default(), Vec::new());
         let mut out = Vec::new();
         filter.push(events.as_bytes(), &mut out).unwrap();
         let all = String::from_utf8(out).unwrap();
@@ -84,13 +89,13 @@ fn an_event_that_the_end_cuts_is_completed_if_it_can_be_checked() {
     let whole = chat("mail ann@example.com");
     for cut in ["\n", ""] {
         let event = whole.replace("\n\n", cut);
-        let (_, text, all) = run(&guard(""), &[event]);
+        let (_, text, all) = run(&redacting(), &[event]);
         assert_eq!((text.as_str(), all.ends_with("\n\n")), ("mail [EMAIL_1]", true), "{all}");
     }
     let part = r#"data: {"choices":[{"index":0,"delta":{"content":"mail ann@example.com "#;
-    assert_eq!(run(&guard(""), &[part.to_owned()]).2, "");
+    assert_eq!(run(&redacting(), &[part.to_owned()]).2, "");
     let done = [chat("ann@example.com"), "data: [DONE]".to_owned()];
-    assert!(run(&guard(""), &done).2.ends_with("[EMAIL_1]\"},\"index\":0}]}\n\ndata: [DONE]\n\n"));
+    assert!(run(&redacting(), &done).2.ends_with("[EMAIL_1]\"},\"index\":0}]}\n\ndata: [DONE]\n\n"));
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn arguments_of_tools_are_checked() {
         END.to_owned(),
     ];
     for events in [events.to_vec(), repeated.to_vec()] {
-        let (_, _, all) = run(&guard(""), &events);
+        let (_, _, all) = run(&redacting(), &events);
         assert!(all.contains(r#"{\"to\":\"[EMAIL_1]\"}"#), "{all}");
         assert!(!all.contains("ann@") && !all.contains("mple.com") && !all.contains("4111"), "{all}");
         assert_eq!(all.contains(r#"{\"n\":\"[PAYMENT_CARD_1]\"}"#), events.len() == 4, "{all}");
@@ -120,7 +125,7 @@ fn arguments_of_tools_are_checked() {
 #[test]
 fn a_text_with_half_of_a_surrogate_pair_is_checked() {
     let half = r#"data: {"choices":[{"index":0,"delta":{"content":"\ud83d ann\u0040example.com "}}]}"#;
-    let (ended, text, _) = run(&guard(""), &[format!("{half}\n\n"), END.to_owned()]);
+    let (ended, text, _) = run(&redacting(), &[format!("{half}\n\n"), END.to_owned()]);
     assert_eq!((ended, text.trim_start_matches('\u{fffd}')), (Ok(()), " [EMAIL_1] "));
 }
 
@@ -128,7 +133,7 @@ fn a_text_with_half_of_a_surrogate_pair_is_checked() {
 fn values_that_are_no_texts_leave_events_as_they_are() {
     let null = r#"data: {"type":"content_block_delta","index":0,"delta":{"text":null}}"#;
     let text = r#"data: {"type":"content_block_delta","index":0,"delta":{"text":"ann@example.com"}}"#;
-    let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default(), Vec::new());
+    let mut filter = StreamFilter::new(Api::Messages, redacting(), Arc::default(), Vec::new());
     let mut out = Vec::new();
     filter.push(format!("{null}\n\n{text}\n\n").as_bytes(), &mut out).unwrap();
     filter.finish(&mut out).unwrap();
@@ -138,27 +143,27 @@ fn values_that_are_no_texts_leave_events_as_they_are() {
 
 #[test]
 fn a_finding_that_blocks_ends_the_stream_before_it() {
-    let guard = guard("action = \"block\"");
+    let checks = Arc::new(rules(Action::Block));
     let events = [chat("It is "), chat("ann@exam"), chat("ple.com and more "), END.to_owned()];
-    let (ended, text, _) = run(&guard, &events);
+    let (ended, text, _) = run(&checks, &events);
     assert_eq!((ended, text.as_str()), (Err(BlockedBy("email".to_owned())), "It is "));
 }
 
 #[test]
 fn a_buffered_stream_is_sent_at_its_end_and_an_audited_one_at_once() {
     let events = [chat("It is ann@example.com "), END.to_owned()];
-    let check = |more: &str, first: &str, all: &str| {
-        let guard = guard(more);
-        let mut filter = StreamFilter::new(Api::ChatCompletions, guard.clone(), Arc::default(), Vec::new());
+    let check = |mode: StreamMode, first: &str, all: &str| {
+        let checks = Arc::new(Checks { mode, ..rules(Action::Redact) });
+        let mut filter = StreamFilter::new(Api::ChatCompletions, checks.clone(), Arc::default(), Vec::new());
         let mut out = Vec::new();
         filter.push(events[0].as_bytes(), &mut out).unwrap();
-        assert_eq!(String::from_utf8(out.clone()).unwrap(), first, "{more}");
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), first, "{mode:?}");
         filter.push(events[1].as_bytes(), &mut out).unwrap();
-        assert_eq!(filter.report().to_text(), "output email redact 1", "{more}");
-        assert_eq!(run(&guard, &events).1, all, "{more}");
+        assert_eq!(filter.report().to_text(), "output email redact 1", "{mode:?}");
+        assert_eq!(run(&checks, &events).1, all, "{mode:?}");
     };
-    check("stream = \"buffer\"", "", "It is [EMAIL_1] ");
-    check("stream = \"audit\"", &events[0], "It is ann@example.com ");
+    check(StreamMode::Buffer, "", "It is [EMAIL_1] ");
+    check(StreamMode::Audit, &events[0], "It is ann@example.com ");
 }
 
 #[test]
@@ -169,7 +174,7 @@ fn blocks_of_messages_are_flushed_before_they_end() {
         format!("event: content_block_delta\ndata: {event}\n\n")
     };
     let stop = "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
-    let mut filter = StreamFilter::new(Api::Messages, guard(""), Arc::default(), Vec::new());
+    let mut filter = StreamFilter::new(Api::Messages, redacting(), Arc::default(), Vec::new());
     let mut out = Vec::new();
     for event in [delta("mail ann@"), delta("example.com"), stop.to_owned()] {
         filter.push(event.as_bytes(), &mut out).unwrap();

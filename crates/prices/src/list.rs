@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use weir_config::{ChargeClass, LlmConfig};
 
-use super::Rule;
-use super::catalogue::Catalogue;
+use crate::Rule;
+use crate::catalogue::Catalogue;
 
 /// A price of a model.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use weir_config::{LlmUpstream, Price, Provider};
 
-use super::Rule;
+use crate::Rule;
 
 /// The prices, read when the first one is asked for.
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
@@ -39,9 +39,9 @@ struct RawModel {
 
 /// The public prices.
 #[derive(Default)]
-pub(super) struct Catalogue {
+pub(crate) struct Catalogue {
     /// The package that the prices are of, and their date.
-    pub(super) source: String,
+    pub(crate) source: String,
     providers: HashMap<String, ProviderPrices>,
 }
 
@@ -124,12 +124,12 @@ impl Catalogue {
         }
     }
 
-    pub(super) fn get() -> &'static Catalogue {
+    pub(crate) fn get() -> &'static Catalogue {
         &CATALOGUE
     }
 
     /// The public prices of an upstream's model, the most specific first; none of a server that is not known to charge.
-    pub(super) fn prices(&self, upstream: &LlmUpstream, model: &str) -> &[Arc<Rule>] {
+    pub(crate) fn prices(&self, upstream: &LlmUpstream, model: &str) -> &[Arc<Rule>] {
         let Some(provider) = self.provider(upstream) else { return &[] };
         let name = model.to_ascii_lowercase();
         let others = provider.others.iter().filter_map(|other| self.providers.get(other));
@@ -158,7 +158,7 @@ impl Catalogue {
     }
 
     /// The rules of all models that an upstream may have.
-    pub(super) fn all(&self, upstream: &LlmUpstream) -> impl Iterator<Item = &Arc<Rule>> {
+    pub(crate) fn all(&self, upstream: &LlmUpstream) -> impl Iterator<Item = &Arc<Rule>> {
         let provider = self.provider(upstream);
         let others = provider.into_iter().flat_map(|provider| &provider.others);
         let others = others.filter_map(|other| self.providers.get(other));

@@ -3,14 +3,16 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::source_list::without_list;
-use crate::{Api, LlmError};
+use super::{Api, InvalidRequest};
+
+/// The text of an answer without the list of sources that the gateway appended to it.
+pub type WithoutList = fn(&str) -> &str;
 
 /// The text of the last question.
 ///
 /// # Errors
 /// `Invalid`: there is none.
-pub(crate) fn question(api: Api, body: &Map<String, Value>) -> Result<String, LlmError> {
+pub fn question(api: Api, body: &Map<String, Value>) -> Result<String, InvalidRequest> {
     let text = match turns(api, body) {
         Some(Value::String(text)) if matches!(api, Api::Completions | Api::Responses) => text.clone(),
         Some(Value::Array(turns)) => {
@@ -22,7 +24,12 @@ pub(crate) fn question(api: Api, body: &Map<String, Value>) -> Result<String, Ll
 }
 
 /// The request by which a model rewrites the last question so that it can be searched alone; `None` for the first question of a conversation.
-pub(crate) fn condensing(api: Api, body: &Map<String, Value>, model: &str) -> Option<Value> {
+pub fn condensing(
+    api: Api,
+    body: &Map<String, Value>,
+    model: &str,
+    without_list: WithoutList,
+) -> Option<Value> {
     let turns = turns(api, body)?.as_array()?;
     let turns = turns.iter().filter(|turn| is_role(turn, &["user", "assistant"]));
     let turns: Vec<String> = turns
@@ -51,14 +58,16 @@ pub(crate) fn condensing(api: Api, body: &Map<String, Value>, model: &str) -> Op
 ///
 /// # Errors
 /// `Invalid`: there is no question.
-pub(crate) fn place(
+pub fn place(
     api: Api,
     body: &mut Map<String, Value>,
     instructions: &str,
     sources: Option<String>,
-) -> Result<(), LlmError> {
+    without_list: WithoutList,
+) -> Result<(), InvalidRequest> {
     if let Some(Value::Array(turns)) = body.get_mut(turns_field(api)) {
-        turns.iter_mut().filter(|turn| is_role(turn, &["assistant"])).for_each(clean);
+        let answers = turns.iter_mut().filter(|turn| is_role(turn, &["assistant"]));
+        answers.for_each(|turn| clean(turn, without_list));
     }
     match api {
         Api::ChatCompletions => in_chat(body, instructions, sources),
@@ -78,7 +87,7 @@ fn in_chat(
     body: &mut Map<String, Value>,
     instructions: &str,
     sources: Option<String>,
-) -> Result<(), LlmError> {
+) -> Result<(), InvalidRequest> {
     let (messages, last) = turns_to_edit(Api::ChatCompletions, body)?;
     if let Some(sources) = sources {
         messages.insert(last, json!({"role": "user", "content": sources}));
@@ -93,7 +102,7 @@ fn in_messages(
     body: &mut Map<String, Value>,
     instructions: &str,
     sources: Option<String>,
-) -> Result<(), LlmError> {
+) -> Result<(), InvalidRequest> {
     let (messages, last) = turns_to_edit(Api::Messages, body)?;
     if let Some(sources) = sources {
         let content = &mut messages[last]["content"];
@@ -121,7 +130,7 @@ fn in_response(
     body: &mut Map<String, Value>,
     instructions: &str,
     sources: Option<String>,
-) -> Result<(), LlmError> {
+) -> Result<(), InvalidRequest> {
     if let Some(input) = body.get_mut("input").filter(|input| input.is_string()) {
         *input = json!([{"role": "user", "content": input.take()}]);
     }
@@ -138,13 +147,13 @@ fn in_response(
 }
 
 /// Removes what the gateway added to an answer: the list of its sources, and citations, which name nothing in this request.
-fn clean(turn: &mut Value) {
+fn clean(turn: &mut Value, without_list: WithoutList) {
     let Some(turn) = turn.as_object_mut() else { return };
     turn.remove("annotations");
     match turn.get_mut("content") {
         Some(Value::String(text)) => *text = without_list(text).to_owned(),
         Some(Value::Array(parts)) => {
-            parts.iter_mut().for_each(clean_part);
+            parts.iter_mut().for_each(|part| clean_part(part, without_list));
             // a block of the list alone has no text left, and providers refuse empty ones
             let is_empty = |part: &Value| part["type"] == "text" && part["text"] == "";
             if parts.iter().any(|part| !is_empty(part)) {
@@ -155,7 +164,7 @@ fn clean(turn: &mut Value) {
     }
 }
 
-fn clean_part(part: &mut Value) {
+fn clean_part(part: &mut Value, without_list: WithoutList) {
     let Some(part) = part.as_object_mut() else { return };
     if let Some(Value::String(text)) = part.get_mut("text") {
         *text = without_list(text).to_owned();
@@ -193,10 +202,13 @@ fn turns(api: Api, body: &Map<String, Value>) -> Option<&Value> {
 }
 
 /// The list of turns, and which of them has the question.
-fn turns_to_edit(api: Api, body: &mut Map<String, Value>) -> Result<(&mut Vec<Value>, usize), LlmError> {
+fn turns_to_edit(
+    api: Api,
+    body: &mut Map<String, Value>,
+) -> Result<(&mut Vec<Value>, usize), InvalidRequest> {
     let field = turns_field(api);
     let Some(Value::Array(turns)) = body.get_mut(field) else {
-        return Err(LlmError::Invalid { field: field.to_owned(), reason: "must be a list".to_owned() });
+        return Err(InvalidRequest::Field { field: field.to_owned(), reason: "must be a list".to_owned() });
     };
     let last = last_question(turns).ok_or_else(|| no_question(api))?;
     Ok((turns, last))
@@ -217,7 +229,7 @@ fn is_role(turn: &Value, roles: &[&str]) -> bool {
 }
 
 /// The text of a message: its content, or the texts of its parts.
-pub(crate) fn text_of(message: &Value) -> String {
+pub fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -227,19 +239,25 @@ pub(crate) fn text_of(message: &Value) -> String {
     }
 }
 
-fn no_question(api: Api) -> LlmError {
+fn no_question(api: Api) -> InvalidRequest {
     let reason = match api {
         Api::Completions | Api::Embeddings => "has no question: it must be one text",
         Api::ChatCompletions | Api::Messages | Api::CountTokens | Api::Responses => {
             "has no question: the last message of the role `user` has no text"
         }
     };
-    LlmError::Invalid { field: turns_field(api).to_owned(), reason: reason.to_owned() }
+    InvalidRequest::Field { field: turns_field(api).to_owned(), reason: reason.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIST: &str = "\n\n**Sources**\n\n- [1] weirs, bytes 0–9";
+
+    fn without_list(text: &str) -> &str {
+        text.strip_suffix(LIST).unwrap_or(text)
+    }
 
     fn object(value: Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
@@ -270,7 +288,7 @@ mod tests {
 
     fn placed(api: Api, body: Value) -> Value {
         let mut body = object(body);
-        place(api, &mut body, "I", Some("S".to_owned())).unwrap();
+        place(api, &mut body, "I", Some("S".to_owned()), without_list).unwrap();
         Value::Object(body)
     }
 
@@ -312,7 +330,6 @@ mod tests {
 
     #[test]
     fn what_was_added_to_an_answer_does_not_come_back() {
-        let list = "\n\n**Sources**\n\n- [1] weirs, bytes 0–9";
         let q = json!({"role": "user", "content": "q"});
         let said = |content: Value, annotations: bool| {
             let mut turn = json!({"role": "assistant", "content": content});
@@ -321,17 +338,18 @@ mod tests {
             }
             turn
         };
-        let body = json!({"messages": [q, said(format!("A dam [1].{list}").into(), true), q]});
-        let condensed = condensing(Api::ChatCompletions, body.as_object().unwrap(), "m").unwrap();
+        let body = json!({"messages": [q, said(format!("A dam [1].{LIST}").into(), true), q]});
+        let condensed =
+            condensing(Api::ChatCompletions, body.as_object().unwrap(), "m", without_list).unwrap();
         assert_eq!(condensed["messages"][1]["content"], "user: q\nassistant: A dam [1].\nuser: q");
         assert_eq!(placed(Api::ChatCompletions, body)["messages"][2], said("A dam [1].".into(), false));
         let cited = json!([{"type": "text", "text": "A dam [1].", "citations": [{"type": "search_result_location"}]},
-            {"type": "text", "text": list}]);
+            {"type": "text", "text": LIST}]);
         let body = json!({"messages": [q, said(cited, false), q]});
         let left = json!([{"type": "text", "text": "A dam [1]."}]);
         assert_eq!(placed(Api::Messages, body)["messages"][1]["content"], left);
         let part = |text: &str, annotations: Value| json!([{"type": "output_text", "text": text, "annotations": annotations}]);
-        let before = part(&format!("A dam.{list}"), json!([{"type": "url_citation"}]));
+        let before = part(&format!("A dam.{LIST}"), json!([{"type": "url_citation"}]));
         let body = json!({"input": [q, said(before, false), q]});
         assert_eq!(placed(Api::Responses, body)["input"][1]["content"], part("A dam.", json!([])));
     }

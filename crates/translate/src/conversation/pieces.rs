@@ -3,30 +3,34 @@
 
 use std::ops::Range;
 
-use weir_translate::json::{Kind as JsonKind, Tape, Value};
-
-use crate::Api;
+use super::Api;
+use crate::json::{Kind as JsonKind, Tape, Value};
 
 /// Which text of the reply a piece belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lane {
+pub struct Lane {
     /// The choice, block or item.
-    pub(crate) index: u32,
-    pub(crate) kind: Kind,
+    pub index: u32,
+    /// What it is.
+    pub kind: Kind,
     /// The part of an item; 0 where there are none.
-    pub(crate) part: u32,
+    pub part: u32,
     /// The names to the text within the event.
-    pub(crate) path: String,
+    pub path: String,
 }
 
 /// A kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// What the model answers.
     Answer,
+    /// What it thinks before.
     Reasoning,
+    /// Why it does not answer.
     Refusal,
     /// Arguments of a tool: JSON that is complete when the text ends.
     Arguments,
+    /// Any other text.
     Other,
 }
 
@@ -35,23 +39,23 @@ const OF_STREAM: u32 = u32::MAX;
 
 /// What an event has.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pieces {
+pub struct Pieces {
     /// Pieces of texts: the place of their JSON value in the event's data, quotes included.
-    pub(crate) texts: Vec<(Lane, Range<usize>)>,
+    pub texts: Vec<(Lane, Range<usize>)>,
     /// Choices, blocks or items that end by this event.
-    pub(crate) ended: Vec<u32>,
+    pub ended: Vec<u32>,
     /// Calls of tools that name themselves in this event, as index, path and id: one of another id at the same place has ended.
-    pub(crate) calls: Vec<(u32, String, String)>,
+    pub calls: Vec<(u32, String, String)>,
     /// Values that clients take once, and would append to themselves from another event: ids, names, roles.
-    pub(crate) once: Vec<Range<usize>>,
+    pub once: Vec<Range<usize>>,
     /// Whether all texts end before this event.
-    pub(crate) ends_all: bool,
+    pub ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
-    pub(crate) has_more: bool,
+    pub has_more: bool,
 }
 
 /// The pieces of an event's data. Data that is no JSON has none.
-pub(crate) fn pieces(api: Api, data: &str) -> Pieces {
+pub fn pieces(api: Api, data: &str) -> Pieces {
     if data.trim() == "[DONE]" {
         return Pieces { ends_all: true, has_more: true, ..Pieces::default() };
     }
@@ -62,7 +66,7 @@ pub(crate) fn pieces(api: Api, data: &str) -> Pieces {
 }
 
 /// The pieces of an event.
-pub(crate) fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
+pub fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
     let mut pieces = match api {
         Api::ChatCompletions | Api::Completions | Api::Embeddings => of_chunk(event),
         Api::Messages | Api::CountTokens => of_message(event),

@@ -93,11 +93,8 @@ fn parts_add_up_to_the_rounded_total() {
     assert_eq!(cost(1, 1, 0).total(), 38); // 37.5
     let both = cost(3, 1, 2);
     assert_eq!(both.total(), 5_000 + 38 + 20_000);
-    let named: Vec<(String, u64, u64)> = both
-        .charges()
-        .into_iter()
-        .map(|charge| (charge.class.into_owned(), charge.units, charge.cost_nanos))
-        .collect();
+    let named: Vec<(String, u64, u64)> =
+        both.charges().map(|(class, units, nanos)| (class.name().to_owned(), units, nanos)).collect();
     let expected = [("input", 2, 5_000), ("cached_input", 1, 38), ("output", 2, 20_000)];
     assert_eq!(named, expected.map(|(class, units, nanos)| (class.to_owned(), units, nanos)));
     assert_eq!(cost(u64::MAX, 0, u64::MAX).total(), u64::MAX);

@@ -6,24 +6,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use weir_config::{Direction, StreamMode};
-use weir_guardrails::{Action, Placeholders, Restorer, Window, redact_parts};
+use weir_translate::SseEvent;
+use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
-use weir_upstream::SseEvent;
 
-use crate::Api;
-use crate::guard::{Guard, Report};
-use crate::pieces::{Kind, Lane, Pieces, pieces_of};
-use crate::strings::{Reading, Walk};
-use crate::vocabulary::is_name;
+use super::vocabulary::is_name;
+use super::walk::{Reading, Walk};
+use super::{Checks, Direction, Report, StreamMode};
+use crate::{Action, Placeholders, Restorer, Window, redact_parts};
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
 const NO_BOUND: usize = usize::MAX;
 
 /// Checks the events of one stream.
-pub(crate) struct StreamFilter {
+pub struct StreamFilter {
     api: Api,
-    guard: Arc<Guard>,
+    checks: Arc<Checks>,
     /// Those of the request.
     placeholders: Arc<Placeholders>,
     /// Names of models that are no text.
@@ -59,25 +57,26 @@ struct TextState {
 
 /// A rule that blocks found something: nothing more is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BlockedBy(pub(crate) String);
+pub struct BlockedBy(pub String);
 
 impl StreamFilter {
-    pub(crate) fn new(
+    /// Before the first event. `placeholders`: those of the request. `models`: the names of models in events, which are no text.
+    pub fn new(
         api: Api,
-        guard: Arc<Guard>,
+        checks: Arc<Checks>,
         placeholders: Arc<Placeholders>,
         models: Vec<String>,
     ) -> StreamFilter {
-        let own = guard.placeholders_of_output(&placeholders);
+        let own = checks.placeholders_of_output(&placeholders);
         let (calls, lanes, report) = (Vec::new(), Vec::new(), Report::default());
-        StreamFilter { api, guard, placeholders, models, own, calls, lanes, report }
+        StreamFilter { api, checks, placeholders, models, own, calls, lanes, report }
     }
 
     /// Takes whole events and appends what can be sent to `out`.
     ///
     /// # Errors
     /// [`BlockedBy`]; what was appended is sent before.
-    pub(crate) fn push(&mut self, events: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+    pub fn push(&mut self, events: &[u8], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
         SseEvent::all(events).iter().try_for_each(|event| self.push_event(event, out))
     }
 
@@ -85,12 +84,12 @@ impl StreamFilter {
     ///
     /// # Errors
     /// [`BlockedBy`].
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
         self.end_lanes(|_| true, out)
     }
 
     /// What was found in lanes that have ended.
-    pub(crate) fn report(&self) -> &Report {
+    pub fn report(&self) -> &Report {
         &self.report
     }
 
@@ -160,17 +159,17 @@ impl StreamFilter {
 
     /// The changes to strings that are complete in an event.
     fn complete_strings(&mut self, root: Value<'_>, places: &[Range<usize>]) -> Result<Edits, BlockedBy> {
-        let guard = self.guard.clone();
+        let checks = self.checks.clone();
         let placeholders = self.placeholders.clone();
         let models = std::mem::take(&mut self.models);
         let walk = Walk {
             skipped: places,
             joined: &[],
-            removes_tokens: guard.changes_streams(),
+            removes_tokens: checks.changes_streams(),
             models: &models,
-            restores: guard.restores.then_some(&*placeholders),
+            restores: checks.restores.then_some(&*placeholders),
         };
-        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &guard));
+        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &checks));
         self.models = models;
         edits
     }
@@ -180,23 +179,23 @@ impl StreamFilter {
         &mut self,
         texts: &[&str],
         reading: Reading,
-        guard: &Guard,
+        checks: &Checks,
     ) -> Result<Option<Vec<String>>, BlockedBy> {
-        let Some(rules) = &guard.output else { return Ok(None) };
+        let Some(rules) = &checks.output else { return Ok(None) };
         let found = reading.scan(texts, rules);
         let mut is_redacted = false;
         for rule in found.rules() {
             let rule = &rules.rules()[rule];
             // the events of responses repeat texts that were counted
-            if self.api != Api::Responses && reading.is_counted(rule.action) {
+            if !self.api.repeats_texts() && reading.is_counted(rule.action) {
                 self.report.add(Direction::Output, rule, 1);
             }
-            if rule.action == Action::Block && guard.mode != StreamMode::Audit {
+            if rule.action == Action::Block && checks.mode != StreamMode::Audit {
                 return Err(BlockedBy(rule.name.clone()));
             }
             is_redacted |= rule.action == Action::Redact;
         }
-        let is_changed = is_redacted && guard.mode != StreamMode::Audit && reading != Reading::Again;
+        let is_changed = is_redacted && checks.mode != StreamMode::Audit && reading != Reading::Again;
         Ok(is_changed.then(|| redact_parts(texts, &found, rules, &mut self.own)))
     }
 
@@ -210,7 +209,7 @@ impl StreamFilter {
         let index = match self.lanes.iter().position(|state| state.lane == lane) {
             Some(index) => index,
             None => {
-                let text = TextState::new(lane.kind, &self.guard, &self.placeholders, self.own.clone());
+                let text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
                 self.lanes.push(LaneState { lane, text, template: Default::default() });
                 self.lanes.len() - 1
             }
@@ -262,10 +261,10 @@ impl StreamFilter {
 
     /// Appends the arguments of a tool after a check as JSON.
     fn arguments(&mut self, held: &str, out: &mut String) -> Result<(), BlockedBy> {
-        let guard = self.guard.clone();
+        let checks = self.checks.clone();
         let placeholders = self.placeholders.clone();
-        let walk = Walk { restores: guard.restores.then_some(&*placeholders), ..Walk::default() };
-        let changed = walk.text(held, &mut |texts, reading| self.complete(texts, reading, &guard))?;
+        let walk = Walk { restores: checks.restores.then_some(&*placeholders), ..Walk::default() };
+        let changed = walk.text(held, &mut |texts, reading| self.complete(texts, reading, &checks))?;
         out.push_str(changed.as_deref().unwrap_or(held));
         Ok(())
     }
@@ -276,12 +275,12 @@ impl StreamFilter {
     }
 
     fn name(&self, rule: usize) -> BlockedBy {
-        let rules = self.guard.output.as_ref().map(|rules| rules.rules()[rule].name.clone());
+        let rules = self.checks.output.as_ref().map(|rules| rules.rules()[rule].name.clone());
         BlockedBy(rules.unwrap_or_default())
     }
 
     fn count(&mut self, state: &TextState) {
-        let Some((window, rules)) = state.window.as_ref().zip(self.guard.output.as_ref()) else { return };
+        let Some((window, rules)) = state.window.as_ref().zip(self.checks.output.as_ref()) else { return };
         for (rule, &count) in rules.rules().iter().zip(window.counts()) {
             if count > 0 {
                 self.report.add(Direction::Output, rule, count);
@@ -292,16 +291,16 @@ impl StreamFilter {
 
 impl TextState {
     /// `own`: the placeholders of the reply so far.
-    fn new(kind: Kind, guard: &Guard, placeholders: &Arc<Placeholders>, own: Placeholders) -> TextState {
-        let bound = if guard.mode == StreamMode::Buffer { NO_BOUND } else { guard.window_bytes };
-        let restores = guard.restores && !placeholders.is_empty();
+    fn new(kind: Kind, checks: &Checks, placeholders: &Arc<Placeholders>, own: Placeholders) -> TextState {
+        let bound = if checks.mode == StreamMode::Buffer { NO_BOUND } else { checks.window_bytes };
+        let restores = checks.restores && !placeholders.is_empty();
         TextState {
-            mode: guard.mode,
-            window: guard.output.as_ref().map(|rules| Window::new(rules.clone(), own, bound)),
+            mode: checks.mode,
+            window: checks.output.as_ref().map(|rules| Window::new(rules.clone(), own, bound)),
             restorer: None,
             placeholders: restores.then(|| placeholders.clone()),
             held: String::new(),
-            is_held: kind == Kind::Arguments && (guard.changes_streams() || restores),
+            is_held: kind == Kind::Arguments && (checks.changes_streams() || restores),
         }
     }
 
@@ -340,7 +339,7 @@ impl TextState {
             let is_json = begin.starts_with('{')
                 || begin.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(['"', '{', '[']));
             let restorer = match is_json {
-                true => Restorer::new(placeholders.spelled(escaped)),
+                true => Restorer::in_json(placeholders.spelled(escaped)),
                 false => Restorer::new(placeholders.clone()),
             };
             self.restorer = Some(restorer);

@@ -3,20 +3,18 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use weir_translate::json::unescaped;
-use weir_upstream::SseEvent;
-
-use crate::Api;
-use crate::attached::{Attachment, annotate};
-use crate::citations::Reference;
-use crate::output::{ChunkHead, begun};
-use crate::pieces::{Kind, Lane, Pieces, pieces};
-use crate::response_stream::ResponseStream;
+use super::answer::{Additions, annotate};
+use super::cited_response::ResponseStream;
+use super::made::ChunkHead;
+use super::pieces::{Kind, Lane, Pieces, pieces};
+use super::{Api, write_named};
+use crate::json::unescaped;
+use crate::sse::SseEvent;
 
 /// Attaches sources to the events of one stream.
-pub(crate) struct StreamAttachment {
+pub struct CitedStream<A: Additions> {
     api: Api,
-    pub(crate) attachment: Attachment,
+    additions: A,
     texts: Texts,
     /// Choices that call a tool; 0 where there are no choices.
     calls: Vec<u32>,
@@ -24,12 +22,12 @@ pub(crate) struct StreamAttachment {
     blocks: u64,
     /// Of a message: whether its end was seen.
     is_ended: bool,
-    response: ResponseStream,
+    response: ResponseStream<A::Reference>,
 }
 
 /// The texts of an answer, by choice, block, or item and part.
 #[derive(Default)]
-pub(crate) struct Texts(Vec<Text>);
+pub(super) struct Texts(Vec<Text>);
 
 struct Text {
     lane: (u32, u32),
@@ -50,17 +48,18 @@ impl Texts {
     }
 
     /// The text as it was written, and as it was sent.
-    pub(crate) fn both(&mut self, lane: (u32, u32)) -> (&str, &str) {
+    pub(super) fn both(&mut self, lane: (u32, u32)) -> (&str, &str) {
         let text = self.at(lane);
         (&text.written, &text.sent)
     }
 }
 
-impl StreamAttachment {
-    pub(crate) fn new(api: Api, attachment: Attachment) -> StreamAttachment {
-        StreamAttachment {
+impl<A: Additions> CitedStream<A> {
+    /// Before the first event.
+    pub fn new(api: Api, additions: A) -> CitedStream<A> {
+        CitedStream {
             api,
-            attachment,
+            additions,
             texts: Texts::default(),
             calls: Vec::new(),
             blocks: 0,
@@ -69,8 +68,13 @@ impl StreamAttachment {
         }
     }
 
+    /// What is added.
+    pub fn additions(&self) -> &A {
+        &self.additions
+    }
+
     /// Takes in the answer as it was written.
-    pub(crate) fn read(&mut self, events: &[u8]) {
+    pub fn read(&mut self, events: &[u8]) {
         for event in SseEvent::all(events) {
             let data = event.text().unwrap_or_default();
             for (Lane { index, kind, part, .. }, range) in pieces(self.api, data).texts {
@@ -83,7 +87,7 @@ impl StreamAttachment {
     }
 
     /// The events that are sent for whole events. `head`: what the chunks of the stream repeat.
-    pub(crate) fn push(&mut self, events: &[u8], head: Option<&ChunkHead>) -> Bytes {
+    pub fn push(&mut self, events: &[u8], head: Option<&ChunkHead>) -> Bytes {
         let mut out = Vec::with_capacity(events.len());
         for event in SseEvent::all(events) {
             self.push_event(&event, head, &mut out);
@@ -92,7 +96,7 @@ impl StreamAttachment {
     }
 
     /// What is held when the stream ends without its last event.
-    pub(crate) fn end(&mut self) -> Bytes {
+    pub fn end(&mut self) -> Bytes {
         let mut out = Vec::new();
         self.response.release(&mut out);
         out.into()
@@ -125,8 +129,8 @@ impl StreamAttachment {
             }
             Api::Messages | Api::CountTokens => self.push_message(event, data, out),
             Api::Responses => {
-                let StreamAttachment { attachment, texts, response, .. } = self;
-                response.push(event, data, attachment, texts, out);
+                let CitedStream { additions, texts, response, .. } = self;
+                response.push(event, data, additions, texts, out);
             }
         }
     }
@@ -146,12 +150,12 @@ impl StreamAttachment {
     ) {
         if found.ends_all {
             let (written, _) = self.texts.both((0, 0));
-            let references = self.attachment.references(written);
-            for item in self.attachment.items() {
+            let references = self.additions.references(written);
+            for item in self.additions.source_events() {
                 let fields = json!({"event": {"type": "source", "data": item}});
                 self.write_chunk(0, Map::new(), fields, head, out);
             }
-            let fields = Value::Object(self.attachment.fields(&references));
+            let fields = Value::Object(self.additions.fields(&references));
             self.write_chunk(0, Map::new(), fields, head, out);
             return out.extend_from_slice(event);
         }
@@ -186,9 +190,9 @@ impl StreamAttachment {
     /// What is added to a choice before it ends; `None`: nothing.
     fn last_delta(&mut self, choice: u32, has_call: bool) -> Option<Map<String, Value>> {
         let (written, sent) = self.texts.both((choice, 0));
-        let references = self.attachment.references(written);
-        let annotations = self.attachment.annotations(sent, &references);
-        let list = if has_call { None } else { self.attachment.list(&references) };
+        let references = self.additions.references(written);
+        let annotations = self.additions.annotations(sent, &references);
+        let list = if has_call { None } else { self.additions.list(&references) };
         let mut delta = Map::new();
         if let Some(list) = list {
             delta.insert("content".to_owned(), list.into());
@@ -207,7 +211,7 @@ impl StreamAttachment {
         head: Option<&ChunkHead>,
         out: &mut Vec<u8>,
     ) {
-        let mut chunk = begun(head);
+        let mut chunk = ChunkHead::fields(head);
         // clients read the first choice of every chunk, but of one that they asked for
         let (object, choice) = if self.api == Api::Completions {
             let text = delta.get("content").cloned().unwrap_or_else(|| json!(""));
@@ -240,8 +244,8 @@ impl StreamAttachment {
             Some("content_block_stop") => {
                 let lane = (u32::try_from(index).unwrap_or(u32::MAX), 0);
                 let (written, sent) = self.texts.both(lane);
-                let references = self.attachment.references(written);
-                for citation in self.attachment.annotations(sent, &references) {
+                let references = self.additions.references(written);
+                for citation in self.additions.annotations(sent, &references) {
                     let delta = json!({"type": "citations_delta", "citation": citation});
                     let event = json!({"type": "content_block_delta", "index": index, "delta": delta});
                     write_named(&event, out);
@@ -251,7 +255,7 @@ impl StreamAttachment {
                 self.is_ended = true;
                 let references = self.all_references();
                 let has_call = !self.calls.is_empty() || value["delta"]["stop_reason"] == "tool_use";
-                if !has_call && let Some(list) = self.attachment.list(&references) {
+                if !has_call && let Some(list) = self.additions.list(&references) {
                     let block = json!({"type": "text", "text": ""});
                     let delta = json!({"type": "text_delta", "text": list});
                     let at = self.blocks;
@@ -263,7 +267,7 @@ impl StreamAttachment {
                         write_named(&event, out);
                     }
                 }
-                let fields = self.attachment.fields(&references);
+                let fields = self.additions.fields(&references);
                 value.as_object_mut().into_iter().for_each(|value| value.extend(fields.clone()));
                 return write_named(&value, out);
             }
@@ -273,8 +277,8 @@ impl StreamAttachment {
     }
 
     /// The references of all blocks of a message.
-    fn all_references(&self) -> Vec<Reference> {
-        self.texts.0.iter().flat_map(|text| self.attachment.references(&text.written)).collect()
+    fn all_references(&self) -> Vec<A::Reference> {
+        self.texts.0.iter().flat_map(|text| self.additions.references(&text.written)).collect()
     }
 }
 
@@ -291,153 +295,4 @@ fn text_at_end(api: Api, choice: &mut Value) -> Option<&mut Value> {
 fn append(text: &mut Value, delta: &Map<String, Value>) {
     let list = delta.get("content").and_then(Value::as_str).unwrap_or_default();
     *text = format!("{}{list}", text.as_str().unwrap_or_default()).into();
-}
-
-/// Writes an event that has its type as a name too.
-pub(crate) fn write_named(data: &Value, out: &mut Vec<u8>) {
-    let name = data["type"].as_str().unwrap_or_default();
-    out.extend_from_slice(format!("event: {name}\ndata: {data}\n\n").as_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use weir_api::SourcesAs;
-
-    use super::*;
-    use crate::attached::Cleaner;
-    use crate::augment::{Origin, Source, Sources};
-
-    const LIST: &str = "\n\n**Sources**\n\n- [1] weirs, bytes 0–20";
-
-    fn stream(api: Api) -> StreamAttachment {
-        let source = Source {
-            document_id: "weirs".to_owned(),
-            start: 0,
-            text: "A weir is a low dam.".to_owned(),
-            pages: weir_api::CitedPages::default(),
-            header: String::new(),
-            relevance: None,
-            flagged: false,
-            origin: Origin::default(),
-        };
-        let sources = Sources { list: vec![source], shown_as: SourcesAs::Markdown };
-        let cleaner = Cleaner::new(None, Arc::default());
-        StreamAttachment::new(api, Attachment::new(api, sources, cleaner))
-    }
-
-    /// What is sent for events, cut between any two of them.
-    fn run(api: Api, events: &[Value]) -> Vec<Value> {
-        let mut attached = stream(api);
-        let mut out = Vec::new();
-        for event in events {
-            let mut bytes = Vec::new();
-            write_named(event, &mut bytes);
-            attached.read(&bytes);
-            out.extend_from_slice(&attached.push(&bytes, None));
-        }
-        out.extend_from_slice(&attached.end());
-        SseEvent::all(&out).iter().map(|event| serde_json::from_str(event.text().unwrap()).unwrap()).collect()
-    }
-
-    fn chunk(delta: Value, finish: Value) -> Value {
-        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-    }
-
-    fn content(events: &[Value]) -> String {
-        events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect()
-    }
-
-    #[test]
-    fn the_list_stands_before_the_end_of_a_choice_and_behind_its_last_piece() {
-        let check = |events: &[Value], expected: &str| {
-            let sent = run(Api::ChatCompletions, events);
-            assert_eq!(content(&sent), expected);
-            let last = sent.iter().rposition(|event| event["choices"][0]["delta"]["content"].is_string());
-            let end = sent.iter().position(|event| event["choices"][0]["finish_reason"].is_string());
-            assert!(last <= end, "{sent:?}");
-        };
-        let piece = chunk(json!({"content": "A dam [1]"}), Value::Null);
-        let answer = format!("A dam [1]{LIST}");
-        check(&[piece.clone(), chunk(json!({}), json!("stop"))], &answer);
-        check(&[chunk(json!({"content": "A dam [1]"}), json!("stop"))], &answer);
-        check(&[piece.clone(), chunk(json!({}), json!("tool_calls"))], "A dam [1]");
-        check(&[chunk(json!({"content": "None."}), json!("stop"))], "None.");
-        let call = json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]});
-        check(&[piece, chunk(call, Value::Null), chunk(json!({}), json!("stop"))], "A dam [1]");
-    }
-
-    #[test]
-    fn a_text_before_the_use_of_a_tool_gets_no_list() {
-        let text = [
-            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "A dam [1]"}}),
-            json!({"type": "content_block_stop", "index": 0}),
-        ];
-        let tool = [
-            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "n", "input": {}}}),
-            json!({"type": "content_block_stop", "index": 1}),
-        ];
-        let end = |reason: &str| json!({"type": "message_delta", "delta": {"stop_reason": reason}});
-        let has_list = |events: &[Value]| {
-            let sent = run(Api::Messages, events);
-            assert_eq!(sent.last().unwrap()["citations"][0]["verified"], true, "{sent:?}");
-            assert!(sent.iter().any(|event| event["delta"]["type"] == "citations_delta"), "{sent:?}");
-            sent.iter().any(|event| event["index"] == 1 && event["delta"]["text"] == LIST)
-        };
-        assert!(has_list(&[&text[..], &[end("end_turn")]].concat()));
-        assert!(!has_list(&[&text[..], &tool, &[end("tool_use")]].concat()));
-    }
-
-    /// The events of a response with one text, and those of `more` before its end.
-    fn response(more: &[Value], last: &str) -> Vec<Value> {
-        let at = |kind: &str| json!({"type": kind, "item_id": "i", "output_index": 0, "content_index": 0});
-        let mut delta = at("response.output_text.delta");
-        delta["delta"] = "A dam [1]".into();
-        let mut done = at("response.output_text.done");
-        done["text"] = "A dam [1]".into();
-        let part = json!({"type": "output_text", "text": "A dam [1]", "annotations": []});
-        let item = json!({"type": "message", "content": [part]});
-        let mut events =
-            vec![delta, done, json!({"type": "response.output_item.done", "output_index": 0, "item": item})];
-        events.extend_from_slice(more);
-        events.push(json!({"type": last, "response": {"output": [item]}}));
-        (0..)
-            .zip(&mut events)
-            .for_each(|(number, event): (u64, &mut Value)| event["sequence_number"] = number.into());
-        events
-    }
-
-    #[test]
-    fn the_events_of_a_response_are_numbered_and_agree() {
-        let call = json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "function_call"}});
-        let reasoning =
-            json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "reasoning"}});
-        let check = |events: &[Value], expected: &str| {
-            let sent = run(Api::Responses, events);
-            let numbers: Vec<u64> =
-                sent.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
-            assert_eq!(numbers, (0..sent.len() as u64).collect::<Vec<u64>>(), "{sent:?}");
-            let deltas: String = sent.iter().filter_map(|event| event["delta"].as_str()).collect();
-            assert_eq!(deltas, expected);
-            for event in &sent {
-                let item = &event["item"]["content"][0];
-                let part = if item.is_null() { &event["response"]["output"][0]["content"][0] } else { item };
-                if !part.is_null() {
-                    assert_eq!(part["text"], expected, "{event}");
-                    assert_eq!(part["annotations"][0]["index"], 6, "{event}");
-                }
-                let is_done = event["type"] == "response.output_text.done";
-                assert!(!is_done || event["text"] == expected, "{event}");
-            }
-        };
-        let answer = format!("A dam [1]{LIST}");
-        check(&response(&[], "response.completed"), &answer);
-        check(&response(&[reasoning], "response.incomplete"), &answer);
-        check(&response(&[call], "response.completed"), "A dam [1]");
-        check(&response(&[], "response.failed"), "A dam [1]");
-        let cut = response(&[], "response.completed");
-        assert_eq!(run(Api::Responses, &cut[..3]).len(), 4, "nothing is kept back when a stream breaks off");
-    }
 }

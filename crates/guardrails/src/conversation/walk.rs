@@ -1,22 +1,22 @@
 //! Every string, number and unknown key of a JSON text passes a check, wherever it stands; what the check changes is edited in its place, so that the
-//! rest stays as it was written. Structure decides how a value is read, not whether: see [`crate::vocabulary`] for the few that are skipped.
+//! rest stays as it was written. Structure decides how a value is read, not whether: see [`super::vocabulary`] for the few that are skipped.
 
 use std::convert::Infallible;
 use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use weir_guardrails::{Action, PartFindings, Placeholders, RuleSet};
 use weir_translate::json::{Edits, Kind, Tape, Value};
 
-use crate::vocabulary::{is_choice, is_count, is_name};
+use super::vocabulary::{is_choice, is_count, is_name};
+use crate::{Action, PartFindings, Placeholders, RuleSet};
 
 /// What the texts of one message become, which their reader takes for one text; `None` if all stay. Most have no other beside them.
-pub(crate) type Check<'a, E> = dyn FnMut(&[&str], Reading) -> Result<Option<Vec<String>>, E> + 'a;
+pub(super) type Check<'a, E> = dyn FnMut(&[&str], Reading) -> Result<Option<Vec<String>>, E> + 'a;
 
 /// How a text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(super) enum Reading {
     Text,
     /// The number of a JSON text, as it is written.
     Number,
@@ -26,12 +26,12 @@ pub(crate) enum Reading {
 
 impl Reading {
     /// Whether a finding is counted.
-    pub(crate) fn is_counted(self, action: Action) -> bool {
+    pub(super) fn is_counted(self, action: Action) -> bool {
         self != Reading::Again || action == Action::Block
     }
 
     /// The findings in the texts of one message.
-    pub(crate) fn scan(self, texts: &[&str], rules: &RuleSet) -> PartFindings {
+    pub(super) fn scan(self, texts: &[&str], rules: &RuleSet) -> PartFindings {
         match (self, texts) {
             (Reading::Number, [number]) => {
                 let mut found = PartFindings { inside: vec![Vec::new()], crossing: Vec::new() };
@@ -53,17 +53,17 @@ const FILE_BYTES_MIN: usize = 64;
 
 /// How a JSON text is walked.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Walk<'a> {
+pub(super) struct Walk<'a> {
     /// Strings that are checked elsewhere.
-    pub(crate) skipped: &'a [Range<usize>],
+    pub(super) skipped: &'a [Range<usize>],
     /// Where the texts begin that were checked together, in order.
-    pub(crate) joined: &'a [usize],
+    pub(super) joined: &'a [usize],
     /// Whether tokens beside a text are removed: log probabilities, lists of numbers. They would repeat what the check changes in the text.
-    pub(crate) removes_tokens: bool,
+    pub(super) removes_tokens: bool,
     /// Names of models that are no text.
-    pub(crate) models: &'a [String],
+    pub(super) models: &'a [String],
     /// Placeholders that are replaced by what they stand for, after the check.
-    pub(crate) restores: Option<&'a Placeholders>,
+    pub(super) restores: Option<&'a Placeholders>,
 }
 
 impl Walk<'_> {
@@ -71,7 +71,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// Those of the check.
-    pub(crate) fn edits<E>(self, root: Value<'_>, check: &mut Check<'_, E>) -> Result<Edits, E> {
+    pub(super) fn edits<E>(self, root: Value<'_>, check: &mut Check<'_, E>) -> Result<Edits, E> {
         let mut edits = Edits::default();
         self.value(root, "", false, &mut edits, check)?;
         Ok(edits)
@@ -189,7 +189,7 @@ impl Walk<'_> {
     }
 
     /// What a text becomes.
-    pub(crate) fn text<E>(self, text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+    pub(super) fn text<E>(self, text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
         let checked = checked_text(text, check)?;
         let Some(placeholders) = self.restores else { return Ok(checked) };
         Ok(restored_text(checked.as_deref().unwrap_or(text), placeholders).or(checked))
@@ -214,7 +214,7 @@ fn is_data_name(name: &str) -> bool {
 }
 
 /// The field of a request whose text is given as tokens, which no guardrail can read.
-pub(crate) fn field_of_tokens(request: Value<'_>) -> Option<&'static str> {
+pub(super) fn field_of_tokens(request: Value<'_>) -> Option<&'static str> {
     ["prompt", "input"].into_iter().find(|name| {
         let list = request.get(name);
         list.is_some_and(|list| is_tokens(list) || list.items().any(is_tokens))
@@ -282,7 +282,7 @@ fn checked_file<E>(prefix: &str, file: &str, check: &mut Check<'_, E>) -> Result
 }
 
 /// The texts of a JSON text, in order: every string but those of the frame.
-pub(crate) fn texts(root: Value<'_>) -> Vec<String> {
+pub fn texts(root: Value<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut collect = |texts: &[&str], reading: Reading| {
         if reading != Reading::Again {

@@ -2,25 +2,23 @@
 //!
 //! A text is known to be the answer when no call of a tool follows it. The events that end it are held until then, if a list is to be appended.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::Api;
-use crate::attached::{Attachment, annotate, is_call};
-use crate::attached_stream::{Texts, write_named};
-use crate::citations::Reference;
+use super::answer::{Additions, annotate, is_call};
+use super::cited_stream::Texts;
+use super::{Api, write_named};
 
 /// Most bytes of events that are held. Then the text gets no list.
 const HELD_BYTES_MAX: usize = 4 << 20;
 
 /// What was added so far.
-#[derive(Default)]
-pub(crate) struct ResponseStream {
+pub(super) struct ResponseStream<R> {
     /// Events that were added, by which the numbers of further ones grow.
     added: u64,
     /// The citations of each part.
     annotations: Vec<(Part, Vec<Value>)>,
     /// The references of all texts.
-    references: Vec<Reference>,
+    references: Vec<R>,
     has_call: bool,
     /// The events since a text ended.
     held: Vec<Value>,
@@ -32,13 +30,27 @@ pub(crate) struct ResponseStream {
 /// An item of the response, and a part of it.
 type Part = (u32, u32);
 
-impl ResponseStream {
+impl<R> Default for ResponseStream<R> {
+    fn default() -> ResponseStream<R> {
+        ResponseStream {
+            added: 0,
+            annotations: Vec::new(),
+            references: Vec::new(),
+            has_call: false,
+            held: Vec::new(),
+            held_bytes: 0,
+            list: None,
+        }
+    }
+}
+
+impl<R> ResponseStream<R> {
     /// An event that is no piece of a text.
-    pub(crate) fn push(
+    pub(super) fn push(
         &mut self,
         event: &[u8],
         data: &str,
-        attachment: &mut Attachment,
+        additions: &mut impl Additions<Reference = R>,
         texts: &mut Texts,
         out: &mut Vec<u8>,
     ) {
@@ -54,15 +66,16 @@ impl ResponseStream {
             }
             "response.output_text.done" => {
                 self.release(out);
-                self.end_text(&value, attachment, texts, out);
-                if !self.has_call && attachment.makes_lists() {
+                self.end_text(&value, additions, texts, out);
+                if !self.has_call && additions.makes_lists() {
                     return self.hold(value, data.len());
                 }
             }
             "response.completed" | "response.incomplete" => {
-                self.append_list(attachment, out);
+                self.append_list(additions, out);
                 self.release(out);
-                return self.write(value, Some(attachment), out);
+                let fields = additions.fields(&self.references);
+                return self.write(value, Some(fields), out);
             }
             "response.failed" | "error" => self.release(out),
             _ => {}
@@ -78,7 +91,7 @@ impl ResponseStream {
     }
 
     /// Sends what is held.
-    pub(crate) fn release(&mut self, out: &mut Vec<u8>) {
+    pub(super) fn release(&mut self, out: &mut Vec<u8>) {
         self.held_bytes = 0;
         for value in std::mem::take(&mut self.held) {
             self.write(value, None, out);
@@ -91,11 +104,17 @@ impl ResponseStream {
     }
 
     /// Sends the citations of a text that ends.
-    fn end_text(&mut self, done: &Value, attachment: &mut Attachment, texts: &mut Texts, out: &mut Vec<u8>) {
+    fn end_text(
+        &mut self,
+        done: &Value,
+        additions: &mut impl Additions<Reference = R>,
+        texts: &mut Texts,
+        out: &mut Vec<u8>,
+    ) {
         let part = part_of(done);
         let (written, sent) = texts.both(part);
-        let references = attachment.references(written);
-        let annotations = attachment.annotations(sent, &references);
+        let references = additions.references(written);
+        let annotations = additions.annotations(sent, &references);
         for (index, annotation) in annotations.iter().enumerate() {
             let fields = json!({"annotation_index": index, "annotation": annotation});
             self.add("response.output_text.annotation.added", done, fields, out);
@@ -105,9 +124,9 @@ impl ResponseStream {
     }
 
     /// Sends the list as the last piece of the text whose end is held.
-    fn append_list(&mut self, attachment: &mut Attachment, out: &mut Vec<u8>) {
+    fn append_list(&mut self, additions: &mut impl Additions<Reference = R>, out: &mut Vec<u8>) {
         let Some(done) = self.held.first().cloned() else { return };
-        if let Some(list) = attachment.list(&self.references) {
+        if let Some(list) = additions.list(&self.references) {
             self.add("response.output_text.delta", &done, json!({"delta": list, "logprobs": []}), out);
             self.list = Some((part_of(&done), list));
         }
@@ -129,8 +148,8 @@ impl ResponseStream {
         write_named(&event, out);
     }
 
-    /// Sends an event with its number, and what is added to the texts that it repeats. `attachment`: for the last event, which has the response.
-    fn write(&self, mut value: Value, attachment: Option<&mut Attachment>, out: &mut Vec<u8>) {
+    /// Sends an event with its number, and what is added to the texts that it repeats. `fields`: for the last event, which has the response.
+    fn write(&self, mut value: Value, fields: Option<Map<String, Value>>, out: &mut Vec<u8>) {
         if let Some(number) = value["sequence_number"].as_u64() {
             value["sequence_number"] = number.saturating_add(self.added).into();
         }
@@ -145,8 +164,8 @@ impl ResponseStream {
                 {
                     self.complete_item(item, index);
                 }
-                if let (Some(attachment), Some(response)) = (attachment, value["response"].as_object_mut()) {
-                    response.extend(attachment.fields(&self.references));
+                if let (Some(fields), Some(response)) = (fields, value["response"].as_object_mut()) {
+                    response.extend(fields);
                 }
             }
             _ => {}

@@ -3,14 +3,12 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
-use weir_api::{ChatRetrieval, SourcesAs};
-use weir_translate::json::{self, JsonError, Kind, Tape, folded};
-use weir_translate::{PromptSize, ServiceTier};
 
-use crate::{Api, LlmError};
+use super::Api;
+use crate::json::{self, JsonError, Kind, Tape, folded};
+use crate::{PromptSize, ServiceTier};
 
 /// Fields that decide something. A server that takes names in any case would read another value than the gateway did.
 const DECIDING: [&str; 14] = [
@@ -35,15 +33,17 @@ const OF_MESSAGES: [&str; 8] =
     ["arguments", "content", "function", "parts", "refusal", "role", "text", "tool_calls"];
 
 /// A request whose fields were read.
-pub(crate) struct Request {
+pub struct Request {
     body: Bytes,
     /// The name of the model, as the caller sent it.
-    pub(crate) model: String,
+    pub model: String,
     /// The bytes of the value of `model`.
     model_at: Range<usize>,
-    pub(crate) is_stream: bool,
+    /// Whether the reply is streamed.
+    pub is_stream: bool,
     stream_options: Option<(Range<usize>, Map<String, Value>)>,
-    pub(crate) metadata: Map<String, Value>,
+    /// The field `metadata`; empty unless it is an object.
+    pub metadata: Map<String, Value>,
     /// Upper bounds of the tokens of a completion, if the caller set them.
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
@@ -51,44 +51,50 @@ pub(crate) struct Request {
     /// Tokens of reasoning that the caller sets, which some servers count beside the limit of the completion.
     thinking_tokens: u64,
     /// Whether the caller says how much the model thinks.
-    pub(crate) sets_thinking: bool,
+    pub sets_thinking: bool,
     /// How many completions are asked for.
     choices: u64,
     /// How large the prompt is.
-    pub(crate) size: PromptSize,
+    pub size: PromptSize,
     /// The service tier that is asked for.
-    pub(crate) tier: Option<ServiceTier>,
+    pub tier: Option<ServiceTier>,
     /// The field `weir`, which is for the gateway.
     weir: Option<Range<usize>>,
 }
 
-/// What a caller asks for.
-pub(crate) enum Asked {
-    /// Sources of a collection.
-    Retrieval(Box<ChatRetrieval>),
-    /// Another form of the sources of the route.
-    SourcesAs(SourcesAs),
-}
-
-#[derive(Deserialize)]
-struct FormAlone {
-    sources_as: SourcesAs,
+/// Why a request can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRequest {
+    /// The body is no JSON object.
+    #[error("{0}")]
+    Json(String),
+    /// The body is no UTF-8 from this byte on.
+    #[error("byte {0} is the first invalid byte of UTF-8")]
+    Utf8(usize),
+    /// A field that decides something is missing or has a wrong value.
+    #[error("`{field}` {reason}")]
+    Field {
+        /// The field.
+        field: String,
+        /// What is wrong, and the remedy.
+        reason: String,
+    },
 }
 
 /// Tokens that are reserved for a completion without a limit.
-pub(crate) const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
+pub const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
 
 impl Request {
     /// Reads the fields.
     ///
     /// # Errors
     /// `Json`, `Utf8`, `Invalid`.
-    pub(crate) fn read(body: Bytes) -> Result<Request, LlmError> {
+    pub fn read(body: Bytes) -> Result<Request, InvalidRequest> {
         if body.is_empty() {
-            return Err(LlmError::Json("it is empty, and must be a JSON object".to_owned()));
+            return Err(InvalidRequest::Json("it is empty, and must be a JSON object".to_owned()));
         }
         if !body.trim_ascii_start().starts_with(b"{") {
-            return Err(LlmError::Json("it must be a JSON object".to_owned()));
+            return Err(InvalidRequest::Json("it must be a JSON object".to_owned()));
         }
         let tape = Tape::parse(&body).map_err(|error| not_json(&body, error))?;
         let fields = tape.root(&body);
@@ -109,17 +115,14 @@ impl Request {
             let reason = "is only for streams: send `\"stream\": true`, or leave it out";
             return Err(invalid("stream_options", reason));
         }
-        let metadata = fields.get("metadata").map(|value| read_field("metadata", value.raw())).transpose()?;
+        let metadata = fields.get("metadata").map(read_metadata).transpose()?.unwrap_or_default();
         let choices = number(fields, "n")?.max(number(fields, "best_of")?).unwrap_or(1);
         Ok(Request {
             model: name.into_owned(),
             model_at: model.range(),
             is_stream,
             stream_options: options,
-            metadata: match metadata {
-                Some(Value::Object(metadata)) => metadata,
-                Some(_) | None => Map::new(),
-            },
+            metadata,
             weir: fields.get("weir").map(json::Value::range),
             max_tokens: number(fields, "max_tokens")?,
             max_completion_tokens: number(fields, "max_completion_tokens")?,
@@ -133,51 +136,38 @@ impl Request {
         })
     }
 
-    /// What the caller asks for in the field `weir`.
-    ///
-    /// # Errors
-    /// `Invalid`.
-    pub(crate) fn asked(&self) -> Result<Option<Asked>, LlmError> {
-        let Some(range) = &self.weir else { return Ok(None) };
-        let value = &self.body[range.clone()];
-        // only a form that is alone in its object is read as such, for errors that name the missing collection
-        if let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(value)
-            && fields.len() == 1
-            && fields.contains_key("sources_as")
-        {
-            let FormAlone { sources_as } = read_field("weir", value)?;
-            return Ok(Some(Asked::SourcesAs(sources_as)));
-        }
-        Ok(Some(Asked::Retrieval(Box::new(read_field("weir", value)?))))
+    /// The value of the field `weir`, which is for the gateway.
+    pub fn weir(&self) -> Option<&[u8]> {
+        self.weir.clone().map(|range| &self.body[range])
     }
 
     /// All of the body.
     ///
     /// # Errors
     /// `Json`.
-    pub(crate) fn object(&self) -> Result<Map<String, Value>, LlmError> {
-        serde_json::from_slice(&self.body).map_err(|error| LlmError::Json(error.to_string()))
+    pub fn object(&self) -> Result<Map<String, Value>, InvalidRequest> {
+        serde_json::from_slice(&self.body).map_err(|error| InvalidRequest::Json(error.to_string()))
     }
 
     /// The body as the caller sent it.
-    pub(crate) fn body(&self) -> &Bytes {
+    pub fn body(&self) -> &Bytes {
         &self.body
     }
 
     /// Whether the caller asked for a chunk with the usage.
-    pub(crate) fn includes_usage(&self) -> bool {
+    pub fn includes_usage(&self) -> bool {
         let options = self.stream_options.as_ref();
         options.is_some_and(|(_, options)| options.get("include_usage") == Some(&Value::Bool(true)))
     }
 
     /// Estimated tokens of the prompt.
-    pub(crate) fn prompt_tokens(&self) -> u64 {
+    pub fn prompt_tokens(&self) -> u64 {
         self.size.tokens()
     }
 
     /// The most tokens of all completions: where the fields of the API that limit one are not given, `open` for each. Of two limits the larger
     /// counts, because servers differ in which one they read. Fields of other APIs do not limit it: providers ignore them.
-    pub(crate) fn completion_max(&self, api: Api, open: u64) -> u64 {
+    pub fn completion_max(&self, api: Api, open: u64) -> u64 {
         let limit = match api {
             Api::ChatCompletions => self.max_completion_tokens.max(self.max_tokens),
             Api::Completions | Api::Messages | Api::CountTokens => self.max_tokens,
@@ -190,7 +180,7 @@ impl Request {
     }
 
     /// The body with another name of the model, and with the usage asked for if `adds_usage`. Without a change, the caller's bytes.
-    pub(crate) fn rendered(&self, model: &str, adds_usage: bool) -> Bytes {
+    pub fn rendered(&self, model: &str, adds_usage: bool) -> Bytes {
         let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
         if model != self.model {
             edits.push((self.model_at.clone(), Value::from(model).to_string().into_bytes()));
@@ -225,16 +215,16 @@ impl Request {
 }
 
 /// The error of a body that is not read: with the words and the place of serde_json, unless it would take the body.
-fn not_json(body: &[u8], error: JsonError) -> LlmError {
+fn not_json(body: &[u8], error: JsonError) -> InvalidRequest {
     match (error, serde_json::from_slice::<IgnoredAny>(body)) {
-        (JsonError::Utf8(at), _) => LlmError::Utf8(at),
-        (_, Err(reason)) => LlmError::Json(reason.to_string()),
-        (error, Ok(_)) => LlmError::Json(error.to_string()),
+        (JsonError::Utf8(at), _) => InvalidRequest::Utf8(at),
+        (_, Err(reason)) => InvalidRequest::Json(reason.to_string()),
+        (error, Ok(_)) => InvalidRequest::Json(error.to_string()),
     }
 }
 
 /// Refuses names that servers read differently: those that are given twice, and those that are a deciding one but for their case.
-fn check_keys(tape: &Tape, fields: json::Value<'_>) -> Result<(), LlmError> {
+fn check_keys(tape: &Tape, fields: json::Value<'_>) -> Result<(), InvalidRequest> {
     let known = |name: &str| DECIDING.contains(&name) || OF_MESSAGES.contains(&name);
     if let Some(name) = tape.repeated_key(fields.document(), known) {
         return Err(invalid(
@@ -253,11 +243,11 @@ fn check_keys(tape: &Tape, fields: json::Value<'_>) -> Result<(), LlmError> {
     Ok(())
 }
 
-fn invalid(field: &str, reason: &str) -> LlmError {
-    LlmError::Invalid { field: field.to_owned(), reason: reason.to_owned() }
+fn invalid(field: &str, reason: &str) -> InvalidRequest {
+    InvalidRequest::Field { field: field.to_owned(), reason: reason.to_owned() }
 }
 
-fn number(fields: json::Value<'_>, name: &str) -> Result<Option<u64>, LlmError> {
+fn number(fields: json::Value<'_>, name: &str) -> Result<Option<u64>, InvalidRequest> {
     match fields.get(name).filter(|value| !value.is_null()) {
         Some(value) => match value.as_u64() {
             Some(number) => Ok(Some(number)),
@@ -268,22 +258,23 @@ fn number(fields: json::Value<'_>, name: &str) -> Result<Option<u64>, LlmError> 
 }
 
 /// `stream_options`, and where they stand; `null` is as if there were none.
-fn read_options(value: json::Value<'_>) -> Result<(Range<usize>, Map<String, Value>), LlmError> {
+fn read_options(value: json::Value<'_>) -> Result<(Range<usize>, Map<String, Value>), InvalidRequest> {
     let options: Option<Map<String, Value>> =
         serde_json::from_slice(value.raw()).map_err(|_| invalid("stream_options", "must be an object"))?;
     Ok((value.range(), options.unwrap_or_default()))
 }
 
-/// Reads the value of a field.
-///
-/// # Errors
-/// `Invalid`.
-fn read_field<T: DeserializeOwned>(field: &str, value: &[u8]) -> Result<T, LlmError> {
-    serde_json::from_slice(value).map_err(|error| {
+/// Reads the value of `metadata`.
+fn read_metadata(value: json::Value<'_>) -> Result<Map<String, Value>, InvalidRequest> {
+    let metadata: Value = serde_json::from_slice(value.raw()).map_err(|error| {
         let text = error.to_string();
         // the place is counted within the field
         let reason = text.split(" at line ").next().unwrap_or_default();
-        LlmError::Invalid { field: field.to_owned(), reason: format!("can't be read: {reason}") }
+        invalid("metadata", &format!("can't be read: {reason}"))
+    })?;
+    Ok(match metadata {
+        Value::Object(metadata) => metadata,
+        _ => Map::new(),
     })
 }
 
@@ -304,7 +295,7 @@ fn prompts(prompt: Option<json::Value<'_>>) -> u64 {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<Request, LlmError> {
+    fn read(body: &str) -> Result<Request, InvalidRequest> {
         Request::read(Bytes::copy_from_slice(body.as_bytes()))
     }
 
@@ -343,7 +334,7 @@ mod tests {
         check("", "it is empty");
         check("[\"model\"]", "must be a JSON object");
         let invalid = Request::read(Bytes::from_static(b"{\"model\":\"m\xff\"}"));
-        assert_eq!(invalid.err(), Some(LlmError::Utf8(11)));
+        assert_eq!(invalid.err(), Some(InvalidRequest::Utf8(11)));
         check("{", "EOF");
         check(r#"{"model":"m","stream":"yes"}"#, "`stream` must be true or false");
         check(r#"{"max_tokens":-5,"model":"m"}"#, "`max_tokens` must be a whole number");

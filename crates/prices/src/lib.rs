@@ -1,6 +1,8 @@
 //! What requests cost: the price of each class of tokens and calls, from the configuration or from the [`catalogue`], and the most that a
 //! request can cost.
 
+#![forbid(unsafe_code)]
+
 mod catalogue;
 mod list;
 
@@ -8,7 +10,6 @@ use std::sync::Arc;
 
 use weir_config::{ChargeClass, LlmUpstream, Price, Provider};
 use weir_policy::matches_pattern;
-use weir_telemetry::requests::Charge;
 use weir_translate::{ServiceTier, TokenUsage};
 
 use catalogue::Catalogue;
@@ -83,13 +84,15 @@ fn most_specific_first(mut rules: Vec<Arc<Rule>>) -> Vec<Arc<Rule>> {
 }
 
 /// The prices of the configuration.
-pub(crate) struct PriceTable {
+#[derive(Debug)]
+pub struct PriceTable {
     /// In the order of their models, and the most specific first of each.
     rules: Vec<Arc<Rule>>,
 }
 
 impl PriceTable {
-    pub(crate) fn new(prices: &[Price]) -> PriceTable {
+    /// A table of these.
+    pub fn new(prices: &[Price]) -> PriceTable {
         let mut groups: Vec<Vec<Arc<Rule>>> = Vec::new();
         for rule in prices.iter().map(Rule::of) {
             let is_same = |group: &&mut Vec<Arc<Rule>>| {
@@ -106,7 +109,7 @@ impl PriceTable {
     }
 
     /// The prices of an upstream's model: those of the configuration, and behind them the public ones.
-    pub(crate) fn of(&self, upstream: &LlmUpstream, model: &str) -> ModelPrice {
+    pub fn of(&self, upstream: &LlmUpstream, model: &str) -> ModelPrice {
         let fitting = self.rules.iter().filter(|rule| rule.fits(&upstream.id, model));
         let mut rules: Vec<Arc<Rule>> = fitting.cloned().collect();
         let public = Catalogue::get().prices(upstream, model);
@@ -130,7 +133,7 @@ impl PriceTable {
     }
 
     /// What tokens of texts cost that `model` embeds or reranks here, in billionths: by the first price of exactly this name, for any upstream.
-    pub(crate) fn of_texts(&self, model: &str, tokens: u64) -> u64 {
+    pub fn of_texts(&self, model: &str, tokens: u64) -> u64 {
         let rule = self
             .rules
             .iter()
@@ -142,25 +145,25 @@ impl PriceTable {
 
 /// The prices of an upstream's model.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ModelPrice {
+pub struct ModelPrice {
     /// The first that holds for a request is its price.
     rules: Vec<Arc<Rule>>,
     /// A server that is run by the operator charges nothing unless a price is configured.
     is_own_server: bool,
     /// The context length of the model.
-    pub(crate) context_tokens: u64,
+    pub context_tokens: u64,
     /// Its longest completion.
-    pub(crate) output_tokens_max: u64,
+    pub output_tokens_max: u64,
 }
 
 impl ModelPrice {
     /// Whether it is known what requests cost.
-    pub(crate) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         !self.rules.is_empty() || self.is_own_server
     }
 
     /// What was used costs this. `asked`: the tier of the request, for replies that name none.
-    pub(crate) fn cost(&self, used: TokenUsage, asked: Option<ServiceTier>) -> Cost {
+    pub fn cost(&self, used: TokenUsage, asked: Option<ServiceTier>) -> Cost {
         let tier = used.tier.or(asked);
         let tier = tier.as_ref().map_or("", ServiceTier::name);
         let rule = self.rules.iter().find(|rule| rule.holds(used.prompt, tier));
@@ -172,7 +175,7 @@ impl ModelPrice {
 
     /// The most that a prompt of at most this many tokens and a completion cost together, in billionths, in whatever tier and class they are
     /// charged. Caches that are kept for an hour count where the request may ask for them.
-    pub(crate) fn cost_max(&self, prompt: u64, completion: u64, may_cache_1h: bool) -> u64 {
+    pub fn cost_max(&self, prompt: u64, completion: u64, may_cache_1h: bool) -> u64 {
         let of_rule = |rule: &Arc<Rule>| {
             let highest = |classes: &[ChargeClass]| {
                 classes.iter().map(|class| u128::from(rule.price_of(*class))).max().unwrap_or_default()
@@ -202,7 +205,7 @@ impl ModelPrice {
 
 /// What a request used and what it costs, by class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Units, and their cost in billionths.
     charges: [(u64, u64); CLASSES],
 }
@@ -221,12 +224,12 @@ impl Cost {
     }
 
     /// All of it in billionths.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.charges.iter().fold(0, |sum, (_, nanos)| sum.saturating_add(*nanos))
     }
 
     /// Both together.
-    pub(crate) fn plus(self, other: Cost) -> Cost {
+    pub fn plus(self, other: Cost) -> Cost {
         let mut sum = self;
         for ((units, nanos), (more, cost)) in sum.charges.iter_mut().zip(other.charges) {
             *units = units.saturating_add(more);
@@ -235,12 +238,10 @@ impl Cost {
         sum
     }
 
-    /// The classes that were used.
-    pub(crate) fn charges(&self) -> Vec<Charge> {
-        let all = ChargeClass::ALL.iter().zip(self.charges);
-        let used = all.filter(|(_, (units, _))| *units > 0);
-        used.map(|(class, (units, cost_nanos))| Charge { class: class.name().into(), units, cost_nanos })
-            .collect()
+    /// The classes that were used, with their units and what these cost in billionths.
+    pub fn charges(&self) -> impl Iterator<Item = (ChargeClass, u64, u64)> {
+        let all = ChargeClass::ALL.into_iter().zip(self.charges);
+        all.filter(|(_, (units, _))| *units > 0).map(|(class, (units, nanos))| (class, units, nanos))
     }
 }
 
@@ -287,7 +288,7 @@ fn units(used: TokenUsage) -> [u64; CLASSES] {
 }
 
 /// An amount in billionths as a decimal number of the currency.
-pub(crate) fn decimal(nanos: u64) -> String {
+pub fn decimal(nanos: u64) -> String {
     let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

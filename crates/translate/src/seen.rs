@@ -1,25 +1,23 @@
 //! Server-sent events that are passed on as they came, and what has to be known of them.
 
 use bytes::Bytes;
-use weir_translate::TokenUsage;
-use weir_translate::events::{EventFacts, ProviderError};
-use weir_translate::json::{Edits, JsonError, Tape};
-use weir_upstream::SseEvent;
 
-/// Upper bound of the bytes of one event that the gateway wrote itself, or that was bounded before.
-pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
+use crate::events::{EventFacts, ProviderError};
+use crate::json::{Edits, JsonError, Tape};
+use crate::sse::SseEvent;
+use crate::usage::TokenUsage;
 
 /// What the events of a stream said so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// The tokens that the provider counted.
-    pub(crate) usage: Option<TokenUsage>,
+    pub usage: Option<TokenUsage>,
     /// Events with data: about one for each token, where the provider does not count.
-    pub(crate) events: u64,
+    pub events: u64,
     /// Whether the last event of a complete stream came.
-    pub(crate) is_complete: bool,
+    pub is_complete: bool,
     /// The provider's first error.
-    pub(crate) error: Option<ProviderError>,
+    pub error: Option<ProviderError>,
 }
 
 impl Seen {
@@ -27,7 +25,7 @@ impl Seen {
     ///
     /// # Errors
     /// The event has data that is no JSON.
-    pub(crate) fn look(&mut self, event: SseEvent, strips_usage: bool) -> Result<Bytes, JsonError> {
+    pub fn look(&mut self, event: SseEvent, strips_usage: bool) -> Result<Bytes, JsonError> {
         let Some(data) = event.data() else { return Ok(event.into_raw()) };
         if data.trim_ascii().is_empty() {
             return Ok(event.into_raw()); // a sign of life of some servers
@@ -63,9 +61,8 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use weir_upstream::SseDecoder;
-
     use super::*;
+    use crate::sse::SseDecoder;
 
     const STREAM: &str = concat!(
         ": ping\n\n",
@@ -77,8 +74,7 @@ mod tests {
 
     /// What is passed on of a stream that comes in parts, and what was seen.
     fn pass(parts: &[&[u8]], strips_usage: bool) -> (String, Seen) {
-        let (mut decoder, mut seen, mut out) =
-            (SseDecoder::new(EVENT_BYTES_MAX), Seen::default(), Vec::new());
+        let (mut decoder, mut seen, mut out) = (SseDecoder::new(1 << 20), Seen::default(), Vec::new());
         for part in parts {
             decoder.push(Bytes::copy_from_slice(part));
             while let Some(event) = decoder.next_event().unwrap() {

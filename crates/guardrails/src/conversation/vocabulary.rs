@@ -306,17 +306,17 @@ const CHOICES: &[&str] = &[
 ];
 
 /// Whether a name of a field is one of the APIs', so that it is not text of a caller or a model.
-pub(crate) fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     name.split(['_', '.', '-', '$']).all(|word| word.is_empty() || is_word(word))
 }
 
 /// Whether a value of this field is one of the APIs'.
-pub(crate) fn is_choice(field: &str, value: &str) -> bool {
+pub(super) fn is_choice(field: &str, value: &str) -> bool {
     CHOICES.contains(&field) && is_name(value)
 }
 
 /// Whether the number of a field is a count, a place or a time of the API, and not of a caller or a model.
-pub(crate) fn is_count(field: &str) -> bool {
+pub fn is_count(field: &str) -> bool {
     const NAMES: [&str; 11] = [
         "index",
         "created",

@@ -1,0 +1,64 @@
+//! A job that cannot advance names the reason, and goes on by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{document, send, start, wait_for};
+use crate::upstreams::scripted::{Answer, Upstream, error};
+
+#[test]
+fn a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
+    let (folder, is_down) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(true)));
+    let down = is_down.clone();
+    let upstream = Upstream::start(move |_, _| match down.load(Ordering::Relaxed) {
+        true => error(503),
+        false => Answer::Embeddings,
+    });
+    let gateway = start(folder.path(), &upstream.url, &[]);
+    let job = send(&gateway, &[document("a", "river")]);
+    gateway.wait("the reason", || gateway.get(&job).1["waiting_for"].is_string());
+    let state = gateway.get(&job).1;
+    assert!(state["waiting_for"].as_str().unwrap().contains("503"), "{state}");
+    assert!(["pending", "running"].contains(&state["status"].as_str().unwrap()), "{state}");
+    gateway.weir.terminate();
+
+    let gateway = start(folder.path(), &upstream.url, &[]);
+    gateway.wait("the reason after a restart", || gateway.get(&job).1["waiting_for"].is_string());
+    is_down.store(false, Ordering::Relaxed);
+    let completed = wait_for(&gateway, &job, "completed");
+    assert!(completed["waiting_for"].is_null() && completed["error"].is_null(), "{completed}");
+}
+
+#[test]
+fn a_job_whose_upstream_stays_down_fails_with_the_reason_and_can_be_tried_again() {
+    let (folder, is_down) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(true)));
+    let down = is_down.clone();
+    let upstream = Upstream::start(move |_, _| match down.load(Ordering::Relaxed) {
+        true => error(503),
+        false => Answer::Embeddings,
+    });
+    let gateway = start(folder.path(), &upstream.url, &[("WEIR_INGEST_ATTEMPTS_MAX", "2")]);
+    let job = send(&gateway, &[document("a", "river")]);
+    let failed = wait_for(&gateway, &job, "failed");
+    assert!(failed["error"].as_str().unwrap().contains("503"), "{failed}");
+    assert!(failed["waiting_for"].is_null(), "{failed}");
+    is_down.store(false, Ordering::Relaxed);
+    // it has one attempt, which fails while the circuit breaker is open
+    let (mut last, mut status) = (job, json!("failed"));
+    for _ in 0..60 {
+        let (code, retried) = super::post(&gateway, &format!("{last}/retry-failed"));
+        assert_eq!(code, 202, "{retried}");
+        last = format!("/v1/jobs/{}", retried["job_id"].as_str().unwrap());
+        gateway.wait("the end", || gateway.get(&last).1["finished_at"].is_number());
+        status = gateway.get(&last).1["status"].clone();
+        if status == "completed" {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert_eq!(status, "completed");
+    assert_eq!(super::found(&gateway, "a"), ["a"]);
+}
