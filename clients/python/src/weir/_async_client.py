@@ -276,7 +276,7 @@ class AsyncWeir:
         only_new: bool = False,
         wait: bool = False,
     ) -> types.Job:
-        """Stores a document under an id. `PreconditionFailed` if it does not have `version`, or exists with `only_new`."""
+        """Stores a document under an id. `PreconditionFailed` if it has another `version`, or exists with `only_new`."""
         return await self._call(calls.put_document(id, document, collection, version, only_new, wait))
 
     async def patch_document(

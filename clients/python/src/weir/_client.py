@@ -266,7 +266,7 @@ class Weir:
         only_new: bool = False,
         wait: bool = False,
     ) -> types.Job:
-        """Stores a document under an id. `PreconditionFailed` if it does not have `version`, or exists with `only_new`."""
+        """Stores a document under an id. `PreconditionFailed` if it has another `version`, or exists with `only_new`."""
         return self._call(calls.put_document(id, document, collection, version, only_new, wait))
 
     def patch_document(
@@ -281,9 +281,7 @@ class Weir:
         """Changes `title` and `metadata` by a JSON merge patch, in which None removes; nothing is embedded again."""
         return self._call(calls.patch_document(id, changes, collection, version, wait))
 
-    def delete_document(
-        self, id: str, *, collection: str = "default", version: int | None = None
-    ) -> types.Deletion:
+    def delete_document(self, id: str, *, collection: str = "default", version: int | None = None) -> types.Deletion:
         """Deletes one document, if it has `version`; after this no search returns it."""
         return self._call(calls.delete_document(id, collection, version))
 

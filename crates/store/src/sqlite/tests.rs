@@ -89,7 +89,7 @@ async fn queued_requests_share_a_commit() {
         go.send(()).unwrap();
     });
     assert!(held.unwrap());
-    assert_eq!(put.unwrap().unwrap().last_operation, 1);
+    assert_eq!(put.unwrap().unwrap().job.last_operation, 1);
     assert!(matches!(failed, Err(Error::Full)));
     assert_eq!(seen.unwrap(), (0, 1));
     assert_eq!(sqlite.read(documents).await.unwrap(), 1);
