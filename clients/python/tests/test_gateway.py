@@ -31,9 +31,12 @@ METHODS = {
     "GET /v1/collections/{name}": "get_collection",
     "PUT /v1/collections/{name}": "put_collection",
     "DELETE /v1/collections/{name}": "delete_collection",
+    "GET /v1/collections/{name}/export": "export",
+    "PATCH /v1/collections/{name}/documents/{id}": "patch_document",
     "GET /v1/collections/{name}/queries": "list_queries",
     "GET /v1/collections/{name}/documents": "list_documents",
     "GET /v1/collections/{name}/documents/{id}": "get_document",
+    "GET /v1/collections/{name}/documents/{id}/original": "get_original",
     "DELETE /v1/collections/{name}/documents/{id}": "delete_document",
     "POST /v1/collections/{name}/documents/delete": "delete_documents",
     "POST /v1/chat/completions": "chat",
@@ -257,6 +260,15 @@ class GatewayTest(unittest.TestCase):
             client.upload(b"text", collection=own)
 
     @with_both_clients
+    def test_a_kept_file_is_returned_as_it_was_sent(self, client: Weir, own: str) -> None:
+        client.upload(b"\xef\xbb\xbfA weir", name="a b.txt", collection=own, keep_original=True)
+        self.assertEqual(client.get_original("a b.txt", collection=own), b"\xef\xbb\xbfA weir")
+        client.upload(b"A lock", name="b.txt", collection=own)
+        with self.assertRaises(weir.ApiError) as refused:
+            client.get_original("b.txt", collection=own)
+        self.assertEqual(refused.exception.code, "document_not_found")
+
+    @with_both_clients
     def test_a_reply_says_how_the_query_was_read(self, client: Weir, own: str) -> None:
         auto = client.search("dam -gate -l", collection=own).query
         text = client.search("dam -gate", collection=own, syntax="text").query
@@ -336,6 +348,22 @@ class GatewayTest(unittest.TestCase):
                 act()
             self.assertEqual(caught.exception.code, "precondition_failed")
         self.assertTrue(client.delete_document("n", collection=own, version=changed.version).deleted)
+
+    def test_an_export_is_ingested_again(self) -> None:
+        with Weir(self.url) as client:
+            pages: list[weir.DocumentPage] = [{"end": 4}, {"end": 8, "label": "ii"}]
+            sent: list[weir.Document] = [
+                {"id": "a", "title": "t", "text": "x", "metadata": {"n": 1}},
+                {"id": "b", "text": "one two.", "pages": pages},
+            ]
+            client.ingest(sent, collection="exported", wait=True)
+            exported = list(client.export("exported"))
+            self.assertEqual([(one["id"], one.get("pages")) for one in exported], [("a", None), ("b", pages)])
+            client.ingest(exported, collection="exported-again", wait=True)
+            self.assertEqual(list(client.export("exported-again")), exported)
+            self.assertEqual(list(client.export("exported", after="a")), exported[1:])
+            with self.assertRaises(weir.NotFound):
+                next(client.export("no-such-collection"))
 
     @with_both_clients
     def test_documents_are_deleted_by_filter(self, client: Weir, own: str) -> None:

@@ -65,6 +65,8 @@ pub struct FileOptions {
     pub title: Option<String>,
     /// The metadata. Facts that the file declares, such as `author`, are added, and `file` with its name, size and SHA-256.
     pub metadata: Option<Metadata>,
+    /// Whether the file is kept, and returned by `GET …/documents/{id}/original`; default: the setting `extract.keep_originals`.
+    pub keep_original: Option<bool>,
 }
 
 /// A JSON object, kept byte for byte as it was sent.

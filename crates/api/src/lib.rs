@@ -21,6 +21,7 @@ mod invalid;
 mod jobs;
 mod keys;
 mod limits;
+mod lines;
 mod list;
 mod llm;
 mod models;
@@ -63,6 +64,7 @@ pub use keys::{
     check_grace_seconds,
 };
 pub use limits::Limits;
+pub use lines::{IngestReply, LINES_MEDIA_TYPE, LineError, LinesFailure, LinesReply};
 pub use list::List;
 pub use llm::{
     AnthropicError, AnthropicErrorBody, AnthropicMessage, ChatCompletionMessage, ChatCompletionRequest,

@@ -278,6 +278,18 @@ impl Client {
         Ok(self.reply::<()>(call, |_| {}).await?.text)
     }
 
+    /// The bytes that a call replies.
+    pub(crate) async fn bytes(&self, call: Call) -> Result<Bytes> {
+        let mut retries = Retries::begin(self.retries(), &call);
+        loop {
+            let attempt = async { Ok(read_bytes(self.open(&call).await?, REPLY_BYTES_MAX).await?) };
+            match in_time(attempt).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(failed) => retries.wait(failed, self.url(), |_| {}).await?,
+            }
+        }
+    }
+
     async fn attempt_text(&self, call: &Call) -> Result<String, Failed> {
         Ok(read_text(self.open(call).await?, REPLY_BYTES_MAX).await?)
     }
@@ -302,9 +314,12 @@ pub(crate) async fn in_time<T>(attempt: impl Future<Output = Result<T, Failed>>)
 }
 
 async fn read_text(response: Response<Incoming>, bytes_max: usize) -> Result<String, TransportError> {
+    Ok(String::from_utf8_lossy(&read_bytes(response, bytes_max).await?).into_owned())
+}
+
+async fn read_bytes(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes, TransportError> {
     let body = Limited::new(response.into_body(), bytes_max).collect().await;
-    let body = body.map_err(TransportError::Body)?.to_bytes();
-    Ok(String::from_utf8_lossy(&body).into_owned())
+    Ok(body.map_err(TransportError::Body)?.to_bytes())
 }
 
 /// The delay that a reply asks for.

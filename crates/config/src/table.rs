@@ -135,6 +135,9 @@ settings! {
         compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
+        /// Time limit of a stream of documents to `/v1/ingest`, one on each line, to which `server.request_deadline_ms` does not apply. What was
+        /// acknowledged stays.
+        ingest_stream_deadline_ms: u64 = 86_400_000, "milliseconds", ONE;
         /// PEM file with the certificate of the gateway, followed by those of the authorities between it and the root. With `server.tls_key`, all
         /// connections are TLS. Both files are read again when they change and at SIGHUP.
         tls_certificate: String = String::new(), "file", ANY;
@@ -255,6 +258,13 @@ settings! {
         memory_bytes_max: u64 = 1 << 30, "bytes", 268_435_456.0..=f64::MAX;
         /// Maximum pages that are read of a file; the others are left out.
         pages_max: usize = 20_000, "pages", ONE;
+        /// Whether archives (.zip, .tar.gz) are unpacked: each file in one is a document. Other archives are refused in any case.
+        archives: bool = false, "true or false", ANY;
+        /// Whether the files themselves are kept beside the text of their documents, in the folder `originals` of `server.data_dir`; an upload can say otherwise by
+        /// `keep_original`.
+        keep_originals: bool = false, "true or false", ANY;
+        /// Maximum size of all kept files together; beyond it, uploads that keep theirs are refused with `insufficient_storage`.
+        originals_bytes_max: u64 = 10 << 30, "bytes", ONE;
         /// Maximum files that are read at one time; 0 is half of the cores.
         parallel_max: usize = 0, "files", 0.0..=1024.0;
         /// Whether files are read where the system does not allow to filter the system calls of the child process (seccomp): with `required` they

@@ -5,6 +5,8 @@ mod magic;
 
 use std::fmt;
 
+pub(crate) use archive::is_plain_zip;
+
 use crate::Failure;
 
 /// A format that this crate reads.
@@ -124,7 +126,8 @@ impl Format {
     }
 
     /// The format of files with the extension, in small letters. Templates and files with macros are read like documents.
-    fn of_extension(extension: &str) -> Option<Format> {
+    #[must_use]
+    pub fn of_extension(extension: &str) -> Option<Format> {
         Some(match extension {
             "pdf" => Format::Pdf,
             "docx" | "docm" | "dotx" | "dotm" => Format::Docx,

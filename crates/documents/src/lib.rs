@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod budget;
 mod docx;
 mod epub;
@@ -23,6 +24,7 @@ mod rtf;
 mod xlsx;
 mod xml;
 
+pub use archive::{Archive, unpack};
 pub use format::Format;
 pub use limits::Limits;
 
@@ -49,6 +51,21 @@ pub struct Extracted {
     pub warnings: Vec<Warning>,
     /// Files within this file that are documents of their own, such as attachments of a message.
     pub attachments: Vec<Attachment>,
+    /// Pages and members that could not be read, each with its reason; the others were.
+    pub lost: Vec<Lost>,
+    /// Whether the file is an archive: no text, and its members as attachments.
+    pub is_archive: bool,
+}
+
+/// A part of a file that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The number of a page, a range of them (`12-15`), or the path of a member.
+    pub part: String,
+    /// The stable name of the reason, such as `broken_page` or the code of a [`Failure`].
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
 }
 
 /// A range of the text that stands on one page.
@@ -76,7 +93,8 @@ pub struct Warning {
 /// A file within a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// The name that the outer file gives; not a path: `/` and `\` are replaced by `_`.
+    /// The name that the outer file gives: no path (`/` and `\` are replaced by `_`), except of a member of an archive, whose path is relative and
+    /// without `..`.
     pub name: String,
     /// The bytes, decoded.
     pub bytes: Vec<u8>,
@@ -101,6 +119,20 @@ pub enum Failure {
     /// A limit other than those of text and pages was reached.
     #[error("the file is over a limit: {0}")]
     FileLimit(String),
+}
+
+impl Failure {
+    /// The stable name of the reason.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Failure::UnsupportedFormat(_) => "unsupported_format",
+            Failure::Encrypted => "encrypted",
+            Failure::DamagedFile(_) => "damaged_file",
+            Failure::NoText(_) => "no_text",
+            Failure::FileLimit(_) => "file_limit",
+        }
+    }
 }
 
 /// Extracts the text of a file of the format `format`.

@@ -1,7 +1,7 @@
 //! The limits of one file.
 
 /// The limits of one file. The defaults bound memory to a few times the size of the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of text; the rest is cut and said as the warning `text_limit`.
     pub text_bytes: usize,
@@ -9,6 +9,18 @@ pub struct Limits {
     pub pages: usize,
     /// The first page that is read, from 0. Used to go on behind a page that failed.
     pub first_page: usize,
+    /// Pages of a PDF that are not read, from 0: the process ended on them.
+    pub skipped_pages: Vec<usize>,
+    /// Called with the number of each page of a PDF, from 0, before it is read.
+    pub on_page: Option<fn(usize)>,
+    /// Whether archives are unpacked.
+    pub archives: bool,
+    /// Files of an archive.
+    pub archive_members: usize,
+    /// Unpacked bytes of a file of an archive.
+    pub archive_member_bytes: u64,
+    /// Unpacked bytes of all files of an archive.
+    pub archive_bytes: u64,
     /// Decoded bytes of one stream of a PDF.
     pub pdf_stream_bytes: usize,
     /// Decoded bytes of all content streams of a PDF, each counted as often as it is drawn.
@@ -47,6 +59,12 @@ impl Default for Limits {
             text_bytes: 16 << 20,
             pages: 20_000,
             first_page: 0,
+            skipped_pages: Vec::new(),
+            on_page: None,
+            archives: false,
+            archive_members: 1_000,
+            archive_member_bytes: 64 << 20,
+            archive_bytes: 120 << 20,
             pdf_stream_bytes: 128 << 20,
             pdf_bytes: 2 << 30,
             pdf_operators: 20_000_000,

@@ -491,6 +491,7 @@ impl<'l> Output<'l> {
             pages: self.pages,
             warnings: self.warnings,
             attachments: self.attachments,
+            ..Extracted::default()
         })
     }
 }

@@ -32,6 +32,11 @@ impl<'a> Package<'a> {
         Ok(Package { zip, budget })
     }
 
+    /// The archive itself.
+    pub(crate) fn into_zip(self) -> ZipArchive<Cursor<&'a [u8]>> {
+        self.zip
+    }
+
     /// Whether the archive has the part.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.zip.index_for_name(name).is_some()

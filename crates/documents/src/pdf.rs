@@ -25,7 +25,7 @@ mod stream;
 mod strings;
 mod text;
 
-use crate::{Extracted, Failure, Limits, Page, Warning};
+use crate::{Extracted, Failure, Limits, Lost, Page, Warning};
 use content::{Exhausted, Interpreter};
 use hayro_syntax::object::Dict;
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
@@ -47,7 +47,21 @@ struct Losses {
     limited_pages: u64,
     scanned_pages: u64,
     pages_with_images: usize,
+    /// Pages that were lost in whole or in part, from 0, each with its reason.
+    pages: Vec<(usize, Reason)>,
 }
+
+/// Why a page was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Broken,
+    ContentLimit,
+    Scanned,
+    FileLimit,
+}
+
+/// Ranges of lost pages that are listed.
+const LOST_LISTED_MAX: usize = 100;
 
 /// The share of a scanned page that its images cover.
 const SCAN_IMAGE_SHARE: f64 = 0.2;
@@ -60,7 +74,14 @@ pub(crate) fn extract(bytes: &[u8], limits: &Limits) -> Result<Extracted, Failur
     let last = all_pages.min(limits.first_page.saturating_add(limits.pages));
     let first = limits.first_page.min(last);
     let mut losses = Losses::default();
-    let (pages, is_text_full) = read_pages(&pdf, &catalog, first..last, limits, &mut losses)?;
+    let Read { pages, is_text_full, exhausted } =
+        read_pages(&pdf, &catalog, first..last, limits, &mut losses);
+    if let Some(exhausted) = exhausted {
+        if pages.iter().all(|page| page.lines.is_empty()) {
+            return Err(over_limit(exhausted, limits));
+        }
+        losses.pages.extend((first + pages.len()..last).map(|number| (number, Reason::FileLimit)));
+    }
     let read = pages.len();
     check_text(&pages, &losses)?;
     let outline = guarded(|| outline::entries(&catalog, pdf.xref(), pdf.pages())).unwrap_or_default();
@@ -81,7 +102,8 @@ pub(crate) fn extract(bytes: &[u8], limits: &Limits) -> Result<Extracted, Failur
         title,
         metadata,
         warnings: losses.warnings(is_cut, if is_text_full { 0 } else { all_pages - first - read }),
-        attachments: Vec::new(),
+        lost: losses.lost(limits, exhausted),
+        ..Extracted::default()
     })
 }
 
@@ -109,29 +131,44 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// The lines of pages, and whether the limit of text ended them.
+/// The lines of pages, and what ended them too early.
+struct Read {
+    pages: Vec<TextPage>,
+    is_text_full: bool,
+    exhausted: Option<Exhausted>,
+}
+
 fn read_pages(
     pdf: &Pdf,
     catalog: &Dict<'_>,
     range: std::ops::Range<usize>,
     limits: &Limits,
     losses: &mut Losses,
-) -> Result<(Vec<TextPage>, bool), Failure> {
+) -> Read {
     let off_groups = guarded(|| OffGroups::new(catalog)).unwrap_or_default();
     let mut interpreter = Interpreter::new(limits, &off_groups);
     let mut layout_work = 0;
     let (mut pages, mut text_bytes) = (Vec::new(), 0);
-    for page in pdf.pages().get(range).unwrap_or_default() {
+    let numbers = range.clone();
+    for (number, page) in numbers.zip(pdf.pages().get(range).unwrap_or_default()) {
         if text_bytes > limits.text_bytes {
-            return Ok((pages, true));
+            return Read { pages, is_text_full: true, exhausted: None };
         }
+        if limits.skipped_pages.contains(&number) {
+            pages.push(TextPage::default());
+            continue;
+        }
+        if let Some(on_page) = limits.on_page {
+            on_page(number);
+        }
+        let before = losses.counts();
         let read = guarded(|| {
             let mut content = interpreter.page(page)?;
             Ok(losses.page(&mut content, &mut layout_work))
         });
         let page = match read {
             Some(Ok(page)) => page,
-            Some(Err(exhausted)) => return Err(over_limit(exhausted, limits)),
+            Some(Err(exhausted)) => return Read { pages, is_text_full: false, exhausted: Some(exhausted) },
             None => {
                 // the panic may have left its caches half written
                 interpreter.forget();
@@ -139,10 +176,11 @@ fn read_pages(
                 TextPage::default()
             }
         };
+        losses.note_page(number, before);
         text_bytes += page.lines.iter().map(|line| line.text.len() + 1).sum::<usize>();
         pages.push(page);
     }
-    Ok((pages, false))
+    Read { pages, is_text_full: false, exhausted: None }
 }
 
 fn over_limit(exhausted: Exhausted, limits: &Limits) -> Failure {
@@ -168,6 +206,46 @@ impl Losses {
             self.scanned_pages += u64::from(characters(&lines) < SCAN_CHARACTERS);
         }
         TextPage { lines: rows::merge(lines), height: content.height }
+    }
+
+    fn counts(&self) -> [u64; 3] {
+        [self.broken_pages, self.limited_pages, self.scanned_pages]
+    }
+
+    /// Lists a page of which something was lost since the counts were `before`.
+    fn note_page(&mut self, number: usize, before: [u64; 3]) {
+        let now = self.counts();
+        let reasons = [Reason::Broken, Reason::ContentLimit, Reason::Scanned];
+        let found = reasons.into_iter().zip(now).zip(before).find(|((_, now), before)| now > before);
+        self.pages.extend(found.map(|((reason, _), _)| (number, reason)));
+    }
+
+    /// The lost pages: neighbours with one reason are one range.
+    fn lost(&self, limits: &Limits, exhausted: Option<Exhausted>) -> Vec<Lost> {
+        let mut ranges: Vec<(usize, usize, Reason)> = Vec::new();
+        for &(number, reason) in &self.pages {
+            match ranges.last_mut() {
+                Some((_, last, same)) if *same == reason && *last + 1 == number => *last = number,
+                _ => ranges.push((number, number, reason)),
+            }
+        }
+        let lost = |(first, last, reason): (usize, usize, Reason)| {
+            let part =
+                if first == last { format!("{}", first + 1) } else { format!("{}-{}", first + 1, last + 1) };
+            let (code, message) = match reason {
+                Reason::Broken => ("broken_page", "it, or a part of it, can't be read".to_owned()),
+                Reason::ContentLimit => {
+                    ("page_content_limit", "it has more content than the limits allow".to_owned())
+                }
+                Reason::Scanned => ("no_text", "it is an image without text".to_owned()),
+                Reason::FileLimit => (
+                    "file_limit",
+                    exhausted.map(|why| over_limit(why, limits).to_string()).unwrap_or_default(),
+                ),
+            };
+            Lost { part, code: code.to_owned(), message }
+        };
+        ranges.into_iter().take(LOST_LISTED_MAX).map(lost).collect()
     }
 
     fn warnings(&self, is_cut: bool, pages_left: usize) -> Vec<Warning> {

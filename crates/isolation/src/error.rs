@@ -40,11 +40,7 @@ impl ExtractError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            ExtractError::Failure(Failure::UnsupportedFormat(_)) => "unsupported_format",
-            ExtractError::Failure(Failure::Encrypted) => "encrypted",
-            ExtractError::Failure(Failure::DamagedFile(_)) => "damaged_file",
-            ExtractError::Failure(Failure::NoText(_)) => "no_text",
-            ExtractError::Failure(Failure::FileLimit(_)) => "file_limit",
+            ExtractError::Failure(failure) => failure.code(),
             ExtractError::Timeout { .. } => "extraction_timeout",
             ExtractError::Memory { .. } => "extraction_memory",
             ExtractError::Crashed(_) => "extraction_crashed",

@@ -3,10 +3,11 @@
 //! The parent trusts none of it: it limits frames and their sum, and checks text and pages.
 
 use std::io::{self, Write};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use weir_documents::{Attachment, Extracted, Failure, Page, Warning};
+use weir_documents::{Attachment, Extracted, Failure, Lost, Page, Warning};
 
 use crate::sandbox::Protections;
 
@@ -32,6 +33,8 @@ const FACTS: u8 = b'J';
 const ATTACHMENTS: u8 = b'A';
 /// A [`Failure`], as JSON.
 const FAILURE: u8 = b'F';
+/// The number of the page that is read next, from 0.
+const PAGE: u8 = b'G';
 /// The end.
 const END: u8 = b'E';
 
@@ -44,11 +47,20 @@ struct Facts {
     warnings: Vec<Warning>,
     /// Names and lengths.
     attachments: Vec<(String, usize)>,
+    lost: Vec<Lost>,
+    is_archive: bool,
 }
 
 /// Writes the protections that hold.
 pub(crate) fn write_protections(out: &mut impl Write, protections: &Protections) -> io::Result<()> {
     write_frame(out, PROTECTIONS, &serde_json::to_vec(protections)?)
+}
+
+/// Reports that a page is read next. A gateway that is gone is noticed when the result is written.
+pub(crate) fn report_page(number: usize) {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    let mut out = io::stdout().lock();
+    let _ = write_frame(&mut out, PAGE, &number.to_le_bytes()).and_then(|()| out.flush());
 }
 
 /// Writes a result and the end.
@@ -62,10 +74,10 @@ pub(crate) fn write_result(out: &mut impl Write, result: Result<Extracted, Failu
 }
 
 fn write_extracted(out: &mut impl Write, extracted: Extracted) -> io::Result<()> {
-    let Extracted { text, title, metadata, pages, warnings, attachments } = extracted;
+    let Extracted { text, title, metadata, pages, warnings, attachments, lost, is_archive } = extracted;
     write_parts(out, TEXT, text.as_bytes())?;
     let lengths = attachments.iter().map(|one| (one.name.clone(), one.bytes.len())).collect();
-    let facts = Facts { title, metadata, pages, warnings, attachments: lengths };
+    let facts = Facts { title, metadata, pages, warnings, attachments: lengths, lost, is_archive };
     write_parts(out, FACTS, &serde_json::to_vec(&facts)?)?;
     attachments.iter().try_for_each(|one| write_parts(out, ATTACHMENTS, &one.bytes))
 }
@@ -91,6 +103,8 @@ pub(crate) struct Output {
     attachments: Vec<u8>,
     failure: Option<Failure>,
     protections: Option<Protections>,
+    /// The page that is being read, and since when.
+    page: Option<(usize, Instant)>,
     is_complete: bool,
 }
 
@@ -102,6 +116,11 @@ impl Output {
     /// Whether the child sent its end.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
+    }
+
+    /// The page that is being read, from 0, and since when.
+    pub(crate) fn page(&self) -> Option<(usize, Instant)> {
+        self.page
     }
 
     /// The protections that the child has, once it said so.
@@ -140,6 +159,10 @@ impl Output {
             FACTS => append(&mut self.facts, frame, FACTS_BYTES_MAX)?,
             ATTACHMENTS => append(&mut self.attachments, frame, ATTACHMENTS_BYTES_MAX)?,
             FAILURE => self.failure = Some(serde_json::from_slice(frame).map_err(|_| MALFORMED)?),
+            PAGE => {
+                let number = frame.try_into().map(u32::from_le_bytes).map_err(|_| MALFORMED)?;
+                self.page = Some((number as usize, Instant::now()));
+            }
             END => self.is_complete = true,
             _ => return Err(MALFORMED),
         }
@@ -158,9 +181,9 @@ impl Output {
         let facts: Facts = serde_json::from_slice(&self.facts).map_err(|_| MALFORMED)?;
         check_pages(&text, &facts.pages)?;
         let attachments = split(&self.attachments, facts.attachments)?;
-        let Facts { title, metadata, pages, warnings, .. } = facts;
+        let Facts { title, metadata, pages, warnings, lost, is_archive, .. } = facts;
         let title = title.filter(|title| !title.trim().is_empty());
-        Ok(Ok(Extracted { text, title, metadata, pages, warnings, attachments }))
+        Ok(Ok(Extracted { text, title, metadata, pages, warnings, attachments, lost, is_archive }))
     }
 }
 
@@ -213,6 +236,8 @@ mod tests {
                 Attachment { name: "a.pdf".to_owned(), bytes: vec![7; FRAME_BYTES_MAX + 1] },
                 Attachment { name: "b".to_owned(), bytes: Vec::new() },
             ],
+            lost: vec![Lost { part: "4-5".to_owned(), code: "c".to_owned(), message: "d".to_owned() }],
+            is_archive: false,
         }
     }
 

@@ -11,6 +11,7 @@ mod child;
 mod error;
 mod frames;
 mod parent;
+mod partial;
 mod reader;
 mod request;
 mod sandbox;

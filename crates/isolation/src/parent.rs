@@ -14,6 +14,7 @@ use weir_documents::Extracted;
 use crate::child;
 use crate::error::ExtractError;
 use crate::frames::Output;
+use crate::partial;
 use crate::request::Request;
 use crate::sandbox::{Protections, Sandbox};
 
@@ -50,6 +51,8 @@ pub struct Isolation {
     pub text_bytes_max: usize,
     /// Most pages of a file; the rest is cut.
     pub pages_max: usize,
+    /// Whether archives are unpacked.
+    pub archives: bool,
 }
 
 impl Default for Isolation {
@@ -61,17 +64,19 @@ impl Default for Isolation {
             memory_bytes: 1 << 30,
             text_bytes_max: 16 << 20,
             pages_max: 20_000,
+            archives: false,
         }
     }
 }
 
 impl Isolation {
-    /// Reads a file in a child process. Blocks until the child has ended, at the latest at the deadline.
+    /// Reads a file in a child process. Blocks until the child has ended, at the latest at the deadline. A page on which the child ends is left
+    /// out, and the file is read again without it ([`partial`](crate::partial)).
     ///
     /// # Errors
     /// [`ExtractError`].
-    pub fn extract(&self, name: &str, file: &mut dyn Read) -> Result<Extracted, ExtractError> {
-        self.run(name, file).map(|(extracted, _)| extracted)
+    pub fn extract(&self, name: &str, file: &mut (impl Read + ?Sized)) -> Result<Extracted, ExtractError> {
+        partial::extract(self, name, file)
     }
 
     /// The protections of a child on this machine.
@@ -79,21 +84,29 @@ impl Isolation {
     /// # Errors
     /// [`ExtractError::NoSandbox`] where a required one is missing; as [`Isolation::extract`].
     pub fn probe(&self) -> Result<Protections, ExtractError> {
-        let (_, protections) = self.run("probe.txt", &mut b"probe".as_slice())?;
+        let request = self.request("probe.txt");
+        let input = sealed(&request, &mut b"probe".as_slice())?;
+        let (_, protections) = self.run(input).map_err(|ended| ended.error)?;
         protections.ok_or_else(|| ExtractError::Crashed("it did not report its protections".to_owned()))
     }
 
-    fn run(&self, name: &str, file: &mut dyn Read) -> Result<(Extracted, Option<Protections>), ExtractError> {
-        let request = Request {
+    pub(crate) fn request(&self, name: &str) -> Request {
+        Request {
             name: name.to_owned(),
             text_bytes_max: self.text_bytes_max,
             pages_max: self.pages_max,
+            skipped_pages: Vec::new(),
+            archives: self.archives,
             sandbox: self.sandbox,
             memory_bytes: self.memory_bytes,
             cpu_seconds: self.cpu_seconds,
             wall_ms: u64::try_from(self.wall.as_millis()).unwrap_or(u64::MAX),
-        };
-        let input = sealed(&request, file)?;
+        }
+    }
+
+    /// Runs a child over its input.
+    pub(crate) fn run(&self, input: OwnedFd) -> Result<(Extracted, Option<Protections>), Ended> {
+        let failed = |error: io::Error| Ended { error: error.into(), page: None };
         let deadline = Instant::now() + self.wall;
         let mut child = Command::new(OWN_PROGRAM)
             .arg(child::COMMAND)
@@ -102,21 +115,24 @@ impl Isolation {
             .stdin(Stdio::from(input))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()?;
+            .spawn()
+            .map_err(failed)?;
         let mut output = Output::new(self.text_bytes_max);
         let mut stderr = Vec::new();
         let read = read_output(&mut child, &mut output, &mut stderr, deadline);
         let ends_itself = matches!(read, Ok(None)) && !output.is_complete();
-        let status = end(&mut child, ends_itself)?;
+        let status = end(&mut child, ends_itself).map_err(failed)?;
         let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-        match read? {
-            Some(Refusal::Deadline) => Err(self.timeout()),
-            Some(Refusal::Output(reason)) => Err(ExtractError::Crashed(reason.to_owned())),
-            None if !output.is_complete() => Err(self.reason_of(status, stderr)),
+        let page = output.page().map(|(number, since)| (number, since.elapsed()));
+        let ended = |error| Ended { error, page };
+        match read.map_err(failed)? {
+            Some(Refusal::Deadline) => Err(ended(self.timeout())),
+            Some(Refusal::Output(reason)) => Err(Ended::crashed(reason)),
+            None if !output.is_complete() => Err(ended(self.reason_of(status, stderr))),
             None => {
                 let protections = output.protections().cloned();
-                let result = output.finish().map_err(|reason| ExtractError::Crashed(reason.to_owned()))?;
-                Ok((result?, protections))
+                let result = output.finish().map_err(Ended::crashed)?;
+                Ok((result.map_err(|failure| Ended { error: failure.into(), page: None })?, protections))
             }
         }
     }
@@ -144,6 +160,19 @@ impl Isolation {
     }
 }
 
+/// The end of a child without a result.
+pub(crate) struct Ended {
+    pub(crate) error: ExtractError,
+    /// The page that was being read, from 0, and for how long; `None` where the file as a whole is refused.
+    pub(crate) page: Option<(usize, Duration)>,
+}
+
+impl Ended {
+    fn crashed(reason: &str) -> Ended {
+        Ended { error: ExtractError::Crashed(reason.to_owned()), page: None }
+    }
+}
+
 /// Why the parent ended the child.
 enum Refusal {
     Deadline,
@@ -151,7 +180,7 @@ enum Refusal {
 }
 
 /// The request and the file, in sealed memory: a child reads it without waiting for a writer.
-fn sealed(request: &Request, file: &mut dyn Read) -> io::Result<OwnedFd> {
+pub(crate) fn sealed(request: &Request, file: &mut (impl Read + ?Sized)) -> io::Result<OwnedFd> {
     let memory = rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut memory = File::from(memory);
     request.write(&mut memory)?;

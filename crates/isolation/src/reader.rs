@@ -1,6 +1,6 @@
 //! The reader of the child: document files by their format, pages of HTML, and texts.
 
-use weir_documents::{Extracted, Failure, Format, Limits, Page, Warning};
+use weir_documents::{Archive, Extracted, Failure, Format, Limits, Page, Warning};
 
 /// Endings of names of web pages.
 const HTML_ENDINGS: [&str; 3] = [".html", ".htm", ".xhtml"];
@@ -13,6 +13,11 @@ const FORM_FEED: char = '\u{c}';
 /// # Errors
 /// A [`Failure`] where there is no text.
 pub fn read(bytes: &[u8], name: &str, limits: &Limits) -> Result<Extracted, Failure> {
+    if limits.archives
+        && let Some(archive) = Archive::of(bytes, name)
+    {
+        return weir_documents::unpack(bytes, archive, limits);
+    }
     let Some(format) = Format::of(bytes, name)? else { return read_text(bytes, name, limits.text_bytes) };
     weir_documents::extract(bytes, format, limits)
 }

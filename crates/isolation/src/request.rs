@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use weir_documents::Limits;
 
+use crate::frames;
 use crate::sandbox::Sandbox;
 
 /// Most bytes of a head.
@@ -19,6 +20,10 @@ pub(crate) struct Request {
     pub(crate) text_bytes_max: usize,
     /// Most pages; the rest is cut.
     pub(crate) pages_max: usize,
+    /// Pages that are not read, from 0.
+    pub(crate) skipped_pages: Vec<usize>,
+    /// Whether archives are unpacked.
+    pub(crate) archives: bool,
     pub(crate) sandbox: Sandbox,
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_seconds: u64,
@@ -28,7 +33,14 @@ pub(crate) struct Request {
 impl Request {
     /// The limits of the readers.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { text_bytes: self.text_bytes_max, pages: self.pages_max, ..Limits::default() }
+        Limits {
+            text_bytes: self.text_bytes_max,
+            pages: self.pages_max,
+            skipped_pages: self.skipped_pages.clone(),
+            on_page: Some(frames::report_page),
+            archives: self.archives,
+            ..Limits::default()
+        }
     }
 
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {

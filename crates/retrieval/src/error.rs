@@ -66,6 +66,12 @@ impl RequestError {
         RequestError { invalid: self.invalid.in_item(key, index), others, ..self }
     }
 
+    /// The same, with a further sentence in its message.
+    pub fn with_note(mut self, note: &str) -> RequestError {
+        self.invalid.message = format!("{}; {note}", self.invalid.message.trim_end_matches('.'));
+        self
+    }
+
     /// The body of the reply.
     pub fn into_problem(self, request_id: Option<String>) -> Problem {
         let mut problem = Problem::from_invalid(&self.invalid, request_id);

@@ -142,7 +142,7 @@ fn no_job(id: &str) -> RequestError {
 }
 
 /// The code called `name`.
-fn code_of(name: &str) -> ErrorCode {
+pub(crate) fn code_of(name: &str) -> ErrorCode {
     weir_api::ERROR_TABLE.iter().find(|row| row.name == name).map_or(ErrorCode::Internal, |row| row.code)
 }
 

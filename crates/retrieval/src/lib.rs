@@ -16,6 +16,7 @@ mod job_events;
 mod jobs;
 pub mod models;
 mod open_collection;
+mod originals;
 mod query_log;
 mod search;
 mod settings;
@@ -34,7 +35,7 @@ pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
-pub use ingest::{IngestOutcome, UploadedFile, isolation};
+pub use ingest::{IngestOutcome, LineIngest, UploadedFile, isolation};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use query_log::QueryLog;
@@ -56,6 +57,7 @@ pub struct Parts {
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
     extraction: ingest::Extraction,
+    originals: originals::Originals,
     job_streams: Arc<Semaphore>,
     /// Ends the streams of events.
     stopping: CancellationToken,
@@ -88,9 +90,10 @@ impl Retrieval {
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
         let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
+        let originals = originals::Originals::new(config);
         let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
         let stopping = CancellationToken::new();
-        let parts = Parts {
+        let parts = Arc::new(Parts {
             collections,
             query_log,
             cursors,
@@ -98,10 +101,12 @@ impl Retrieval {
             background_work,
             recall_sampling,
             extraction,
+            originals,
             job_streams,
             stopping,
-        };
-        Retrieval(Arc::new(parts))
+        });
+        originals::start_sweeping(&parts);
+        Retrieval(parts)
     }
 
     /// Logs the protections of the processes that read uploaded files. Starts one, and waits for its end.

@@ -279,6 +279,12 @@ impl CollectionView {
         Err(RequestError::new(ErrorCode::Overloaded, message))
     }
 
+    /// Waits until at most `limit` operations are not searchable, or the collection is closed.
+    pub(crate) async fn wait_until_pending(&self, limit: u64) {
+        let number = self.collection.accepted().saturating_sub(limit);
+        self.collection.wait_until_searchable(number).await;
+    }
+
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.
     pub(crate) async fn wait_until_searchable(&self, number: u64) {
         self.collection.wait_until_searchable(number).await;

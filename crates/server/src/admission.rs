@@ -9,6 +9,7 @@ use weir_retrieval::SearchPermit;
 use super::Gateway;
 use super::body::body_length;
 use super::error::ApiError;
+use super::ingest_lines;
 use super::routes::{AdmissionClass, Route};
 use crate::Result;
 
@@ -44,6 +45,10 @@ pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Re
             Ok(Admitted::Embedding(gateway.scheduler.memory_budget().reserve_body(bytes)?))
         }
         AdmissionClass::Ingest => {
+            let bytes = match ingest_lines::is_lines(headers) {
+                true => announced.unwrap_or(most).min(ingest_lines::memory(&gateway.config.limits)).min(most),
+                false => bytes,
+            };
             let permits = gateway.ingest_kib.clone().try_acquire_many_owned(super::kib(bytes));
             permits.map(Admitted::Ingest).map_err(|_| {
                 let message = "the bodies of other ingest requests take all memory for them";

@@ -41,6 +41,17 @@ impl ApiError {
         self.error.code()
     }
 
+    /// The same, with a further sentence in its message.
+    pub(super) fn with_note(self, note: &str) -> ApiError {
+        ApiError { error: self.error.with_note(note), ..self }
+    }
+
+    /// Its code, and the message with the remedy.
+    pub(super) fn into_code_and_detail(self) -> (ErrorCode, String) {
+        let code = self.error.code();
+        (code, self.error.into_problem(None).detail)
+    }
+
     /// The same error, written as this dialect does instead of the route's.
     pub(super) fn in_dialect(self, dialect: Dialect) -> ApiError {
         ApiError { dialect: Some(dialect), ..self }

@@ -5,13 +5,11 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::TryStreamExt as _;
+use weir_api::LINES_MEDIA_TYPE;
 
 use super::body::{Call, query_pairs, unknown_parameter};
 use super::context::Segments;
 use crate::Result;
-
-/// The media type of lines of JSON.
-pub(super) const LINES: &str = "application/x-ndjson";
 
 /// The documents of a collection, one JSON object in a line. The connection breaks when the export fails after it began, so that what
 /// arrived is not taken for the whole.
@@ -33,6 +31,6 @@ pub(super) async fn export(
         std::io::Error::other(error.code().as_str())
     });
     let mut response = Response::new(Body::from_stream(lines));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES_MEDIA_TYPE));
     Ok(response)
 }

@@ -13,7 +13,7 @@ use super::body::{self, Call, Json, query_pairs, unknown_parameter};
 use super::conditions;
 use super::context::{self, Segments};
 use super::error::ApiError;
-use super::{Gateway, upload};
+use super::{Gateway, ingest_lines, upload};
 use crate::Result;
 
 /// The id of a document that is also the last segment of a route.
@@ -21,6 +21,9 @@ const DELETE: &str = "delete";
 
 /// Stores documents: a 202 means that they are on disk and become searchable soon.
 pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
+    if ingest_lines::is_lines(request.headers()) {
+        return ingest_lines::ingest(call, query.as_deref(), request).await;
+    }
     let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_form(request.headers()) {
@@ -54,8 +57,14 @@ pub(super) async fn put(
         let document: Document = weir_api::parse(&bytes)?;
         put_json(&call, &name, id, document, test).await?
     } else {
-        let options = FileOptions { id: Some(id), title: parameters.title, metadata: parameters.metadata };
-        let file = upload::receive_file(&call, request, parameters.name, options).await?;
+        let PutParameters { title, metadata, keep_original, .. } = &parameters;
+        let options = FileOptions {
+            id: Some(id),
+            title: title.clone(),
+            metadata: metadata.clone(),
+            keep_original: *keep_original,
+        };
+        let file = upload::receive_file(&call, request, parameters.name.clone(), options).await?;
         call.retrieval.put_file(&call.caller, &name, file, test).await?
     };
     drop(admitted);
@@ -118,6 +127,7 @@ struct PutParameters {
     name: String,
     title: Option<String>,
     metadata: Option<Metadata>,
+    keep_original: Option<bool>,
     wait: bool,
     /// Whether one of them is given that JSON has as a field.
     has_fields: bool,
@@ -125,7 +135,8 @@ struct PutParameters {
 
 impl PutParameters {
     fn parse(query: Option<&str>, id: &str) -> Result<PutParameters> {
-        let (mut title, mut metadata, mut wait, mut name) = (None, None, None, None);
+        let (mut title, mut metadata, mut wait, mut name, mut keep_original) = (None, None, None, None, None);
+        let flag = |name: &str, value: &str| body::flag(Some(&format!("{name}={value}")), name);
         for (key, value) in query_pairs(query) {
             match key.as_str() {
                 "filename" => name = Some(value),
@@ -136,21 +147,24 @@ impl PutParameters {
                     });
                     metadata = Some(read?);
                 }
-                "wait" => wait = Some(value),
-                _ => return Err(unknown_parameter(&key, "`filename`, `title`, `metadata` or `wait`")),
+                "wait" => wait = Some(flag("wait", &value)?),
+                "keep_original" => keep_original = Some(flag("keep_original", &value)?),
+                _ => {
+                    let known = "`filename`, `title`, `metadata`, `keep_original` or `wait`";
+                    return Err(unknown_parameter(&key, known));
+                }
             }
         }
-        let wait = wait.map(|value| body::flag(Some(&format!("wait={value}")), "wait")).transpose()?;
-        let has_fields = name.is_some() || title.is_some() || metadata.is_some();
+        let has_fields = name.is_some() || title.is_some() || metadata.is_some() || keep_original.is_some();
         let name = name.unwrap_or_else(|| id.to_owned());
-        Ok(PutParameters { name, title, metadata, wait: wait.unwrap_or_default(), has_fields })
+        Ok(PutParameters { name, title, metadata, keep_original, wait: wait.unwrap_or_default(), has_fields })
     }
 
     fn check_json(&self) -> Result<()> {
         if !self.has_fields {
             return Ok(());
         }
-        let message = "`filename`, `title` and `metadata` are for files; send them as fields of the JSON document, or the file with its media type, such as `application/pdf`";
+        let message = "`filename`, `title`, `metadata` and `keep_original` are for files; send title and metadata as fields of the JSON document, or the file with its media type, such as `application/pdf`";
         Err(Invalid::whole(ErrorCode::InvalidParameter, message).into())
     }
 }

@@ -28,6 +28,7 @@ use super::context::RequestContext;
 use super::cors;
 use super::dialect::Dialect;
 use super::error::{ApiError, ErrorStyle};
+use super::ingest_lines;
 use super::listener::RequestActivity;
 use super::rate_limits;
 use super::router::{PathRoutes, Router};
@@ -203,9 +204,10 @@ impl Known<'_> {
             Err(error) => return drain_body_on_error(request, |_| ready(error.into_response())).await,
         };
         let limit = Duration::from_millis(gateway.config.server.request_deadline_ms);
-        // files may take longer: each has a time limit of its own
-        let is_upload = route.admission == AdmissionClass::Ingest && upload::is_form(request.headers());
-        let deadline = (route.has_deadline && !is_upload).then(|| Instant::now() + limit);
+        // files and streams of lines may take longer: each has a time limit of its own
+        let has_own_limit = route.admission == AdmissionClass::Ingest
+            && (upload::is_form(request.headers()) || ingest_lines::is_lines(request.headers()));
+        let deadline = (route.has_deadline && !has_own_limit).then(|| Instant::now() + limit);
         request.extensions_mut().insert(Arc::new(RequestContext {
             route,
             id: self.id.clone(),

@@ -19,13 +19,14 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The files that the pages name.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("base.css", include_str!("pages/base.css")),
     ("start.css", include_str!("pages/start.css")),
     ("docs.css", include_str!("pages/docs.css")),
     ("shared.js", include_str!("pages/shared.js")),
     ("markdown.js", include_str!("pages/markdown.js")),
     ("answer.js", include_str!("pages/answer.js")),
+    ("upload.js", include_str!("pages/upload.js")),
     ("start.js", include_str!("pages/start.js")),
     ("schema.js", include_str!("pages/schema.js")),
     ("try.js", include_str!("pages/try.js")),

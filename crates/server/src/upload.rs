@@ -42,7 +42,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The media type without its parameters, in lower case.
-fn media_type(headers: &HeaderMap) -> Option<String> {
+pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();
     Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
@@ -246,7 +246,8 @@ impl Spool {
 }
 
 fn not_written(error: &std::io::Error) -> ApiError {
-    let is_full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
+    use std::io::ErrorKind as Kind;
+    let is_full = matches!(error.kind(), Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge);
     let code = if is_full { ErrorCode::InsufficientStorage } else { ErrorCode::StoreUnavailable };
     ApiError::new(code, format!("the file could not be written to the data directory: {error}"))
 }

@@ -28,6 +28,7 @@ mod feedback;
 mod job;
 mod key;
 mod operation;
+mod original;
 mod query_log;
 mod sqlite;
 mod store;
@@ -44,6 +45,7 @@ pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewF
 pub use job::{DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
 pub use operation::{Operation, OperationKind};
+pub use original::Original;
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use sqlite::Sqlite;
 pub use store::Store;

@@ -7,7 +7,8 @@ use weir_policy::{Caller, KeyId};
 
 use crate::access::{Access, JobAccess};
 use crate::sqlite::{
-    chunks, collections, feedback, generations, job_control, jobs, keys, query_log, spending, verify,
+    chunks, collections, feedback, generations, job_control, jobs, keys, originals, query_log, spending,
+    verify,
 };
 use crate::{
     AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, JobDocument,
@@ -309,6 +310,13 @@ impl Store {
     pub async fn erase_deleted(&self) -> Result<bool> {
         let Store::Sqlite(sqlite) = self;
         sqlite.empty_log().await
+    }
+
+    /// Whether a document was made from the file with this SHA-256.
+    pub async fn has_original(&self, sha256: &str) -> Result<bool> {
+        let sha256 = sha256.to_owned();
+        let Store::Sqlite(sqlite) = self;
+        sqlite.read(move |c| originals::is_used(c, &sha256)).await
     }
 
     /// The job with this id. See [`Store::jobs`] for the jobs that exist for a caller.

@@ -4,12 +4,13 @@ use rusqlite::Connection;
 
 use crate::access::Access;
 use crate::sqlite::{
-    accept, collections, documents, embeddings, feedback, files, job_control, operations, query_log,
+    accept, collections, documents, embeddings, feedback, files, job_control, operations, originals,
+    query_log,
 };
 use crate::{
     DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job, KnownFile,
-    NewFeedback, Operation, QueryCount, QueryReport, Result, Store, StoredDocument, Submission, TextHash,
-    Timestamp,
+    NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument, Submission,
+    TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -119,6 +120,21 @@ impl StoreView {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;
         sqlite.read(move |c| files::known(c, &access, &files)).await
+    }
+
+    /// The file from which a document was made. `None` if it was not kept, or the document does not exist or is hidden.
+    pub async fn original(&self, id: &str) -> Result<Option<Original>> {
+        let (access, id) = (self.access.clone(), id.to_owned());
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| originals::of_document(c, &access, &id)).await
+    }
+
+    /// Records the files of documents, by their ids; `None` takes a record away. A document that is newer than the operation `until`, hidden or
+    /// deleted is left as it is. The record goes with the document, and when that has another text.
+    pub async fn set_originals(&self, files: Vec<(String, Option<Original>)>, until: u64) -> Result<()> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.write(move |c| originals::set(c, &access, &files, until)).await
     }
 
     /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
     export, extract, feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell,
-    sync, usage,
+    sync, usage, watch,
 };
 use weir_config::Environment;
 
@@ -40,6 +40,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Ingest(ingest) => block_on(ingest::run(&ingest, context)),
         Command::Extract(extract) => extract::run(&extract, context),
         Command::Sync(sync) => block_on(sync::run(&sync, context)),
+        Command::Watch(watch) => block_on(watch::run(&watch, context)),
         Command::Delete(delete) => block_on(delete::run(&delete, context)),
         Command::Collections(collections) => block_on(collections::run(&collections, context)),
         Command::Export(export) => block_on(export::run(&export, context)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Union
 
+import httpx
+
 from weir import _types as types
 from weir._decode import decode
 from weir._errors import ApiError, ReplyError, of_problem
@@ -26,7 +28,7 @@ def ingest(documents: Sequence[bytes], collection: str, replace_if_equal: Sequen
 
 
 def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any]) -> Call[types.Job]:
-    """`options`: the id, title and metadata of the document."""
+    """`options`: the id, title and metadata of the document, and whether the file is kept."""
     body, media_type = form(name, content, collection, options)
     return Call(Request("POST", "/v1/ingest", body, {"content-type": media_type}), _object(types.Job))
 
@@ -97,6 +99,10 @@ def get_document(id: str, collection: str) -> Call[types.StoredDocument]:
     return Call(_get(_collection(collection) + "/documents" + path(id)), _object(types.StoredDocument))
 
 
+def get_original(id: str, collection: str) -> Call[bytes]:
+    return Call(_get(_collection(collection) + "/documents" + path(id) + "/original"), _bytes)
+
+
 def list_documents(
     collection: str,
     filter: Mapping[str, Any] | None = None,
@@ -108,6 +114,12 @@ def list_documents(
     condition = None if filter is None else encode(filter).decode()
     parameters = query(filter=condition, sort=sort, limit=limit, after=after if cursor is None else None, cursor=cursor)
     return Call(_get(_collection(collection) + "/documents" + parameters), _page(types.StoredDocument))
+
+
+def export(collection: str, after: str | None) -> Call[httpx.Response]:
+    """The lines of an export, which are read while they are received."""
+    target = _collection(collection) + "/export" + query(after=after)
+    return Call(Request("GET", target, is_streamed=True), _streamed)
 
 
 def put_document(
@@ -277,6 +289,16 @@ def _page(kind: type[T]) -> Callable[[Reply], types.Page[T]]:
 def _list(kind: type[T]) -> Callable[[Reply], list[T]]:
     page = _page(kind)
     return lambda reply: page(reply).data
+
+
+def _bytes(reply: Reply) -> bytes:
+    return reply.body
+
+
+def _streamed(reply: Reply) -> httpx.Response:
+    if reply.stream is None:
+        raise ReplyError("the reply is not a stream; check base_url, and any proxy before the gateway")
+    return reply.stream
 
 
 def _text(reply: Reply) -> str:

@@ -21,6 +21,7 @@ from weir._errors import of_transport
 from weir._flows import Flow, Flows, Sleep, Step
 from weir._http import Body, Call, Reply, Request, Settings
 from weir._ingest import IngestRun, ingest
+from weir._lines import Lines
 from weir._options import Document, Filter
 from weir._progress import Watch, reporter
 from weir._streams import batched, check_many, check_sizes, map_in_order
@@ -151,16 +152,18 @@ class Weir:
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
+        keep_original: bool | None = None,
         wait: bool = False,
         timeout: float | None = None,
     ) -> types.Job:
         """Sends a file: its path, or its bytes with a `name`. The gateway extracts the text.
 
         The document has the name of the file as `id` and the title that the file declares, unless they are given.
+        With `keep_original`, the file itself is kept, for `get_original`.
         A file without a text is an `ApiError`, whose `code` is the reason. With `wait`, the document is searchable when
         this returns, or `WeirTimeoutError` after `timeout` seconds.
         """
-        options = {"id": id, "title": title, "metadata": metadata}
+        options = {"id": id, "title": title, "metadata": metadata, "keep_original": keep_original}
         job = self._call(calls.upload(*read_file(file, name), collection, options))
         return self.wait_for_job(job, timeout=timeout) if wait else job
 
@@ -231,6 +234,10 @@ class Weir:
         """One document."""
         return self._call(calls.get_document(id, collection))
 
+    def get_original(self, id: str, *, collection: str = "default") -> bytes:
+        """The file from which a document was made. `ApiError` with the code `document_not_found` if it was not kept."""
+        return self._call(calls.get_original(id, collection))
+
     def list_documents(
         self,
         *,
@@ -256,6 +263,21 @@ class Weir:
         """All documents, in the order of `list_documents`."""
         return self._items(lambda cursor: calls.list_documents(collection, filter, sort, page_size, after, cursor))
 
+    def export(self, collection: str = "default", *, after: str | None = None) -> Generator[dict[str, Any], None, None]:
+        """All documents, in the order of their ids, as `ingest_many` takes them back.
+
+        The request is sent when the first document is read. Closing the iterator ends the export.
+        """
+        response = self._call(calls.export(collection, after))
+        lines = Lines()
+        with closing(response):
+            try:
+                for part in response.iter_bytes():
+                    yield from lines.feed(part)
+            except httpx.RequestError as error:
+                raise of_transport(error, self._settings.base_url) from error
+            lines.finish()
+
     def put_document(
         self,
         id: str,
@@ -266,7 +288,7 @@ class Weir:
         only_new: bool = False,
         wait: bool = False,
     ) -> types.Job:
-        """Stores a document under an id. `PreconditionFailed` if it has another `version`, or exists with `only_new`."""
+        """Stores a document; `PreconditionFailed` if it has another `version`, or exists with `only_new`."""
         return self._call(calls.put_document(id, document, collection, version, only_new, wait))
 
     def patch_document(

@@ -7,8 +7,10 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::chat::ChatArguments;
 use super::delete::DeleteArguments;
+use super::demo::DemoArguments;
 use super::doctor::DoctorArguments;
 use super::export::ExportArguments;
+use super::extract::ExtractArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
@@ -16,6 +18,7 @@ use super::prices::PricesArguments;
 use super::selftest::SelftestDialect;
 use super::sync::SyncArguments;
 use super::usage::UsageArguments;
+use super::watch::WatchArguments;
 use weir_api::{Mode, Syntax};
 use weir_config::Flags;
 use weir_eval::{Configuration, Minimum};
@@ -75,6 +78,11 @@ pub enum Command {
     /// gone from the folder, or whose line or row is gone from its file. Documents that were not made from files (those
     /// without `path` in their metadata) and those whose id does not begin with --prefix stay.
     Sync(SyncArguments),
+    /// Keep a collection equal to a folder while its files change.
+    ///
+    /// Begins as `weir sync`, then sends files and deletes documents within seconds of a change, until Ctrl-C or SIGTERM. A renamed
+    /// file keeps its id. While the gateway is down, it waits; what changed while it was stopped is found at the next start.
+    Watch(WatchArguments),
     /// Delete documents, by their ids or by a filter, or all of a collection.
     Delete(DeleteArguments),
     /// List, show, create and delete collections.
@@ -190,23 +198,6 @@ impl ServeArguments {
     }
 }
 
-/// The arguments of `weir demo`.
-#[derive(Debug, Args)]
-pub struct DemoArguments {
-    /// Files to serve, and folders to search for files [default: the sample].
-    #[arg(value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// The address to listen on; also WEIR_LISTEN [default: 127.0.0.1:8000].
-    #[arg(long, value_name = "ADDR")]
-    pub listen: Option<String>,
-    /// The folder of the database and the indexes, which is kept [default: a temporary folder].
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// The folder of the model; also WEIR_MODEL [default: models/all-MiniLM-L6-v2].
-    #[arg(long, value_name = "DIR")]
-    pub model: Option<String>,
-}
-
 /// The arguments of `weir ingest`.
 #[derive(Debug, Args)]
 pub struct IngestArguments {
@@ -231,17 +222,6 @@ pub struct IngestArguments {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
     /// Print the result as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The arguments of `weir extract`.
-#[derive(Debug, Args)]
-pub struct ExtractArguments {
-    /// The file.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Print text, title, metadata, pages and warnings as JSON.
     #[arg(long)]
     pub json: bool,
 }

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use weir_client::{Client, IngestOptions, RetryPolicy, Trust, ingest};
 use weir_config::{Config, Flags, LogLevel, load_for_serving};
 
-use super::arguments::DemoArguments;
 use super::context::{Context, trust};
 use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps};
@@ -27,6 +27,23 @@ const SAMPLE_QUERIES: [&str; 2] = [
 ];
 /// Most documents of a request.
 const BATCH_DOCUMENTS_MAX: usize = 200;
+
+/// The arguments of `weir demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// Files to serve, and folders to search for files [default: the sample].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// The address to listen on; also WEIR_LISTEN [default: 127.0.0.1:8000].
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// The folder of the database and the indexes, which is kept [default: a temporary folder].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// The folder of the model; also WEIR_MODEL [default: models/all-MiniLM-L6-v2].
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<String>,
+}
 
 /// Serves until SIGTERM or SIGINT. Without a data directory in `arguments`, the data is removed then.
 ///

@@ -2,17 +2,29 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::{Value, json};
 use weir_config::Flags;
 use weir_documents::Extracted;
 use weir_retrieval::isolation;
 
-use super::arguments::ExtractArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::terminal::one_line;
+
+/// The arguments of `weir extract`.
+#[derive(Debug, Args)]
+pub struct ExtractArguments {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print text, title, metadata, pages and warnings as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Whether this process is the child of a gateway, which reads a file.
 #[must_use]

@@ -23,6 +23,26 @@ pub(super) fn cancelled_by_ctrl_c() -> CancellationToken {
     token
 }
 
+/// A token that the first Ctrl-C or SIGTERM sets; a second one ends the process at once.
+pub(super) fn cancelled_by_signals() -> CancellationToken {
+    use tokio::signal::unix::{SignalKind, signal};
+    let token = CancellationToken::new();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        // without a handler the signal ends the process, as it does by default
+        let Ok(mut signals) = signal(kind) else { continue };
+        let shared = token.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if shared.is_cancelled() {
+                    std::process::exit(i32::from(EXIT_INTERRUPTED));
+                }
+                shared.cancel();
+            }
+        });
+    }
+    token
+}
+
 /// Each Ctrl-C, for a command that goes on after it.
 #[derive(Default)]
 pub(super) struct Interrupts {

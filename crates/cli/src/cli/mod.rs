@@ -1,6 +1,6 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `delete`, `collections`, `export`, `search`, `chat`, `jobs`, `eval` and
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `watch`, `delete`, `collections`, `export`, `search`, `chat`, `jobs`, `eval` and
 //! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
@@ -35,11 +35,12 @@ pub mod serve;
 pub mod shell;
 pub mod sync;
 pub mod usage;
+pub mod watch;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DemoArguments, EvalArguments, ExtractArguments, IngestArguments, JobsArguments, ModelArguments,
-    ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
+    EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand, SearchArguments, SearchMode,
+    SelftestArguments, ServeArguments, SettingsArguments,
 };
 pub use context::Context;
 pub use delete::DeleteArguments;

@@ -56,6 +56,12 @@ impl Client {
         self.value(Call::get(document_path(collection, id))).await
     }
 
+    /// The file from which a document was made, if it was kept (`keep_original`).
+    pub async fn original(&self, collection: &str, id: &str) -> Result<Vec<u8>> {
+        let call = Call::get(format!("{}/original", document_path(collection, id)));
+        Ok(self.bytes(call).await?.to_vec())
+    }
+
     /// A page of a collection's documents. `cursor` is the `next_cursor` of the page before.
     pub async fn documents(
         &self,

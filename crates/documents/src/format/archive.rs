@@ -5,7 +5,11 @@ use crate::ooxml::Relationships;
 use crate::package::Package;
 use crate::{Failure, Limits};
 
+use super::magic::UNPACK;
 use super::{Format, unsupported};
+
+/// Archives that are of no other kind.
+const PLAIN: &str = "zip archives";
 
 /// Parts that show a kind that isn't read, the kind and the remedy.
 const UNSUPPORTED: [(&str, &str, &str); 7] = [
@@ -48,8 +52,14 @@ pub(super) fn format(bytes: &[u8], by_name: Option<Format>) -> Result<Format, Fa
         _ if has("content.xml") => Ok(by_name
             .filter(|format| matches!(format, Format::Odt | Format::Ods | Format::Odp))
             .unwrap_or(Format::Odt)),
-        _ => by_name.ok_or_else(|| unsupported("zip archives", "send the files in it")),
+        _ => by_name.ok_or_else(|| unsupported(PLAIN, UNPACK)),
     }
+}
+
+/// Whether a zip archive is of no other kind.
+pub(crate) fn is_plain_zip(bytes: &[u8], name: &str) -> bool {
+    let by_name = Format::of_extension(&super::extension(name));
+    format(bytes, by_name) == Err(unsupported(PLAIN, UNPACK))
 }
 
 /// The format of the part `mimetype`, with which OpenDocument files and books begin.

@@ -19,7 +19,8 @@ pub(super) struct Kind {
 pub(super) const OLE: [u8; 8] = [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1];
 
 const OCR: &str = "recognise its text first (OCR) and send the text or a PDF with text";
-const UNPACK: &str = "unpack it and send the files in it";
+/// The remedy for archives.
+pub(super) const UNPACK: &str = "send the files in it; .zip and .tar.gz are unpacked where the gateway's setting extract.archives is true";
 
 const KINDS: [Kind; 12] = [
     Kind {

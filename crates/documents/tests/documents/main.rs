@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
+mod archives;
 mod attacks;
 mod features;
 mod files;

@@ -29,7 +29,7 @@ pub(crate) const CALLS: &[&str] = &[
     "raise-limit",
 ];
 
-pub(crate) fn run(bytes: &[u8], _: &str, _: &Limits) -> Result<Extracted, Failure> {
+pub(crate) fn run(bytes: &[u8], _: &str, limits: &Limits) -> Result<Extracted, Failure> {
     let attack = std::str::from_utf8(bytes).expect("the name of an attack");
     if CALLS.contains(&attack) {
         return text(call(attack));
@@ -37,6 +37,7 @@ pub(crate) fn run(bytes: &[u8], _: &str, _: &Limits) -> Result<Extracted, Failur
     match attack {
         "read" | "probe" => text(attack.to_owned()),
         "pages" => Ok(with_pages()),
+        "bad-pages" => bad_pages(limits),
         "long" => text("x".repeat(20 << 20)),
         "failure" => Err(Failure::Encrypted),
         "environment" => text(std::env::vars_os().count().to_string()),
@@ -52,6 +53,20 @@ pub(crate) fn with_pages() -> Extracted {
         pages: vec![page(5), page(8)],
         ..Extracted::default()
     }
+}
+
+/// Six pages: the third is read without end, the fifth ends the process.
+fn bad_pages(limits: &Limits) -> Result<Extracted, Failure> {
+    let mut read = String::new();
+    for page in (0..6.min(limits.pages)).filter(|page| !limits.skipped_pages.contains(page)) {
+        limits.on_page.unwrap()(page);
+        match page {
+            2 => never_returns("loop"),
+            4 => never_returns("abort"),
+            page => read.push_str(&format!("page {} ", page + 1)),
+        }
+    }
+    text(read)
 }
 
 fn text(text: String) -> Result<Extracted, Failure> {

@@ -16,6 +16,10 @@ type Test = (&'static str, fn());
 
 const TESTS: &[Test] = &[
     ("a_file_is_read_with_its_pages", a_file_is_read_with_its_pages),
+    (
+        "pages_that_end_the_child_are_lost_and_the_others_read",
+        pages_that_end_the_child_are_lost_and_the_others_read,
+    ),
     ("each_attack_fails_alone_with_its_reason", each_attack_fails_alone_with_its_reason),
     ("no_call_leaves_the_child", no_call_leaves_the_child),
     ("a_text_of_20_mb_passes", a_text_of_20_mb_passes),
@@ -53,6 +57,15 @@ fn isolation() -> Isolation {
 
 fn extract(file: &str) -> Result<Extracted, ExtractError> {
     isolation().extract(file, &mut file.as_bytes())
+}
+
+fn pages_that_end_the_child_are_lost_and_the_others_read() {
+    let read = extract("bad-pages").unwrap();
+    assert_eq!(read.text, "page 1 page 2 page 4 page 6 ");
+    let lost: Vec<(&str, &str)> =
+        read.lost.iter().map(|lost| (lost.part.as_str(), lost.code.as_str())).collect();
+    assert_eq!(lost, [("3", "extraction_timeout"), ("5", "extraction_crashed")]);
+    assert_eq!((read.warnings[0].code.as_str(), read.warnings[0].count), ("broken_page", 2));
 }
 
 /// Runs an attack while another file is read. Returns the name of its end.

@@ -53,6 +53,16 @@ impl IngestOutcome {
         IngestOutcome { version: self.version.or(version), ..self }
     }
 
+    /// The collection, and the job as it was stored.
+    pub(super) fn parts(&self) -> (&CollectionView, &Job) {
+        (&self.view, &self.job)
+    }
+
+    /// The job as it was stored, with its last operation.
+    pub(super) fn into_job(self) -> Job {
+        self.job
+    }
+
     /// The job as it was stored.
     pub fn job(self) -> JobReply {
         jobs::render(self.job, None)
@@ -117,12 +127,20 @@ impl Retrieval {
     /// # Errors
     /// `collection_not_found` for a caller that may not see it; `overloaded` when too many operations are pending; store errors.
     pub(super) async fn view_or_create(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
+        let view = self.open_or_create(caller, name).await?;
+        view.check_pending(self.config.limits.pending_operations_max)?;
+        Ok(view)
+    }
+
+    /// The same, whatever is pending.
+    ///
+    /// # Errors
+    /// `collection_not_found` for a caller that may not see it; store errors.
+    pub(super) async fn open_or_create(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         if caller.sees(name) && self.collections.get(caller, name).is_none() {
             self.collections.create(name, &CollectionSettings::default()).await?;
         }
-        let view = self.view(caller, name)?;
-        view.check_pending(self.config.limits.pending_operations_max)?;
-        Ok(view)
+        self.view(caller, name)
     }
 
     /// Stores checked documents with a job.

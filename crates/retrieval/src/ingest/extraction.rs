@@ -48,7 +48,7 @@ impl Extraction {
             let begun = Instant::now();
             let outcome = isolation.extract(&file_name, &mut content);
             let result = match &outcome {
-                Ok(extracted) if extracted.warnings.is_empty() => "extracted",
+                Ok(extracted) if extracted.warnings.is_empty() && extracted.lost.is_empty() => "extracted",
                 Ok(_) => "partial",
                 Err(error) => error.code(),
             };
@@ -82,6 +82,7 @@ pub fn isolation(config: &Config) -> Isolation {
         memory_bytes: settings.memory_bytes_max,
         text_bytes_max: config.limits.document_text_bytes_max,
         pages_max: settings.pages_max,
+        archives: settings.archives,
     }
 }
 

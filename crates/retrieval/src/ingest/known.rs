@@ -1,13 +1,15 @@
 //! Files that are stored already: the same bytes with the same settings are neither read nor embedded again.
 
 use weir_api::{Limits, Metadata};
+use weir_config::table::Extract;
 use weir_store::{FileSource, KnownFile, NewDocument};
 
 use super::upload::UploadedFile;
 use crate::{CollectionView, Result};
 
 /// Identifies what a file is stored as: a hash of its bytes, its name, its settings, the limits on its text and the version of the reader.
-pub(super) fn hash_of(file: &UploadedFile, limits: &Limits, pages_max: usize) -> [u8; 32] {
+/// `keeps`: whether the file itself is stored too.
+pub(super) fn hash_of(file: &UploadedFile, keeps: bool, limits: &Limits, extract: &Extract) -> [u8; 32] {
     let options = &file.options;
     let metadata = options.metadata.as_ref().map(Metadata::as_json);
     let determining = serde_json::json!([
@@ -17,8 +19,10 @@ pub(super) fn hash_of(file: &UploadedFile, limits: &Limits, pages_max: usize) ->
         options.id,
         options.title,
         metadata,
+        keeps,
         limits.document_text_bytes_max,
-        pages_max,
+        extract.pages_max,
+        extract.archives,
     ]);
     weir_text::text_hash(&determining.to_string())
 }
@@ -28,14 +32,27 @@ pub(super) async fn known_files(
     view: &CollectionView,
     files: &[UploadedFile],
     hashes: &[[u8; 32]],
+    keeps: &[bool],
 ) -> Result<Vec<Option<KnownFile>>> {
     let ids = files.iter().map(UploadedFile::document_id);
-    Ok(view.store().known_files(ids.zip(hashes.iter().copied()).collect()).await?)
+    let mut known = view.store().known_files(ids.zip(hashes.iter().copied()).collect()).await?;
+    for ((known, file), _) in known.iter_mut().zip(files).zip(keeps).filter(|(_, keeps)| **keeps) {
+        // a file is recorded behind its document: after a crash between the two, it is received again
+        if known.is_some() {
+            let original = view.store().original(&file.document_id()).await?;
+            known.take_if(|_| original.is_none_or(|original| original.sha256 != file.sha256));
+        }
+    }
+    Ok(known)
 }
 
-/// Marks the documents of a file, the one of the file itself first, so that the file is recognised when it is sent again.
-pub(super) fn mark(documents: &mut [NewDocument], hash: [u8; 32]) {
+/// Marks the documents of a file, the one of the file itself first, so that the file is recognised when it is sent again. The files of an archive
+/// have no document that stands for all of them, and are read again.
+pub(super) fn mark(documents: &mut [NewDocument], id: &str, hash: [u8; 32]) {
     let attachments: Vec<String> = documents.iter().skip(1).map(|document| document.id.clone()).collect();
+    if documents.first().is_none_or(|first| first.id != id) {
+        return;
+    }
     for document in documents.iter_mut() {
         document.source = Some(FileSource { hash, attachments: Vec::new() });
     }

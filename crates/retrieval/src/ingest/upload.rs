@@ -7,23 +7,29 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value, json};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
-use weir_documents::{Attachment, Extracted};
+use weir_documents::{Attachment, Extracted, Lost};
 use weir_policy::Caller;
-use weir_store::{KnownFile, NewDocument, Precondition, VersionTest};
+use weir_store::{KnownFile, NewDocument, Original, Precondition, VersionTest};
 use weir_text::PageMap;
 
 use super::accept::{CheckedDocuments, IngestOutcome, Rejected, all_rejected, new_document};
 use super::known;
 use crate::error::RequestError;
+use crate::jobs::code_of;
+use crate::originals::{KeptFile, media_type_of};
 use crate::{Result, Retrieval};
 
 /// Files of one request whose text is extracted or awaited at one time.
 const FILES_AT_ONCE: usize = 8;
 
-/// Files within files: messages in messages.
+/// Files within files: messages in messages, archives in archives.
 const ATTACHMENT_DEPTH_MAX: usize = 3;
 /// Documents of one file.
 const ATTACHMENTS_MAX: usize = 1_000;
+/// Most bytes of the files within one file that wait to be read.
+const WAITING_BYTES_MAX: usize = 256 << 20;
+/// Lost pages that a document lists.
+const LOST_LISTED_MAX: usize = 100;
 
 /// Most text of a file and its attachments, in texts of `limits.document_text_bytes_max`.
 const FILE_TEXTS_MAX: usize = 4;
@@ -64,7 +70,15 @@ enum FileOutcome {
     /// Its documents are stored already.
     Known(KnownFile),
     /// It was read: its documents, and what could not be read.
-    Read(Vec<NewDocument>, Rejected),
+    Read(Vec<NewDocument>, Rejected, FileOfDocument),
+}
+
+/// Files that were read.
+struct ReadFiles {
+    checked: CheckedDocuments,
+    /// The version of the last file that is stored already.
+    version: Option<u64>,
+    files: Vec<FileOfDocument>,
 }
 
 /// A file whose text is to be extracted.
@@ -76,6 +90,32 @@ struct Pending {
     about: Map<String, Value>,
     /// The number of files around it.
     depth: usize,
+    /// Its bytes, if they are in memory.
+    waiting_bytes: usize,
+    /// Whether it was attached to a message: kinds that are not read are no errors then.
+    is_attachment: bool,
+}
+
+/// Which document has which file.
+struct FileOfDocument {
+    id: String,
+    sha256: String,
+    /// The file, if it is kept.
+    kept: Option<KeptFile>,
+    /// Whether no part of it was lost.
+    is_whole: bool,
+}
+
+/// A file that was read.
+struct ReadFile {
+    /// `None` of an archive.
+    document: Option<NewDocument>,
+    /// The files within it.
+    inner: Vec<Pending>,
+    /// The files within it that can't be read.
+    rejected: Rejected,
+    /// Whether no part of it was lost.
+    is_whole: bool,
 }
 
 impl Retrieval {
@@ -91,9 +131,11 @@ impl Retrieval {
         files: Vec<UploadedFile>,
         replace_if_equal: Vec<String>,
     ) -> Result<IngestOutcome> {
-        let checked = self.read_files(caller, collection, files).await?.0;
+        let ReadFiles { checked, files, .. } = self.read_files(caller, collection, files).await?;
         let view = self.view_or_create(caller, collection).await?;
-        self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await
+        let outcome = self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await?;
+        note_originals(&outcome, files).await?;
+        Ok(outcome)
     }
 
     /// Extracts the text of a file and stores it as one document, if that meets the condition.
@@ -109,29 +151,36 @@ impl Retrieval {
     ) -> Result<IngestOutcome> {
         let document_id = file.document_id();
         let precondition = test.map(|test| Precondition { document_id, test });
-        let (checked, version) = self.read_files(caller, collection, vec![file]).await?;
+        let ReadFiles { checked, version, files } = self.read_files(caller, collection, vec![file]).await?;
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
         let outcome = self.submit(view, CheckedDocuments { precondition, ..checked }).await?;
+        note_originals(&outcome, files).await?;
         Ok(outcome.with_version(version))
     }
 
-    /// The documents of files that are not stored already, and the version of the last file that is.
+    /// The documents of files that are not stored already.
     async fn read_files(
         &self,
         caller: &Arc<Caller>,
         collection: &str,
         files: Vec<UploadedFile>,
-    ) -> Result<(CheckedDocuments, Option<u64>)> {
+    ) -> Result<ReadFiles> {
         check_collection_name(collection)?;
         if !caller.sees(collection) {
             return Err(RequestError::no_collection(collection));
         }
         let limits = self.config.request_limits();
         let bytes_max = self.config.limits.ingest_body_bytes_max;
-        let pages_max = self.config.extract.pages_max;
-        let hashes: Vec<_> = files.iter().map(|file| known::hash_of(file, &limits, pages_max)).collect();
+        let extract = &self.config.extract;
+        let hashes: Vec<_> = files
+            .iter()
+            .map(|file| known::hash_of(file, self.keeps(&file.options), &limits, extract))
+            .collect();
         let stored = match self.view(caller, collection) {
-            Ok(view) => known::known_files(&view, &files, &hashes).await?,
+            Ok(view) => {
+                let keeps: Vec<bool> = files.iter().map(|file| self.keeps(&file.options)).collect();
+                known::known_files(&view, &files, &hashes, &keeps).await?
+            }
             // it is created with its first document
             Err(_) => vec![None; files.len()],
         };
@@ -141,19 +190,21 @@ impl Retrieval {
             .collect();
         let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
         let (mut documents, mut rejected, mut bytes) = (Vec::<NewDocument>::new(), Vec::new(), 0);
-        let (mut unchanged, mut version) = (0, None);
+        let (mut unchanged, mut version, mut files) = (0, None, Vec::<FileOfDocument>::new());
         while let Some(outcome) = read.next().await {
-            let (of_file, not_read) = match outcome {
-                FileOutcome::Read(documents, rejected) => (documents, rejected),
+            let (of_file, not_read, file) = match outcome {
+                FileOutcome::Read(documents, rejected, file) => (documents, rejected, file),
                 FileOutcome::Known(file) => {
                     // of documents with one id the last one counts
                     documents.retain(|document| !file.ids.contains(&document.id));
+                    files.retain(|other| !file.ids.contains(&other.id));
                     unchanged += file.ids.len() as u64;
                     version = Some(file.version);
                     continue;
                 }
             };
             rejected.extend(not_read);
+            files.push(file);
             for document in of_file {
                 bytes += document.text.len();
                 if bytes > bytes_max {
@@ -168,7 +219,8 @@ impl Retrieval {
         if documents.is_empty() && unchanged == 0 {
             return Err(all_rejected(rejected));
         }
-        Ok((CheckedDocuments { documents, rejected, unchanged, ..Default::default() }, version))
+        let checked = CheckedDocuments { documents, rejected, unchanged, ..Default::default() };
+        Ok(ReadFiles { checked, version, files })
     }
 
     /// The stored documents of a file, or else those that are read from it.
@@ -183,22 +235,56 @@ impl Retrieval {
             self.metrics.file_unchanged();
             return FileOutcome::Known(stored);
         }
-        let (mut documents, rejected) = self.documents_of(file, limits).await;
-        // a part that could not be read is tried again, and named again
-        if rejected.is_empty() {
-            known::mark(&mut documents, hash);
+        let (mut documents, rejected, of_document) = self.documents_of(file, limits).await;
+        // what could not be read is tried again, and named again
+        if rejected.is_empty() && of_document.is_whole {
+            known::mark(&mut documents, &of_document.id, hash);
         }
-        FileOutcome::Read(documents, rejected)
+        FileOutcome::Read(documents, rejected, of_document)
+    }
+
+    /// Whether a file is kept.
+    fn keeps(&self, options: &FileOptions) -> bool {
+        options.keep_original.unwrap_or(self.config.extract.keep_originals)
     }
 
     /// The document of a file and those of its attachments.
-    async fn documents_of(&self, file: UploadedFile, limits: &Limits) -> (Vec<NewDocument>, Rejected) {
+    async fn documents_of(
+        &self,
+        file: UploadedFile,
+        limits: &Limits,
+    ) -> (Vec<NewDocument>, Rejected, FileOfDocument) {
         let name = base_name(&file.name).to_owned();
-        let reader = weir_documents::READER_VERSION;
-        let about = json!({"name": name, "bytes": file.bytes, "sha256": file.sha256, "reader": reader});
-        let Value::Object(about) = about else { return Default::default() };
-        let content = Box::new(file.content);
-        let mut pending = vec![Pending { content, name, options: file.options, about, depth: 0 }];
+        let mut about = Map::from_iter([
+            ("name".to_owned(), name.clone().into()),
+            ("bytes".to_owned(), file.bytes.into()),
+            ("sha256".to_owned(), file.sha256.clone().into()),
+            ("reader".to_owned(), weir_documents::READER_VERSION.into()),
+        ]);
+        let id = file.options.id.clone().unwrap_or_else(|| name.clone());
+        let mut of_document = FileOfDocument { id, sha256: file.sha256.clone(), kept: None, is_whole: true };
+        let mut content = file.content;
+        if self.keeps(&file.options) {
+            let media_type = media_type_of(&name).to_owned();
+            let original =
+                Original { sha256: file.sha256, media_type, name: name.clone(), bytes: file.bytes };
+            match self.originals.keep(content, original).await {
+                Ok((file, kept)) => (content, of_document.kept) = (file, Some(kept)),
+                Err(invalid) => return (Vec::new(), vec![(of_document.id.clone(), invalid)], of_document),
+            }
+            about.insert("original".to_owned(), true.into());
+        }
+        let content = Box::new(content);
+        let first = Pending {
+            content,
+            name,
+            options: file.options,
+            about,
+            depth: 0,
+            waiting_bytes: 0,
+            is_attachment: false,
+        };
+        let mut pending = vec![first];
         let bytes_max = limits.document_text_bytes_max.saturating_mul(FILE_TEXTS_MAX);
         let (mut documents, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(next) = pending.pop() {
@@ -208,43 +294,45 @@ impl Retrieval {
                 rejected.push((name, too_much_text("the file and its attachments", bytes_max, setting)));
                 break;
             }
-            let is_attachment = next.depth > 0;
-            match self.document_of(next, limits).await {
-                Ok((document, attachments)) => {
-                    let left = ATTACHMENTS_MAX.saturating_sub(documents.len() + pending.len());
-                    pending.extend(attachments.into_iter().take(left));
-                    bytes += document.text.len();
-                    documents.push(document);
+            let is_attachment = next.is_attachment;
+            match self.read_file(next, limits).await {
+                Ok(ReadFile { document, inner, rejected: of_file, is_whole }) => {
+                    of_document.is_whole &= is_whole;
+                    rejected.extend(of_file);
+                    let waiting = pending.iter().map(|file| file.waiting_bytes).sum();
+                    let (taken, over) = within_limits(inner, documents.len() + pending.len(), waiting);
+                    pending.extend(taken);
+                    rejected.extend(over);
+                    bytes += document.as_ref().map_or(0, |document| document.text.len());
+                    documents.extend(document);
                 }
                 // pictures in a message are no errors of the message
                 Err(invalid) if is_attachment && invalid.code == ErrorCode::UnsupportedFormat => {}
                 Err(invalid) => rejected.push((name, invalid)),
             }
         }
-        (documents, rejected)
+        (documents, rejected, of_document)
     }
 
     /// The document of a file, and the files within it.
-    async fn document_of(
-        &self,
-        file: Pending,
-        limits: &Limits,
-    ) -> Result<(NewDocument, Vec<Pending>), Invalid> {
-        let Pending { content, name, options, mut about, depth } = file;
-        let extracted = self.extraction.extract(&name, content).await?;
-        let Extracted { text, title, metadata: facts, pages, warnings, attachments } = extracted;
-        if !warnings.is_empty() {
-            let codes: Vec<String> = warnings.into_iter().map(|warning| warning.code).collect();
-            about.insert("warnings".to_owned(), codes.into());
+    async fn read_file(&self, file: Pending, limits: &Limits) -> Result<ReadFile, Invalid> {
+        let Pending { content, name, options, mut about, depth, .. } = file;
+        let mut extracted = self.extraction.extract(&name, content).await?;
+        let id = options.id.clone().unwrap_or_else(|| name.clone());
+        let inner = std::mem::take(&mut extracted.attachments);
+        if extracted.is_archive {
+            return unpacked(inner, extracted.lost, &id, options.metadata.as_ref(), depth);
         }
-        let id = options.id.unwrap_or_else(|| name.clone());
-        let attachments = match depth < ATTACHMENT_DEPTH_MAX {
-            true => attachments
+        describe_losses(&mut about, &extracted);
+        let is_whole = extracted.lost.is_empty();
+        let inner = match depth < ATTACHMENT_DEPTH_MAX {
+            true => inner
                 .into_iter()
-                .map(|one| attached(one, &id, options.metadata.as_ref(), depth))
+                .map(|one| within(one, &id, options.metadata.as_ref(), depth, true))
                 .collect(),
             false => Vec::new(),
         };
+        let Extracted { text, title, metadata: facts, pages, .. } = extracted;
         let title = options.title.or_else(|| title.map(|title| cut(title, TITLE_BYTES_MAX)));
         let document = Document {
             id: Some(id).filter(|id| !id.is_empty()),
@@ -257,8 +345,89 @@ impl Retrieval {
         let pages =
             PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)));
         let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
-        Ok((NewDocument { pages, ..new_document(document) }, attachments))
+        let document = Some(NewDocument { pages, ..new_document(document) });
+        Ok(ReadFile { document, inner, rejected: Vec::new(), is_whole })
     }
+}
+
+/// Records the kept files of documents that were stored. A document that has another file by now has no kept one.
+async fn note_originals(outcome: &IngestOutcome, files: Vec<FileOfDocument>) -> Result<()> {
+    let (view, job) = outcome.parts();
+    let is_stored = |id: &str| !job.errors.iter().any(|error| error.document_id == id);
+    let mut changes = Vec::new();
+    for file in files.iter().filter(|file| is_stored(&file.id)) {
+        let change = file.kept.as_ref().map(|kept| kept.original.clone());
+        let before = view.store().original(&file.id).await?;
+        let is_due = match &change {
+            Some(kept) => before.as_ref() != Some(kept),
+            None => before.is_some_and(|before| before.sha256 != file.sha256),
+        };
+        if is_due {
+            changes.push((file.id.clone(), change));
+        }
+    }
+    if !changes.is_empty() {
+        view.store().set_originals(changes, job.last_operation).await?;
+    }
+    Ok(())
+}
+
+/// Adds to the description of a file what was left out of its text.
+fn describe_losses(about: &mut Map<String, Value>, extracted: &Extracted) {
+    if !extracted.warnings.is_empty() {
+        let codes: Vec<&str> = extracted.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        about.insert("warnings".to_owned(), codes.into());
+    }
+    if extracted.lost.is_empty() {
+        return;
+    }
+    let lost = extracted.lost.iter().take(LOST_LISTED_MAX);
+    let lost: Vec<Value> = lost
+        .map(|lost| json!({"pages": lost.part, "code": lost.code, "reason": cut(lost.message.clone(), FACT_BYTES_MAX)}))
+        .collect();
+    about.insert("state".to_owned(), "partial".into());
+    about.insert("lost_pages".to_owned(), lost.into());
+}
+
+/// The files of an archive. One that can't be unpacked is named, and so is all of an archive in too many others.
+fn unpacked(
+    members: Vec<Attachment>,
+    lost: Vec<Lost>,
+    id: &str,
+    metadata: Option<&Metadata>,
+    depth: usize,
+) -> Result<ReadFile, Invalid> {
+    if depth >= ATTACHMENT_DEPTH_MAX {
+        let message = format!("archives within more than {ATTACHMENT_DEPTH_MAX} others are not unpacked");
+        return Err(Invalid::whole(ErrorCode::FileLimit, message));
+    }
+    let inner = members.into_iter().map(|member| within(member, id, metadata, depth, false)).collect();
+    let rejected = lost
+        .into_iter()
+        .map(|lost| (format!("{id}/{}", lost.part), Invalid::whole(code_of(&lost.code), lost.message)))
+        .collect();
+    Ok(ReadFile { document: None, inner, rejected, is_whole: true })
+}
+
+/// Divides the files within a file into those that are read and those over a limit. `count` and `bytes` are those that are there already.
+fn within_limits(inner: Vec<Pending>, count: usize, mut bytes: usize) -> (Vec<Pending>, Rejected) {
+    let (mut taken, mut rejected) = (Vec::new(), Vec::new());
+    for file in inner {
+        bytes += file.waiting_bytes;
+        let is_over = count + taken.len() >= ATTACHMENTS_MAX || bytes > WAITING_BYTES_MAX;
+        match is_over {
+            false => taken.push(file),
+            true if file.is_attachment => {}
+            true => {
+                let message = format!(
+                    "a file has at most {ATTACHMENTS_MAX} files within it, of {WAITING_BYTES_MAX} bytes in all: divide it"
+                );
+                let name = file.options.id.unwrap_or(file.name);
+                rejected.push((name, Invalid::whole(ErrorCode::FileLimit, message)));
+            }
+        }
+    }
+    (taken, rejected)
 }
 
 fn too_much_text(what: &str, bytes_max: usize, setting: &str) -> Invalid {
@@ -267,17 +436,26 @@ fn too_much_text(what: &str, bytes_max: usize, setting: &str) -> Invalid {
     Invalid::whole(ErrorCode::FileLimit, message)
 }
 
-/// An attachment as a file: its document has the metadata that was sent for the outer file, and names that as its parent.
-fn attached(attachment: Attachment, parent: &str, metadata: Option<&Metadata>, depth: usize) -> Pending {
-    let Attachment { name, bytes } = attachment;
+/// A file within another one: its document has the metadata that was sent for the outer file, and names that as its parent.
+fn within(
+    file: Attachment,
+    parent: &str,
+    metadata: Option<&Metadata>,
+    depth: usize,
+    is_attachment: bool,
+) -> Pending {
+    let Attachment { name, bytes } = file;
+    let id = Some(format!("{parent}/{name}"));
+    let base = base_name(&name).to_owned();
     let about = Map::from_iter([
-        ("name".to_owned(), name.clone().into()),
+        ("name".to_owned(), base.clone().into()),
         ("bytes".to_owned(), bytes.len().into()),
         ("parent".to_owned(), parent.into()),
     ]);
-    let options =
-        FileOptions { id: Some(format!("{parent}/{name}")), title: None, metadata: metadata.cloned() };
-    Pending { content: Box::new(Cursor::new(bytes)), name, options, about, depth: depth + 1 }
+    let options = FileOptions { id, metadata: metadata.cloned(), ..FileOptions::default() };
+    let waiting_bytes = bytes.len();
+    let content = Box::new(Cursor::new(bytes));
+    Pending { content, name: base, options, about, depth: depth + 1, waiting_bytes, is_attachment }
 }
 
 /// The metadata of a document: the fields that were sent, the facts that the file declares, and the description of the file. A field that was

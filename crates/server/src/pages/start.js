@@ -192,6 +192,24 @@ const why = (result) => {
   );
 };
 
+/** A button that saves the file from which a document was made. It is never opened here: it is of whoever sent it. */
+const originalOf = (stored, path) => {
+  const name = String(stored.metadata.file.name ?? stored.id);
+  const button = element('button', { type: 'button' }, `Save ${name}`);
+  button.addEventListener('click', async () => {
+    try {
+      const reply = await send('GET', `${path}/original`);
+      if (!reply.ok) throw await Problem.of(reply);
+      const link = element('a', { href: URL.createObjectURL(await reply.blob()), download: name });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    } catch (error) {
+      button.replaceWith(error.render());
+    }
+  });
+  return element('p', {}, button);
+};
+
 /** The whole document with the cited bytes marked, read when it is opened. */
 const inDocument = (result, collection) => {
   const { document_id: id, start, end } = result.citation;
@@ -204,7 +222,7 @@ const inDocument = (result, collection) => {
       const stored = await call('GET', path);
       const marks = unitsOf(stored.text, [[start, end]]);
       const text = element('pre', { className: 'document', tabIndex: 0 }, plain(stored.text, marks));
-      place.replaceChildren(text);
+      place.replaceChildren(...(stored.metadata.file?.original === true ? [originalOf(stored, path)] : []), text);
       const cited = text.querySelector('mark');
       if (cited) text.scrollTop = cited.offsetTop - text.offsetTop - 40;
     } catch (error) {
@@ -497,8 +515,12 @@ byId('ask').addEventListener('click', () => {
   if (addressOf(search) !== addressOf(readAddress())) writeAddress({ ...search, offset: '0' });
   ask(search);
 });
-form.collection.addEventListener('change', allowModes);
+form.collection.addEventListener('change', () => {
+  allowModes();
+  byId('into').value = form.collection.value;
+});
 addEventListener('popstate', () => run());
 addEventListener('hashchange', () => run());
 mountKey(look);
+mountUploads(look);
 look();

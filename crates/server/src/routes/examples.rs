@@ -1,5 +1,5 @@
 //! The groups of the routes, with a request for each route. `/openapi.json` has the requests and `/docs` offers to send them. Each succeeds at a
-//! gateway with the sample in the collection `default`, a route `assistant` to a language model, and a key beside that of its administrator; a `DELETE`
+//! gateway with the sample in the collection `default`, the kept file `manual.txt` in `files`, a route `assistant` to a language model, and a key beside that of its administrator; a `DELETE`
 //! deletes what the examples of `POST` and `PUT` have made (the test `examples` of `weir`).
 
 /// Routes about one thing.
@@ -138,6 +138,7 @@ pub const GROUPS: &[Group] = &[
                 &[("name", "default"), ("filter", r#"{"source": "xquad"}"#), ("limit", "10")],
             ),
             get("/v1/collections/{name}/documents/{id}", &[("name", "default"), ("id", "p1")]),
+            get("/v1/collections/{name}/documents/{id}/original", &[("name", "files"), ("id", "manual.txt")]),
             Example {
                 method: "put",
                 parameters: NOTE,

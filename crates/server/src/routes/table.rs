@@ -8,12 +8,12 @@ use weir_api::{
     DecodeRequest, DeletedReply, Document, DocumentPatch, DocumentReply, DocumentsDeleteReply,
     DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply,
     EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply,
-    InfoReply, IngestRequest, JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate, List, MessagesRequest,
-    NewKeyReply, OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest,
-    OllamaProcesses, OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags,
-    OllamaVersion, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
-    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
-    UsageReportReply,
+    InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate,
+    LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
+    OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply, OllamaPromptRequest,
+    OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply, PredictRequest, QueryReply,
+    ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest,
+    TeiError, TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -27,7 +27,7 @@ use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
     access, chat, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs, models,
-    ollama, openapi, pages, rerank, search, tei, tokens, usage,
+    ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -140,6 +140,13 @@ const CONDITIONS: &[(&str, &str)] = &[
     ("If-None-Match", "`*`: the document must not exist"),
 ];
 
+/// The query parameters of a request with documents.
+const INGEST_PARAMETERS: &[(&str, &str)] = &[
+    ("wait", "`true` answers when the documents are searchable, or at the deadline"),
+    ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
+    ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
+];
+
 /// The query parameters of a `PUT` of a document.
 const PUT_PARAMETERS: &[(&str, &str)] = &[
     (
@@ -148,6 +155,10 @@ const PUT_PARAMETERS: &[(&str, &str)] = &[
     ),
     ("title", "of a file: the title (that which the file declares, or its name)"),
     ("metadata", "of a file: the metadata, a JSON object"),
+    (
+        "keep_original",
+        "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
+    ),
     ("wait", "`true` answers when the document is searchable, or at the deadline"),
 ];
 
@@ -157,11 +168,11 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("post", "/v1/ingest", INGEST, handler!(ingest::ingest))
             .about("Store documents; they are on disk when this answers.")
-            .with_query(&[("wait", "`true` answers when the documents are searchable, or at the deadline")])
+            .with_query(INGEST_PARAMETERS)
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
-            .or_files(&[FORM])
+            .or_files(&[FORM, LINES_MEDIA_TYPE])
             .reserves(AdmissionClass::Ingest)
-            .replies::<JobReply>()
+            .replies::<IngestReply>()
             .fails_with(INGEST_CODES)
     },
     Route::new("post", "/v1/search", SEARCH, handler!(search::search))
@@ -435,7 +446,7 @@ pub const ROUTES: &[Route] = &[
     Route::new("get", "/v1/collections/{name}/export", SEARCH, handler!(export::export))
         .about("The documents of a collection as lines of JSON, in the order of their ids; `/v1/ingest` takes each back.")
         .with_query(&[("after", "the id after which the export starts")])
-        .returns(Content::Media(export::LINES))
+        .returns(Content::Media(LINES_MEDIA_TYPE))
         .without_deadline()
         .fails_with(PAGE_CODES),
     Route::new("get", "/v1/collections/{name}/queries", ADMIN, handler!(feedback::queries))
@@ -522,6 +533,11 @@ pub const ROUTES: &[Route] = &[
             .replies::<JobReply>()
             .fails_with(PATCH_DOCUMENT_CODES)
     },
+    Route::new("get", "/v1/collections/{name}/documents/{id}/original", SEARCH, handler!(originals::get))
+        .about("The file from which a document was made, if it was kept.")
+        .returns(Content::Media("application/octet-stream"))
+        .without_deadline()
+        .fails_with(DOCUMENT_CODES),
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
         .with_headers(CONDITIONS)

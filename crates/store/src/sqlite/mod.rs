@@ -18,6 +18,7 @@ pub(crate) mod jobs;
 pub(crate) mod keys;
 mod open;
 pub(crate) mod operations;
+pub(crate) mod originals;
 pub(crate) mod query_log;
 mod schema;
 pub(crate) mod spending;

@@ -10,12 +10,13 @@ const INTRO: &str = "\
 
 Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir --test weir cli_docs` rewrites this page).
 
-One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and `selftest` call a running one over HTTP.
+One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `watch`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and `selftest` call a running one over HTTP.
 
 ```console not run: the pages of these commands run them
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
 weir ingest docs/ notes.jsonl                 # folders and files
 weir sync docs/ --dry-run                     # the same, and delete the documents whose files are gone
+weir watch docs/                              # the same, for as long as it runs
 weir collections                              # names, counts, models
 weir delete old.md --collection default       # or --filter, or --all
 weir search \"how do I rotate the keys\" --top-k 3
@@ -95,6 +96,24 @@ needs `--yes`: the disk may not be mounted.
 
 Folders of one collection that have equal names, or files with equal paths, or lines with equal ids, need a prefix each: `weir sync notes --prefix notes/` deletes only
 documents whose id begins with `notes/`.
+
+**A renamed file keeps its id** in `weir sync` and `weir watch`: the new `path` is in the metadata of the document. A file counts as renamed if it is new, a file of the folder is gone, and both have
+the same content: the same text, or for PDF, Office and mail files the same bytes. A further file under the old path gets the id `PATH~2`. Files with several documents keep no ids, except those that lines, rows
+and objects bring. `weir ingest` sends each file under its path.
+
+## What `weir watch` does
+
+`weir watch DIR` begins as `weir sync DIR`, and then sends and deletes what changes, with the same ids and the same files left out, until Ctrl-C or SIGTERM (exit code 0). It keeps no record of its own:
+what changed while it was stopped is found at the start.
+
+- **Changes are noticed by the system** (inotify) and are in the collection within about two seconds. Where the system does not notify, or its limit of watches is reached, a note says so and the folder is looked at
+  every five seconds. `--poll SECONDS` does that too: for network folders, of which other machines change files. The folder is also looked at each minute, in case that a notification was lost.
+- **A file is sent when it rests**: half a second after it was closed; ten seconds after the last change of a file that a program keeps open. A file that is written to without pause is not sent.
+- **A file that can't be read or is refused is named with its reason**, and sent again when it changes.
+- **While the gateway is down or busy** the command waits, at most a minute between two attempts, and then sends what differs. It ends with exit code 1 if the gateway refuses the key or the folder.
+- **Files that are gone are deleted by the rules of `weir sync`**, half a second later. Nobody is asked: if more than half of the documents (and more than ten) are gone at once, or the folder has no file that is read,
+  they stay, and a note says so. `--yes` deletes them.
+- `--json` prints a line for each time that something was sent or deleted, with `new`, `changed`, `renamed`, `failed` and `deleted`.
 
 ";
 

@@ -16,6 +16,7 @@ mod cli_interrupt;
 mod cli_keys;
 mod cli_progress;
 mod cli_support;
+mod cli_watch;
 mod crash;
 mod embeddings_api;
 mod eval;

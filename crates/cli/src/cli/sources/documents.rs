@@ -19,6 +19,9 @@ use super::rows::Rows;
 /// The field of the metadata with the name of the folder that was given to `weir ingest` or `weir sync`.
 pub(in crate::cli) const FOLDER: &str = "folder";
 
+/// The field of the metadata with the path of the file in that folder, behind the prefix of the ids.
+pub(in crate::cli) const PATH: &str = "path";
+
 /// Most bytes of a title, as of files whose text the gateway extracts.
 const TITLE_BYTES_MAX: usize = 1_000;
 
@@ -31,6 +34,7 @@ pub(in crate::cli) struct Documents {
 struct OpenFile {
     results: Results,
     folder: Option<Arc<str>>,
+    kept_id: Option<String>,
     bytes_read: Counter,
 }
 
@@ -52,7 +56,7 @@ impl Iterator for Documents {
             if let Some(open) = &mut self.open
                 && let Some((place, result)) = open.results.next()
             {
-                let result = in_folder(open.folder.as_deref(), result);
+                let result = in_folder(open.folder.as_deref(), with_id(open.kept_id.as_deref(), result));
                 return Some(ReadStep { bytes: open.bytes_read.take(), place, result });
             }
             self.open = None;
@@ -86,24 +90,36 @@ fn open(file: &SourceFile) -> Result<OpenFile, String> {
         Reader::Rows(separator) => Box::new(Rows::open(input, separator, file)?),
         Reader::Upload => return Ok(to_upload(file)),
     };
-    Ok(OpenFile { results, folder: file.folder.clone(), bytes_read })
+    Ok(OpenFile { results, folder: file.folder.clone(), kept_id: file.kept_id.clone(), bytes_read })
 }
 
 /// A file that is sent as it is.
 fn to_upload(file: &SourceFile) -> OpenFile {
     let options = FileOptions {
         id: Some(file.id.clone()),
-        title: None,
         metadata: Some(Metadata::from_map(&metadata_of(file, Map::new()))),
+        ..FileOptions::default()
     };
     let source = weir_client::SourceFile { path: file.path.clone(), options };
     let bytes_read = Counter::of(file.bytes);
-    OpenFile { results: one(file, StepResult::File(source)), folder: file.folder.clone(), bytes_read }
+    let results = one(file, StepResult::File(source));
+    OpenFile { results, folder: file.folder.clone(), kept_id: file.kept_id.clone(), bytes_read }
 }
 
 /// What a file contains that is one document at most.
 fn one(file: &SourceFile, result: StepResult) -> Results {
     Box::new(std::iter::once((file.path.display().to_string(), result)))
+}
+
+/// Gives the only document of a file the id that it keeps.
+fn with_id(kept_id: Option<&str>, mut result: StepResult) -> StepResult {
+    let Some(kept_id) = kept_id else { return result };
+    if let StepResult::Document(document) = &mut result {
+        document.id = Some(kept_id.to_owned());
+    } else if let StepResult::File(file) = &mut result {
+        file.options.id = Some(kept_id.to_owned());
+    }
+    result
 }
 
 /// Adds the folder to a document's metadata, unless it has a field of that name.
@@ -180,7 +196,7 @@ fn cut_title(mut title: String) -> String {
 
 /// The metadata of a file: `path` is always its own, also where the file says another.
 fn metadata_of(file: &SourceFile, mut fields: Map<String, Value>) -> Map<String, Value> {
-    fields.insert("path".to_owned(), file.id.clone().into());
+    fields.insert(PATH.to_owned(), file.id.clone().into());
     fields
 }
 

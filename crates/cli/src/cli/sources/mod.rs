@@ -20,7 +20,7 @@ use std::sync::Arc;
 use walkdir::WalkDir;
 use weir_client::Rejection;
 
-pub(super) use documents::{Documents, FOLDER};
+pub(super) use documents::{Documents, FOLDER, PATH};
 pub(super) use kinds::accepted;
 use kinds::{Kind, Reader, kind_of};
 
@@ -36,9 +36,41 @@ pub(super) struct SourceFile {
     folder: Option<Arc<str>>,
     /// What precedes the ids of its documents, also those that rows, lines and objects bring.
     prefix: Arc<str>,
+    /// The id of its document where that is not `id`: the path that the file had when it was first sent.
+    kept_id: Option<String>,
     /// Its size when it was found.
     bytes: u64,
     kind: Kind,
+}
+
+impl SourceFile {
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The prefix and the path relative to the given folder.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Gives its document another id than that of its path.
+    pub(super) fn keep_id(&mut self, id: String) {
+        self.kept_id = Some(id);
+    }
+
+    /// Whether the gateway extracts its text.
+    pub(super) fn is_uploaded(&self) -> bool {
+        self.kind.reader == Reader::Upload
+    }
+
+    /// Whether it is one document with the id of the file, whatever its content.
+    pub(super) fn has_one_document(&self) -> bool {
+        match self.kind.reader {
+            Reader::Text(_) | Reader::Source | Reader::Notebook | Reader::Html | Reader::Upload => true,
+            Reader::Json | Reader::JsonLines | Reader::Rows(_) => false,
+        }
+    }
 }
 
 /// The files under the given paths.
@@ -134,7 +166,7 @@ impl SourceFiles {
         match kind_of(path) {
             Ok(kind) => {
                 let (path, prefix) = (path.to_owned(), self.prefix.clone());
-                self.files.push(SourceFile { path, id, folder: None, prefix, bytes, kind });
+                self.files.push(SourceFile { path, id, folder: None, prefix, kept_id: None, bytes, kind });
             }
             Err(kind) => {
                 let message = format!("is of a kind that is not read ({kind}); accepted are {}", accepted());
@@ -175,7 +207,7 @@ impl SourceFiles {
             let id = format!("{}{}", self.prefix, parts.join("/"));
             let folder = Some(name.clone());
             let (path, prefix) = (entry.path().to_owned(), self.prefix.clone());
-            self.files.push(SourceFile { path, id, folder, prefix, bytes, kind });
+            self.files.push(SourceFile { path, id, folder, prefix, kept_id: None, bytes, kind });
         }
     }
 

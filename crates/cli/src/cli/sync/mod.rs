@@ -3,7 +3,8 @@
 //! Everything is sent as by `weir ingest`, and the gateway recognises what it has. Only then the documents that the folder no
 //! longer has are deleted, so that what was renamed is never missing from searches.
 
-mod plan;
+pub(super) mod plan;
+pub(super) mod renames;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -81,12 +82,14 @@ pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> 
     let to = Destination { client: &client, url, collection, prefix, deletes: true };
     let known = KnownFolders::of(context.environment);
     known.check(&to, folder, arguments.replace).await?;
-    let sources = SourceFiles::find(folder, &arguments.prefix);
+    let mut sources = SourceFiles::find(folder, &arguments.prefix);
     let mut stored = plan::list(&client, collection, prefix).await?;
     // they are of other folders, or of this one under another prefix
     let others = known.longer_prefixes(&to, &arguments.folder);
     stored.retain(|id, _| !others.iter().any(|prefix| id.starts_with(prefix)));
     let folder_name = folder_name(&arguments.folder);
+    let present = renames::Present::of(&sources.files);
+    renames::keep_ids(&stored, &folder_name, &mut sources.files, &present);
     let mut plan = Plan::new(&stored, &folder_name, &sources);
     // an empty folder is more often a disk that is not mounted than a wish to delete everything
     let is_empty = sources.is_empty();
@@ -158,8 +161,7 @@ fn check_confirmed(
     total: usize,
     is_empty: bool,
 ) -> Result<(), Failure> {
-    let is_unasked = gone == 0 || !is_empty && (gone <= UNASKED_MAX || gone * 2 <= total);
-    if arguments.yes || is_unasked {
+    if arguments.yes || is_deleted_unasked(gone, total, is_empty) {
         return Ok(());
     }
     let what = format!("{gone} of {total} documents of `{}`", arguments.collection);
@@ -167,6 +169,11 @@ fn check_confirmed(
         true => Ok(()),
         false => Err(Failure::NotConfirmed(what)),
     }
+}
+
+/// Whether documents are deleted without a question: few of a folder, or none.
+pub(super) fn is_deleted_unasked(gone: usize, total: usize, is_empty: bool) -> bool {
+    gone == 0 || !is_empty && (gone <= UNASKED_MAX || gone * 2 <= total)
 }
 
 async fn delete(

@@ -2,31 +2,65 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read as _;
+use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use weir_api::{Document, DocumentReply, ErrorCode, Metadata};
 use weir_client::{Client, ClientError, ReadStep, Rejection, SourceFile, StepResult};
 
-use crate::cli::sources::{FOLDER, SourceFiles};
+use crate::cli::sources::{FOLDER, PATH, SourceFiles};
 
 /// Documents that are listed in one call.
 const PAGE: usize = 1_000;
 
 /// A document of the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stored {
-    /// The `path` of its metadata: the file that it was made from.
-    path: Option<String>,
+pub(in crate::cli) struct Stored {
+    /// The [`PATH`] of its metadata: the file that it was made from.
+    pub(in crate::cli) path: Option<String>,
     /// The [`FOLDER`] of its metadata: the folder that the file was in.
-    folder: Option<String>,
-    /// Of a document that was extracted from a file: the SHA-256 of the file.
-    sha256: Option<String>,
+    pub(in crate::cli) folder: Option<String>,
+    /// Its content without its name.
+    pub(super) content: Content,
     /// Over title, text and metadata.
     hash: u64,
 }
 
+/// The content by which a renamed file is recognised.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::cli) enum Content {
+    /// The SHA-256 of a file whose text the gateway extracts.
+    File(String),
+    /// A hash of the text.
+    Text(u64),
+}
+
+impl Content {
+    /// Of a text.
+    pub(super) fn of_text(text: &str) -> Content {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Content::Text(hasher.finish())
+    }
+
+    /// Of a file, if it can be read.
+    pub(super) fn of_file(path: &Path) -> Option<Content> {
+        let mut hash = Sha256::new();
+        let mut file = std::fs::File::open(path).ok()?;
+        let mut part = vec![0; 64 << 10];
+        loop {
+            match file.read(&mut part).ok()? {
+                0 => break,
+                bytes => hash.update(&part[..bytes]),
+            }
+        }
+        Some(Content::File(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+}
+
 /// The documents of a collection whose ids begin with `prefix`, by id; none where there is no collection yet.
-pub(super) async fn list(
+pub(in crate::cli) async fn list(
     client: &Client,
     collection: &str,
     prefix: &str,
@@ -49,12 +83,45 @@ pub(super) async fn list(
 }
 
 fn entry_of(document: DocumentReply) -> (String, Stored) {
-    let hash = hash_of(document.title.as_deref(), &document.text, &document.metadata);
-    let mut fields = document.metadata.to_map().unwrap_or_default();
-    let sha256 = fields.get("file").and_then(|file| Some(file.get("sha256")?.as_str()?.to_owned()));
-    let mut text = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
-    let stored = Stored { path: text("path"), folder: text(FOLDER), sha256, hash };
+    let stored = stored_of(document.title.as_deref(), &document.text, &document.metadata);
     (document.id, stored)
+}
+
+fn stored_of(title: Option<&str>, text: &str, metadata: &Metadata) -> Stored {
+    let mut fields = metadata.to_map().unwrap_or_default();
+    let sha256 = fields.get("file").and_then(|file| Some(file.get("sha256")?.as_str()?.to_owned()));
+    let content = sha256.map_or_else(|| Content::of_text(text), Content::File);
+    let mut field = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
+    Stored { path: field(PATH), folder: field(FOLDER), content, hash: hash_of(title, text, metadata) }
+}
+
+/// The document of a step as it will be stored.
+pub(in crate::cli) fn stored_by(step: &ReadStep) -> Option<(String, Stored)> {
+    match &step.result {
+        StepResult::Document(document) => {
+            let metadata = document.metadata.clone().unwrap_or_else(Metadata::empty);
+            let stored = stored_of(document.title.as_deref(), &document.text, &metadata);
+            Some((document.id.clone()?, stored))
+        }
+        StepResult::File(file) => {
+            let id = file.options.id.clone()?;
+            let content = Content::of_file(&file.path)?;
+            let metadata = file.options.metadata.as_ref();
+            let stored = Stored {
+                path: text_field(metadata, PATH),
+                folder: text_field(metadata, FOLDER),
+                content,
+                hash: 0,
+            };
+            Some((id, stored))
+        }
+        StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
+    }
+}
+
+fn text_field(metadata: Option<&Metadata>, name: &str) -> Option<String> {
+    let fields = metadata?.to_map().ok()?;
+    Some(fields.get(name)?.as_str()?.to_owned())
 }
 
 fn hash_of(title: Option<&str>, text: &str, metadata: &Metadata) -> u64 {
@@ -64,7 +131,7 @@ fn hash_of(title: Option<&str>, text: &str, metadata: &Metadata) -> u64 {
 }
 
 /// What is to be done; complete when every step of reading the folder was observed.
-pub(super) struct Plan<'a> {
+pub(in crate::cli) struct Plan<'a> {
     stored: &'a BTreeMap<String, Stored>,
     folder: &'a str,
     /// The ids of the files, by the names that rejections have.
@@ -74,23 +141,25 @@ pub(super) struct Plan<'a> {
     broken: HashSet<String>,
     /// The files of which the gateway extracts the text: the documents of their attachments stay.
     uploaded: HashSet<String>,
+    /// The files that are in the folder and not read now: their documents stay.
+    unread: HashSet<String>,
     /// Whether a part of the folder could not be read: then nothing is known to be gone.
-    pub(super) is_incomplete: bool,
+    pub(in crate::cli) is_incomplete: bool,
     /// The ids that the collection does not have.
-    pub(super) new: Vec<String>,
+    pub(in crate::cli) new: Vec<String>,
     /// The ids that the collection has with other content.
-    pub(super) changed: Vec<String>,
+    pub(in crate::cli) changed: Vec<String>,
     /// The number of documents that the collection has as they are.
-    pub(super) unchanged: u64,
+    pub(in crate::cli) unchanged: u64,
     /// What can't be read.
-    pub(super) rejections: Vec<Rejection>,
+    pub(in crate::cli) rejections: Vec<Rejection>,
     /// Ids and places of the documents whose id an earlier one has.
     pub(super) replacing: Vec<(String, String)>,
 }
 
 impl<'a> Plan<'a> {
     /// The plan for the folder of that name, of which nothing is read yet.
-    pub(super) fn new(
+    pub(in crate::cli) fn new(
         stored: &'a BTreeMap<String, Stored>,
         folder: &'a str,
         sources: &SourceFiles,
@@ -102,6 +171,7 @@ impl<'a> Plan<'a> {
             seen: HashSet::new(),
             broken: HashSet::new(),
             uploaded: HashSet::new(),
+            unread: HashSet::new(),
             is_incomplete: false,
             new: Vec::new(),
             changed: Vec::new(),
@@ -111,8 +181,13 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Takes note of files that are in the folder and of which no step follows.
+    pub(in crate::cli) fn leave(&mut self, ids: impl Iterator<Item = String>) {
+        self.unread.extend(ids);
+    }
+
     /// Takes note of a step.
-    pub(super) fn observe(&mut self, step: &ReadStep) {
+    pub(in crate::cli) fn observe(&mut self, step: &ReadStep) {
         match &step.result {
             StepResult::Document(document) => self.observe_document(document, &step.place),
             StepResult::File(file) => self.observe_file(file),
@@ -139,14 +214,15 @@ impl<'a> Plan<'a> {
     /// The gateway extracts the text, so that the bytes of the file are compared. Documents of its attachments stay with it.
     fn observe_file(&mut self, file: &SourceFile) {
         let Some(id) = &file.options.id else { return };
+        let path = text_field(file.options.metadata.as_ref(), PATH);
         self.seen.insert(id.clone());
-        self.uploaded.insert(id.clone());
-        let sha256 = std::fs::read(&file.path)
-            .ok()
-            .map(|bytes| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        self.uploaded.extend(path.clone());
+        let content = Content::of_file(&file.path);
         match self.stored.get(id) {
             None => self.new.push(id.clone()),
-            Some(stored) if stored.sha256.is_some() && stored.sha256 == sha256 => self.unchanged += 1,
+            Some(stored) if Some(&stored.content) == content.as_ref() && stored.path == path => {
+                self.unchanged += 1;
+            }
             Some(_) => self.changed.push(id.clone()),
         }
     }
@@ -163,18 +239,19 @@ impl<'a> Plan<'a> {
     }
 
     /// The ids of the documents that were made from files of the folder and that it no longer has.
-    pub(super) fn gone(&self) -> Vec<&'a str> {
+    pub(in crate::cli) fn gone(&self) -> Vec<&'a str> {
         if self.is_incomplete {
             return Vec::new();
         }
         let is_gone = |id: &str, path: &str| {
-            !self.seen.contains(id) && !self.broken.contains(path) && !self.uploaded.contains(path)
+            let stays = [&self.broken, &self.uploaded, &self.unread].iter().any(|files| files.contains(path));
+            !stays && !self.seen.contains(id)
         };
         self.of_files().filter(|(id, path)| is_gone(id, path)).map(|(id, _)| id).collect()
     }
 
     /// The number of documents by file that stay only because a part of their file can't be read.
-    pub(super) fn kept(&self) -> BTreeMap<&'a str, u64> {
+    pub(in crate::cli) fn kept(&self) -> BTreeMap<&'a str, u64> {
         let mut kept = BTreeMap::new();
         for (_, path) in
             self.of_files().filter(|(id, path)| !self.seen.contains(*id) && self.broken.contains(*path))
@@ -185,7 +262,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The number of the collection's documents that were made from files of the folder.
-    pub(super) fn count_of_files(&self) -> usize {
+    pub(in crate::cli) fn count_of_files(&self) -> usize {
         self.of_files().count()
     }
 
@@ -199,8 +276,6 @@ impl<'a> Plan<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::cli::sources::Documents;
 
@@ -208,7 +283,7 @@ mod tests {
         let stored = |path: &Option<&str>| Stored {
             path: path.map(str::to_owned),
             folder: Some("in".to_owned()),
-            sha256: None,
+            content: Content::Text(0),
             hash: 0,
         };
         ids_and_paths.iter().map(|(id, path)| ((*id).to_owned(), stored(path))).collect()

@@ -26,6 +26,11 @@ fn the_first_page_shows_how_to_ingest_and_then_searches() {
 }
 
 #[test]
+fn files_that_are_dropped_on_the_first_page_are_sent_or_say_why_not() {
+    run("upload", &[&Gateway::start_with(&[("WEIR_EXTRACT_KEEP_ORIGINALS", "true")]).weir.url]);
+}
+
+#[test]
 fn the_first_page_asks_for_an_api_key_when_one_is_missing() {
     let gateway = Gateway::start();
     gateway.ingest(&[serde_json::json!({"id": "a", "text": "A weir is a low dam."})]);

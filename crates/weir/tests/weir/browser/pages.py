@@ -147,6 +147,39 @@ def start(gateway: str) -> None:
         expect(browser.errors, [])
 
 
+DROP = """(() => {
+  const data = new DataTransfer();
+  data.items.add(new File(['# A weir\\n\\nA weir is a low dam.'], 'weir.md'));
+  data.items.add(new File(['MZ\\0\\u0001'], 'tool.exe'));
+  document.dispatchEvent(new DragEvent('dragover', { dataTransfer: data, bubbles: true, cancelable: true }));
+  const isOver = document.querySelector('#drop').classList.contains('is-over');
+  document.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+  return isOver;
+})()"""
+
+
+def upload(gateway: str) -> None:
+    """Files that are dropped on the page at `/`: each with its end, and then they are found."""
+    with Browser() as browser:
+        browser.open(gateway + "/")
+        browser.fill("#into", "notes")
+        expect(browser.run(DROP), True)
+        expect(browser.run("document.querySelector('#drop').classList.contains('is-over')"), False)
+        browser.wait("document.querySelectorAll('#uploads .done, #uploads .failed').length === 2")
+        expect(browser.text("#uploads .done .name"), "weir.md")
+        assert "searchable" in browser.text("#uploads .done"), browser.text("#uploads")
+        failed = browser.text("#uploads .failed")
+        assert "tool.exe" in failed and "programs are not read" in failed and "unsupported_format" in failed, failed
+        # the page shows the search box without being loaded again
+        browser.wait("document.querySelector('#form').hidden === false")
+        search_for(browser, "low dam")
+        expect(result_titles(browser)[0], "weir")
+        browser.click(".results li:first-child details:nth-child(2) summary")
+        browser.wait("document.querySelector('.results .document')")
+        expect(browser.texts(".results .more button"), ["Save weir.md"])
+        expect(browser.run("document.querySelector('#choose').tabIndex"), 0)
+
+
 def key(gateway: str, valid: str, narrow: str) -> None:
     """A gateway with keys: the page says what a key is, says so of a wrong one, and keeps a valid one in the tab alone."""
     with Browser() as browser:
@@ -454,4 +487,4 @@ def cors(closed: str, opened: str, port: str) -> None:
 
 if __name__ == "__main__":
     test, *arguments = sys.argv[1:]
-    {"start": start, "key": key, "markdown": markdown, "answer": answer, "docs": docs, "cors": cors}[test](*arguments)
+    {"start": start, "key": key, "markdown": markdown, "answer": answer, "docs": docs, "cors": cors, "upload": upload}[test](*arguments)

@@ -119,8 +119,13 @@ pub(crate) struct Running {
 impl Running {
     /// Sends the signal of Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
+        self.signal("INT");
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let (flag, id) = (format!("-{name}"), self.child.id().to_string());
+        assert!(Command::new("kill").args([flag, id]).status().unwrap().success());
     }
 
     /// Reads the output up to a line with `text`, or to its end.

@@ -28,6 +28,11 @@ impl Described {
         let created = gateway.send("POST", "/v1/keys", Some(body.as_bytes()));
         assert_eq!(created.status, 201, "{}", created.text);
         let key = created.json()["key"].as_str().unwrap().to_owned();
+        let headers = [("authorization", format!("Bearer {key}")), ("content-type", "text/plain".to_owned())];
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let file = "/v1/collections/files/documents/manual.txt?wait=true&keep_original=true";
+        let kept = gateway.try_send("PUT", file, &headers, Some(b"A weir is a low dam.")).unwrap();
+        assert_eq!(kept.status, 202, "{}", kept.text);
         let description = gateway.send("GET", "/openapi.json", None).json();
         let mut described = Described { gateway, key, description, job: String::new() };
         let other = described.send("POST", "/v1/keys", Some(r#"{"name": "app"}"#));

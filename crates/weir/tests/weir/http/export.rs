@@ -50,6 +50,11 @@ fn an_export_is_ingested_as_it_is_with_pages_and_every_byte_of_metadata() {
     assert_eq!((job.status, &job.json()["failed_documents"]), (202, &json!(0)), "{}", job.text);
     let again = gateway.send("GET", "/v1/collections/copy/export", None);
     assert_eq!(again.text, reply.text);
+    let ndjson = [("content-type", "application/x-ndjson")];
+    let lines_path = "/v1/ingest?collection=lines&wait=true";
+    let job = gateway.try_send("POST", lines_path, &ndjson, Some(reply.text.as_bytes())).unwrap();
+    assert_eq!(job.status, 202, "{}", job.text);
+    assert_eq!(gateway.send("GET", "/v1/collections/lines/export", None).text, reply.text);
     assert_eq!(stored(&gateway, "copy"), stored(&gateway, "default"));
     let search = json!({"query": "locks", "collection": "copy", "mode": "lexical"}).to_string();
     let hit = gateway.send("POST", "/v1/search", Some(search.as_bytes())).json()["results"][0].clone();

@@ -2,6 +2,7 @@
 //!
 //! Embeddings are pseudo ones wherever their quality doesn't matter, which is everywhere but in `sample`.
 
+mod archives;
 mod citations;
 mod contract;
 mod export;
@@ -11,7 +12,9 @@ mod input;
 mod keys;
 mod known_files;
 mod limits;
+mod lines;
 mod openapi;
+mod originals;
 mod paging;
 mod patches;
 mod pruning;
