@@ -14,9 +14,9 @@ use super::context::{Context, trust};
 use super::failure::{Failure, Result};
 use super::ingest::{check_found, steps};
 use super::progress::DocumentProgress;
-use super::sources::SourceFiles;
 use crate::reload::ConfigSource;
 use crate::serve::{self, ServeError};
+use weir_sources::SourceFiles;
 
 /// 240 paragraphs, one JSON object a line: `samples/xquad`.
 const SAMPLE: &str = include_str!("../../../../samples/xquad/documents/xquad.jsonl");

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use super::model::{InfoError, PullError};
-use super::sources::accepted;
 use weir_client::{ClientError, IngestError};
 use weir_config::Problems;
 use weir_eval::EvalError;
 use weir_llm::TableError;
+use weir_sources::accepted;
 
 /// Exit code of a command that failed. (Wrong usage is 2, by clap.)
 const EXIT_FAILED: u8 = 1;

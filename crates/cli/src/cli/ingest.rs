@@ -11,7 +11,7 @@ use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
-use super::sources::{Documents, FOLDER, LeftOut, SourceFiles};
+use weir_sources::{Documents, FOLDER, LeftOut, SourceFiles};
 
 /// What a file does that was given itself, not with its folder: its folder is not known to the gateway.
 const NAMED_FILES: &str = "a file that is given by its name replaces the file of that name from any other folder; --prefix keeps them apart";

@@ -16,8 +16,8 @@ use weir_client::{Client, ClientError, DocumentsQuery, StepResult};
 use weir_config::Environment;
 
 use super::failure::{Failure, Result};
-use super::sources::{Documents, FOLDER, SourceFiles, folder_name};
 use super::terminal::one_line;
+use weir_sources::{Documents, FOLDER, SourceFiles, folder_name};
 
 /// Records that are kept: the newest.
 const RECORDS_MAX: usize = 1_000;

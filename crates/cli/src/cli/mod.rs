@@ -10,7 +10,6 @@ mod interrupt;
 mod known_folders;
 mod missing;
 mod progress;
-mod sources;
 mod terminal;
 
 pub mod chat;

@@ -21,9 +21,9 @@ use super::ingest::{check_found, steps, summary, summary_json};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
-use super::sources::{FOLDER, LeftOut, SourceFiles, folder_name};
 use super::terminal::{confirm, one_line};
 use plan::Plan;
+use weir_sources::{FOLDER, LeftOut, SourceFiles, folder_name};
 
 /// Ids that are shown one by one; --json has all.
 const IDS_SHOWN_MAX: usize = 100;

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use weir_api::{Document, DocumentReply, ErrorCode, Metadata};
 use weir_client::{Client, ClientError, ReadStep, Rejection, SourceFile, StepResult};
 
-use crate::cli::sources::{FOLDER, PATH, SourceFiles};
+use weir_sources::{FOLDER, PATH, SourceFiles};
 
 /// Documents that are listed in one call.
 const PAGE: usize = 1_000;
@@ -277,7 +277,7 @@ impl<'a> Plan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::sources::Documents;
+    use weir_sources::Documents;
 
     fn stored(ids_and_paths: &[(&str, Option<&str>)]) -> BTreeMap<String, Stored> {
         let stored = |path: &Option<&str>| Stored {
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_document_as_it_was_sent_is_unchanged() {
         let folder = tempfile::tempdir().unwrap();
-        let folder_name = crate::cli::sources::folder_name(folder.path());
+        let folder_name = weir_sources::folder_name(folder.path());
         let metadata = format!(r#"{{"folder":"{folder_name}","path":"a.txt"}}"#);
         let metadata = Metadata::from_json(metadata).unwrap();
         let reply = DocumentReply {

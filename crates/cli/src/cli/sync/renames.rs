@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use weir_client::StepResult;
 
 use super::plan::{Content, Stored};
-use crate::cli::sources::{Documents, SourceFile};
+use weir_sources::{Documents, SourceFile};
 
 /// The documents that were made from files of a folder, by their paths. Only those of files with one document are of use.
 struct ByPath<'a>(HashMap<&'a str, Vec<(&'a str, &'a Stored)>>);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::cli::sources::SourceFile;
+use weir_sources::SourceFile;
 
 /// A file that was closed, or whose writer is not known, is sent after this time without a change.
 pub(super) const QUIET: Duration = Duration::from_millis(500);
@@ -150,7 +150,7 @@ fn is_older(stat: Stat, age: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::sources::SourceFiles;
+    use weir_sources::SourceFiles;
 
     fn names(look: &Look) -> (Vec<String>, Vec<String>) {
         let mut due: Vec<String> =

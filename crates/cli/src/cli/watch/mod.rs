@@ -25,7 +25,6 @@ use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_signals;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
-use super::sources::{Documents, FOLDER, PATH, SourceFiles, folder_name};
 use super::sync::is_deleted_unasked;
 use super::sync::plan::{self, Plan, Stored, stored_by};
 use super::sync::renames::{Present, keep_ids};
@@ -33,6 +32,7 @@ use super::terminal::one_line;
 use changes::Changes;
 use folder::{FolderFiles, Look, QUIET};
 use retry::Backoff;
+use weir_sources::{Documents, FOLDER, PATH, SourceFiles, folder_name};
 
 /// Changes that follow each other within this time are looked at together.
 const TOGETHER: Duration = Duration::from_millis(100);

@@ -162,6 +162,7 @@ def upload(gateway: str) -> None:
     """Files that are dropped on the page at `/`: each with its end, and then they are found."""
     with Browser() as browser:
         browser.open(gateway + "/")
+        browser.wait("document.readyState === 'complete' && document.querySelector('#into') !== null")
         browser.fill("#into", "notes")
         expect(browser.run(DROP), True)
         expect(browser.run("document.querySelector('#drop').classList.contains('is-over')"), False)

@@ -11,7 +11,7 @@ const TAGS: [&str; 18] = [
 
 /// A heading of Markdown, or of markup like it, as a reader sees it: without emphasis, code marks, targets of links, tags and
 /// attributes.
-pub(super) fn plain(heading: &str) -> String {
+pub(crate) fn plain(heading: &str) -> String {
     if heading.len() > HEADING_BYTES_MAX {
         return heading.to_owned();
     }

@@ -17,16 +17,16 @@ use super::notebook;
 use super::rows::Rows;
 
 /// The field of the metadata with the name of the folder that was given to `weir ingest` or `weir sync`.
-pub(in crate::cli) const FOLDER: &str = "folder";
+pub const FOLDER: &str = "folder";
 
 /// The field of the metadata with the path of the file in that folder, behind the prefix of the ids.
-pub(in crate::cli) const PATH: &str = "path";
+pub const PATH: &str = "path";
 
 /// Most bytes of a title, as of files whose text the gateway extracts.
 const TITLE_BYTES_MAX: usize = 1_000;
 
 /// Reads files one after the other, and those with several documents one by one.
-pub(in crate::cli) struct Documents {
+pub struct Documents {
     files: VecDeque<SourceFile>,
     open: Option<OpenFile>,
 }
@@ -43,7 +43,7 @@ type Results = Box<dyn Iterator<Item = (String, StepResult)>>;
 
 impl Documents {
     /// The documents of `files`.
-    pub(in crate::cli) fn of(files: Vec<SourceFile>) -> Documents {
+    pub fn of(files: Vec<SourceFile>) -> Documents {
         Documents { files: files.into(), open: None }
     }
 }

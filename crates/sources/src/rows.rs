@@ -25,7 +25,7 @@ const FIELDS: [&str; 3] = ["id", "_id", "title"];
 /// With a column `text`, a row is that text, with the columns `id` (or `_id`) and `title`; its other cells are metadata: numbers
 /// where all cells of the column are, and texts elsewhere. Without one, the text of a row has a line `column: cell` for each
 /// cell. Empty cells are left out.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// `None` after a read error: the next read would fail too.
     reader: Option<csv::Reader<Limited>>,
     record_limit: RecordLimit,
@@ -43,7 +43,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Reads the header, and the rows once for the types of the columns.
-    pub(super) fn open(mut input: Input, separator: Separator, file: &SourceFile) -> Result<Rows, String> {
+    pub(crate) fn open(mut input: Input, separator: Separator, file: &SourceFile) -> Result<Rows, String> {
         let record_limit = RecordLimit::default();
         let layout = Layout::of(input.reader.fill_buf().map_err(|error| error.to_string())?, separator);
         let first_pass =

@@ -19,7 +19,7 @@ const SENTENCE_BYTES_MAX: usize = 1000;
 
 /// Where a text declares its encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Declaration {
+pub(crate) enum Declaration {
     /// Nowhere.
     None,
     /// In `<meta charset>`, `<meta http-equiv>` or `<?xml encoding?>`.
@@ -29,13 +29,13 @@ pub(super) enum Declaration {
 }
 
 /// The encoding of a byte order mark, and the length of the mark.
-pub(super) fn byte_order_mark(bytes: &[u8]) -> Option<(&'static Encoding, usize)> {
+pub(crate) fn byte_order_mark(bytes: &[u8]) -> Option<(&'static Encoding, usize)> {
     // UTF-32 begins as UTF-16 does
     if bytes.starts_with(b"\xff\xfe\0\0") { None } else { Encoding::for_bom(bytes) }
 }
 
 /// Decodes a text without a byte order mark. `Err` has the offset of the first byte that is not of the text's encoding.
-pub(super) fn decode(bytes: Vec<u8>, declaration: Declaration) -> Result<String, usize> {
+pub(crate) fn decode(bytes: Vec<u8>, declaration: Declaration) -> Result<String, usize> {
     let declared = match declaration {
         Declaration::None => None,
         Declaration::Html => declared_in_html(&bytes),
@@ -66,12 +66,12 @@ pub(super) fn decode(bytes: Vec<u8>, declaration: Declaration) -> Result<String,
 }
 
 /// Decodes a part of a text that is Latin-1 as a whole.
-pub(super) fn decode_latin_1(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn decode_latin_1(bytes: &[u8]) -> Cow<'_, str> {
     WINDOWS_1252.decode_without_bom_handling(bytes).0
 }
 
 /// Whether a file that begins like this is text. `is_cut` is true where it goes on.
-pub(super) fn is_text(head: &[u8], is_cut: bool) -> bool {
+pub(crate) fn is_text(head: &[u8], is_cut: bool) -> bool {
     if byte_order_mark(head).is_some() {
         return true;
     }
@@ -84,7 +84,7 @@ pub(super) fn is_text(head: &[u8], is_cut: bool) -> bool {
 }
 
 /// How to convert a file that could not be decoded, as a command that works.
-pub(super) fn remedy(path: &Path) -> String {
+pub(crate) fn remedy(path: &Path) -> String {
     let quoted = |name: &str| format!("'{}'", name.replace('\'', r"'\''"));
     let name = path.display().to_string();
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
@@ -184,7 +184,7 @@ fn utf_16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
 /// Damaged UTF-8 has other parts that are valid, other alphabets have whole words beyond ASCII, and the Latin alphabets of
 /// eastern Europe have letters where Latin-1 has signs. So the bytes beyond ASCII have to be letters or punctuation where
 /// western languages write them, and most letters are ASCII.
-pub(super) fn latin_1(bytes: &[u8]) -> bool {
+pub(crate) fn latin_1(bytes: &[u8]) -> bool {
     let is_text = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c);
     if !bytes.iter().all(|byte| is_text(*byte)) || has_utf_8_sequence(bytes) {
         return false;

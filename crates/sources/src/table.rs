@@ -28,15 +28,15 @@ const TEXT_COLUMNS: [&str; 2] = ["version", "release"];
 
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
-    pub(super) separator: u8,
+pub(crate) struct Layout {
+    pub(crate) separator: u8,
     /// The bytes of a first line such as `sep=;`.
-    pub(super) skipped: usize,
+    pub(crate) skipped: usize,
 }
 
 impl Layout {
     /// The layout of a table that begins with `head`.
-    pub(super) fn of(head: &[u8], separator: Separator) -> Layout {
+    pub(crate) fn of(head: &[u8], separator: Separator) -> Layout {
         if let Some((separator, skipped)) = declared_separator(head) {
             return Layout { separator, skipped };
         }
@@ -49,7 +49,7 @@ impl Layout {
     }
 
     /// A reader of the header and of the rows.
-    pub(super) fn reader(
+    pub(crate) fn reader(
         self,
         mut input: Box<dyn BufRead + Send>,
         limit: &RecordLimit,
@@ -63,16 +63,16 @@ impl Layout {
 
 /// What all rows of a table have in common.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     /// For each column, whether it has a cell and every cell that is not empty is a number.
-    pub(super) are_numbers: Vec<bool>,
+    pub(crate) are_numbers: Vec<bool>,
     /// Whether what is not UTF-8 is Latin-1.
-    pub(super) is_latin_1: bool,
+    pub(crate) is_latin_1: bool,
 }
 
 impl Columns {
     /// Reads all rows. A row that can't be read ends the table.
-    pub(super) fn of(mut reader: csv::Reader<Limited>, limit: &RecordLimit) -> Columns {
+    pub(crate) fn of(mut reader: csv::Reader<Limited>, limit: &RecordLimit) -> Columns {
         let mut examined = Examined::default();
         let Ok(header) = reader.byte_headers() else { return Columns::default() };
         let names: Vec<String> =
@@ -130,7 +130,7 @@ impl Examined {
 
 /// A number as people write it: no exponent, no zeros before it, few enough digits that none is lost. Zeros at the end of a
 /// fraction are dropped.
-pub(super) fn number_of(text: &str) -> Option<Number> {
+pub(crate) fn number_of(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) =
         unsigned.split_once('.').map_or((unsigned, None), |(whole, part)| (whole, Some(part)));
@@ -200,10 +200,10 @@ fn counts(head: &[u8], separator: u8) -> Vec<usize> {
 
 /// Bytes that may still be read for a row: a quote without an end makes one of the rest of the file.
 #[derive(Clone, Default)]
-pub(super) struct RecordLimit(Arc<AtomicU64>);
+pub(crate) struct RecordLimit(Arc<AtomicU64>);
 
 impl RecordLimit {
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.0.store(DOCUMENT_BYTES_MAX, Ordering::Relaxed);
     }
 
@@ -220,7 +220,7 @@ impl RecordLimit {
 
 /// The bytes of a table, in which every line ends with a line feed alone, the last one too: the parser counts lines by them, and
 /// counts that of CR LF with the line after it.
-pub(super) struct Limited {
+pub(crate) struct Limited {
     reader: Box<dyn BufRead + Send>,
     left: RecordLimit,
     /// Whether the byte before was a carriage return.

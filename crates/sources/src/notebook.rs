@@ -6,7 +6,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// When the file is no notebook.
-pub(super) fn text(source: &str) -> Result<String, String> {
+pub(crate) fn text(source: &str) -> Result<String, String> {
     if source.trim().is_empty() {
         return Ok(String::new());
     }

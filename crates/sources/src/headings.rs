@@ -4,7 +4,7 @@ use super::kinds::Heading;
 use super::markup::plain;
 
 /// The first heading of `text`.
-pub(super) fn first_heading(heading: Heading, text: &str) -> Option<String> {
+pub(crate) fn first_heading(heading: Heading, text: &str) -> Option<String> {
     match heading {
         Heading::None => None,
         Heading::Markdown => markdown(text),

@@ -7,7 +7,7 @@ use super::input::Input;
 
 /// How the content of a file becomes documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(crate) enum Reader {
     /// One document with the file as its text.
     Text(Heading),
     /// One document with the file as its text and its path as title.
@@ -28,7 +28,7 @@ pub(super) enum Reader {
 
 /// Where a text has its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heading {
+pub(crate) enum Heading {
     /// Nowhere: the title is the name of the file.
     None,
     Markdown,
@@ -39,7 +39,7 @@ pub(super) enum Heading {
 
 /// What separates the cells of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Separator {
+pub(crate) enum Separator {
     /// A comma, a semicolon, a tab or a bar: the one that the header has most of.
     Any,
     Tab,
@@ -209,13 +209,13 @@ const SNIFFED_BYTES: u64 = 1024;
 
 /// The kind of a file that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
-    pub(super) reader: Reader,
-    pub(super) is_compressed: bool,
+pub(crate) struct Kind {
+    pub(crate) reader: Reader,
+    pub(crate) is_compressed: bool,
 }
 
 /// All endings of [`KINDS`], for messages.
-pub(in crate::cli) fn accepted() -> String {
+pub fn accepted() -> String {
     let (uploaded, read): (Vec<_>, Vec<_>) = KINDS.iter().partition(|(_, reader)| *reader == Reader::Upload);
     let listed = |kinds: Vec<&(&str, Reader)>| {
         kinds.iter().map(|(ending, _)| format!(".{ending}")).collect::<Vec<_>>().join(", ")
@@ -231,7 +231,7 @@ pub(in crate::cli) fn accepted() -> String {
 /// The kind of the file at `path`, or what files of its kind are called where they are left out: `.png`.
 ///
 /// A file without an ending, or with an unknown one behind one of [`TEXT_NAMES`], is opened: it is read when it begins with text.
-pub(super) fn kind_of(path: &Path) -> Result<Kind, String> {
+pub(crate) fn kind_of(path: &Path) -> Result<Kind, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (inner, is_compressed) = without_gzip(&name);
     let text = Kind { reader: Reader::Text(Heading::None), is_compressed };
@@ -253,7 +253,7 @@ pub(super) fn kind_of(path: &Path) -> Result<Kind, String> {
 }
 
 /// The name of the file at `path` without its endings.
-pub(super) fn stem_of(path: &Path) -> Option<String> {
+pub(crate) fn stem_of(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
     let (inner, _) = without_gzip(&name);
     Some(Path::new(inner).file_stem()?.to_string_lossy().into_owned())

@@ -1,4 +1,6 @@
-//! Finds the files to ingest and reads documents from them.
+//! Finds the files to ingest and reads documents from them: of each kind by its ending, with its encoding, title and fields.
+
+#![forbid(unsafe_code)]
 
 mod documents;
 mod encoding;
@@ -20,15 +22,13 @@ use std::sync::Arc;
 use walkdir::WalkDir;
 use weir_client::Rejection;
 
-pub(super) use documents::{Documents, FOLDER, PATH};
-pub(super) use kinds::accepted;
+pub use documents::{Documents, FOLDER, PATH};
+pub use kinds::accepted;
 use kinds::{Kind, Reader, kind_of};
-
-use super::terminal::one_line;
 
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SourceFile {
+pub struct SourceFile {
     path: PathBuf,
     /// The prefix and the path relative to the given folder, with forward slashes: the document's id.
     id: String,
@@ -45,27 +45,27 @@ pub(super) struct SourceFile {
 
 impl SourceFile {
     /// The file.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The prefix and the path relative to the given folder.
-    pub(super) fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Gives its document another id than that of its path.
-    pub(super) fn keep_id(&mut self, id: String) {
+    pub fn keep_id(&mut self, id: String) {
         self.kept_id = Some(id);
     }
 
     /// Whether the gateway extracts its text.
-    pub(super) fn is_uploaded(&self) -> bool {
+    pub fn is_uploaded(&self) -> bool {
         self.kind.reader == Reader::Upload
     }
 
     /// Whether it is one document with the id of the file, whatever its content.
-    pub(super) fn has_one_document(&self) -> bool {
+    pub fn has_one_document(&self) -> bool {
         match self.kind.reader {
             Reader::Text(_) | Reader::Source | Reader::Notebook | Reader::Html | Reader::Upload => true,
             Reader::Json | Reader::JsonLines | Reader::Rows(_) => false,
@@ -75,28 +75,28 @@ impl SourceFile {
 
 /// The files under the given paths.
 #[derive(Debug, Default)]
-pub(super) struct SourceFiles {
+pub struct SourceFiles {
     /// The files to read: the paths in the given order, each folder sorted by name.
-    pub(super) files: Vec<SourceFile>,
+    pub files: Vec<SourceFile>,
     /// Paths that can't be read, and files whose id another file has.
-    pub(super) rejections: Vec<Rejection>,
+    pub rejections: Vec<Rejection>,
     /// Files in the folders that are of other kinds.
-    pub(super) left_out: LeftOut,
+    pub left_out: LeftOut,
     prefix: Arc<str>,
 }
 
 /// Files that are not ingested.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub struct LeftOut {
     /// The number of files of other kinds, by kind: `.png`.
-    pub(super) files: BTreeMap<String, u64>,
+    pub files: BTreeMap<String, u64>,
     /// The number of files, lines and rows without text.
-    pub(super) empty: u64,
+    pub empty: u64,
 }
 
 impl LeftOut {
     /// Whether nothing was left out.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub fn is_nothing(&self) -> bool {
         self.files.is_empty() && self.empty == 0
     }
 }
@@ -109,13 +109,20 @@ impl std::fmt::Display for LeftOut {
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         kinds.extend((self.empty > 0).then_some(("empty", self.empty)));
         let kinds: Vec<String> =
-            kinds.iter().map(|(kind, count)| format!("{count} {}", one_line(kind))).collect();
+            kinds.iter().map(|(kind, count)| format!("{count} {}", printable(kind))).collect();
         formatter.write_str(&kinds.join(", "))
     }
 }
 
+/// A kind without control characters, and without those that change the direction of text: it is the ending of a name of any file.
+fn printable(kind: &str) -> String {
+    let is_unsafe =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    kind.chars().filter(|c| !is_unsafe(*c)).collect()
+}
+
 /// The last part of a folder's absolute path; that of `/` is empty.
-pub(super) fn folder_name(folder: &Path) -> Arc<str> {
+pub fn folder_name(folder: &Path) -> Arc<str> {
     let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     absolute.file_name().map(|name| name.to_string_lossy()).unwrap_or_default().into()
 }
@@ -123,7 +130,7 @@ pub(super) fn folder_name(folder: &Path) -> Arc<str> {
 impl SourceFiles {
     /// Finds files in `paths`, and in the folders among them at any depth. Hidden files and folders (their names begin
     /// with a dot) are left out, and links are not followed. All ids begin with `prefix`.
-    pub(super) fn find(paths: &[PathBuf], prefix: &str) -> SourceFiles {
+    pub fn find(paths: &[PathBuf], prefix: &str) -> SourceFiles {
         let mut sources = SourceFiles { prefix: prefix.into(), ..SourceFiles::default() };
         for path in paths {
             match std::fs::metadata(path) {
@@ -137,22 +144,22 @@ impl SourceFiles {
     }
 
     /// Whether no file is to be read and nothing was rejected.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.rejections.is_empty()
     }
 
     /// Whether files were given themselves, not with their folder.
-    pub(super) fn has_named_files(&self) -> bool {
+    pub fn has_named_files(&self) -> bool {
         self.files.iter().any(|file| file.folder.is_none())
     }
 
     /// The size of all files.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
     /// The ids of the files, by the names that they have in rejections.
-    pub(super) fn ids_by_name(&self) -> HashMap<String, String> {
+    pub fn ids_by_name(&self) -> HashMap<String, String> {
         self.files.iter().map(|file| (file.path.display().to_string(), file.id.clone())).collect()
     }
 

@@ -16,17 +16,17 @@ const LISTS: [&str; 3] = ["tags", "keywords", "categories"];
 
 /// What a file says about itself.
 #[derive(Debug, PartialEq)]
-pub(super) struct FrontMatter {
+pub(crate) struct FrontMatter {
     /// The field `title`.
-    pub(super) title: Option<String>,
+    pub(crate) title: Option<String>,
     /// All other fields.
-    pub(super) metadata: Map<String, Value>,
+    pub(crate) metadata: Map<String, Value>,
 }
 
 impl FrontMatter {
     /// The front matter and the text behind it. `None` where the text does not begin with fields between lines of `---` or
     /// `+++`: such lines are also written as rules.
-    pub(super) fn split(text: &str) -> Option<(FrontMatter, &str)> {
+    pub(crate) fn split(text: &str) -> Option<(FrontMatter, &str)> {
         let (first, rest) = text.split_once('\n')?;
         let ends: &[&str] = match first.trim_end() {
             "---" => &["---", "..."],

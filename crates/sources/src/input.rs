@@ -13,7 +13,7 @@ use super::encoding::{Declaration, byte_order_mark, decode, remedy};
 
 /// Bytes of a file, or of a row of one, that becomes one document, at most. The gateway's default limit for a text is far
 /// lower.
-pub(super) const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes that a compressed file expands to, at most.
 const EXPANDED_BYTES_MAX: u64 = 16 << 30;
@@ -22,33 +22,33 @@ const EXPANDED_BYTES_MAX: u64 = 16 << 30;
 const DECODED_BYTES: usize = 16 << 10;
 
 /// An open file.
-pub(super) struct Input {
+pub(crate) struct Input {
     /// The content: decompressed, without a byte order mark, in UTF-8 if it has the mark of UTF-16.
-    pub(super) reader: Box<dyn BufRead + Send>,
+    pub(crate) reader: Box<dyn BufRead + Send>,
     /// What was read from the disk.
-    pub(super) bytes_read: Counter,
+    pub(crate) bytes_read: Counter,
     path: PathBuf,
     has_mark: bool,
 }
 
 /// Counts the bytes that a reader has read. Copies share the count.
 #[derive(Clone, Default)]
-pub(super) struct Counter(Arc<AtomicU64>);
+pub(crate) struct Counter(Arc<AtomicU64>);
 
 impl Counter {
     /// A count that begins with bytes that are read elsewhere.
-    pub(super) fn of(bytes: u64) -> Counter {
+    pub(crate) fn of(bytes: u64) -> Counter {
         Counter(Arc::new(AtomicU64::new(bytes)))
     }
 
     /// The count since the last call.
-    pub(super) fn take(&self) -> u64 {
+    pub(crate) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
 
 impl Input {
-    pub(super) fn open(path: &Path, is_compressed: bool) -> std::io::Result<Input> {
+    pub(crate) fn open(path: &Path, is_compressed: bool) -> std::io::Result<Input> {
         let bytes_read = Counter::default();
         let file = Counted { file: File::open(path)?, bytes_read: bytes_read.clone() };
         let mut reader: Box<dyn BufRead + Send> = if is_compressed {
@@ -74,7 +74,7 @@ impl Input {
     }
 
     /// The whole content as text.
-    pub(super) fn read_text(self, declaration: Declaration) -> Result<String, String> {
+    pub(crate) fn read_text(self, declaration: Declaration) -> Result<String, String> {
         self.read_text_up_to(DOCUMENT_BYTES_MAX, declaration)
     }
 
