@@ -120,6 +120,7 @@ class FailuresTest(unittest.TestCase):
             403: weir.Forbidden,
             404: weir.NotFound,
             409: weir.Conflict,
+            412: weir.PreconditionFailed,
             410: weir.BadRequest,
             413: weir.TooLarge,
             500: weir.ServerError,

@@ -31,6 +31,8 @@ METHODS = {
     "GET /v1/collections/{name}": "get_collection",
     "PUT /v1/collections/{name}": "put_collection",
     "DELETE /v1/collections/{name}": "delete_collection",
+    "GET /v1/collections/{name}/export": "export",
+    "PATCH /v1/collections/{name}/documents/{id}": "patch_document",
     "GET /v1/collections/{name}/queries": "list_queries",
     "GET /v1/collections/{name}/documents": "list_documents",
     "GET /v1/collections/{name}/documents/{id}": "get_document",
@@ -326,6 +328,42 @@ class GatewayTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "empty"):
             client.delete_document("", collection=own)
         self.assertEqual(len(list(client.iter_documents(collection=own))), 3)
+
+    @with_both_clients
+    def test_documents_are_changed_in_the_version_that_is_known(self, client: Weir, own: str) -> None:
+        made = client.put_document("n", {"text": "a note", "metadata": {"a": 1}}, collection=own, only_new=True)
+        with self.assertRaises(weir.PreconditionFailed):
+            client.put_document("n", {"text": "another"}, collection=own, only_new=True)
+        changes = {"title": "Notes", "metadata": {"a": None, "b": 2}}
+        changed = client.patch_document("n", changes, collection=own, version=made.version, wait=True)
+        self.assertEqual(changed.status, "completed")
+        stored = client.get_document("n", collection=own)
+        self.assertEqual((stored.title, stored.metadata, stored.version), ("Notes", {"b": 2}, changed.version))
+        for act in (
+            lambda: client.patch_document("n", changes, collection=own, version=made.version),
+            lambda: client.put_document("n", {"text": "x"}, collection=own, version=made.version),
+            lambda: client.delete_document("n", collection=own, version=made.version),
+        ):
+            with self.assertRaises(weir.PreconditionFailed) as caught:
+                act()
+            self.assertEqual(caught.exception.code, "precondition_failed")
+        self.assertTrue(client.delete_document("n", collection=own, version=changed.version).deleted)
+
+    def test_an_export_is_ingested_again(self) -> None:
+        with Weir(self.url) as client:
+            pages: list[weir.DocumentPage] = [{"end": 4}, {"end": 8, "label": "ii"}]
+            sent: list[weir.Document] = [
+                {"id": "a", "title": "t", "text": "x", "metadata": {"n": 1}},
+                {"id": "b", "text": "one two.", "pages": pages},
+            ]
+            client.ingest(sent, collection="exported", wait=True)
+            exported = list(client.export("exported"))
+            self.assertEqual([(one["id"], one.get("pages")) for one in exported], [("a", None), ("b", pages)])
+            client.ingest(exported, collection="exported-again", wait=True)
+            self.assertEqual(list(client.export("exported-again")), exported)
+            self.assertEqual(list(client.export("exported", after="a")), exported[1:])
+            with self.assertRaises(weir.NotFound):
+                next(client.export("no-such-collection"))
 
     @with_both_clients
     def test_documents_are_deleted_by_filter(self, client: Weir, own: str) -> None:

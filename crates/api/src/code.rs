@@ -129,6 +129,8 @@ error_codes! {
         "Use metadata that passes the caller's mandatory filter, and an id that no other document has.";
     DocumentConflict "document_conflict" 409 CLIENT "A document of another source has this id",
         "Give the document another id (`weir ingest --prefix` does it for all of a folder), or leave out `replace_if_equal` (`weir ingest --replace`) to replace the stored one.";
+    PreconditionFailed "precondition_failed" 412 CLIENT "The document is not in the version that the request requires",
+        "Read the document again, apply the change to what it is now, and send its `ETag` as `If-Match`; `If-None-Match: *` stores a document only if its id is free.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After` if the reply has it, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",

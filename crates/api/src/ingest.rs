@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use crate::collections::check_collection_name;
 use crate::invalid::without_position;
 use crate::limits::check_bytes;
-use crate::{DEFAULT_COLLECTION, ErrorCode, Invalid, Limits, Result, parse_item, require};
+use crate::pages::check_pages;
+use crate::{DEFAULT_COLLECTION, DocumentPage, ErrorCode, Invalid, Limits, Result, parse_item, require};
 
 /// Fields that can be compared before a document is replaced.
 const COMPARED_FIELDS_MAX: usize = 16;
@@ -38,7 +39,7 @@ pub struct IngestRequest<'a> {
 
 /// A document to ingest. A document with the same id is replaced; identical content is a no-op.
 #[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// The id in the collection, any text of 1 to 512 bytes; default: generated from the content.
@@ -49,6 +50,8 @@ pub struct Document {
     pub text: String,
     /// Arbitrary data, returned with each result and available to filters, facets and sorting.
     pub metadata: Option<Metadata>,
+    /// The pages of the text, in order, for citations by page; default: a text without pages.
+    pub pages: Option<Vec<DocumentPage>>,
 }
 
 /// What the part `options` of an upload says about the file before it, as JSON.
@@ -120,7 +123,7 @@ impl Metadata {
         serde_json::from_str(self.0.get())
     }
 
-    fn check(&self, limits: &Limits) -> Result<()> {
+    pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
         let path = &["metadata"];
         check_bytes(path, "metadata", self.0.get().len(), limits.metadata_bytes_max, "metadata_bytes_max")?;
         let map = self.to_map().map_err(|error| {
@@ -197,8 +200,8 @@ impl Document {
     /// Validates the document against the limits.
     ///
     /// # Errors
-    /// The first error: an empty or too long id, neither text nor title, a text or a title longer than the limit for
-    /// texts, metadata with too many bytes or keys.
+    /// The first error: an empty or too long id, neither text nor title, a text or a title longer than its
+    /// limit, metadata with too many bytes or keys.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         if let Some(id) = &self.id {
             check_document_id(id, limits)?;
@@ -212,10 +215,25 @@ impl Document {
         let (text_max, setting) = (limits.document_text_bytes_max, "document_text_bytes_max");
         check_bytes(&["text"], "the text", self.text.len(), text_max, setting)?;
         if let Some(title) = &self.title {
-            check_bytes(&["title"], "the title", title.len(), text_max, setting)?;
+            check_title(title, limits)?;
+        }
+        if let Some(pages) = &self.pages {
+            check_pages(pages, &self.text)?;
         }
         self.metadata.as_ref().map_or(Ok(()), |metadata| metadata.check(limits))
     }
+}
+
+/// The title is embedded with every chunk: a long one leaves no room for the text.
+pub(crate) fn check_title(title: &str, limits: &Limits) -> Result<()> {
+    let (bytes, bytes_max) = (title.len(), limits.title_bytes_max);
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let message = format!(
+        "the title has {bytes} bytes; the limit `limits.title_bytes_max` is {bytes_max}. Move what is more than a title into the text"
+    );
+    Err(Invalid::at(ErrorCode::PayloadTooLarge, &["title"], message))
 }
 
 fn check_document_id(id: &str, limits: &Limits) -> Result<()> {
@@ -240,6 +258,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         documents_per_request_max: 2,
         document_text_bytes_max: 20,
+        title_bytes_max: 10,
         document_id_bytes_max: 8,
         metadata_bytes_max: 40,
         metadata_keys_max: 3,
@@ -272,7 +291,7 @@ mod tests {
         check(r#"{"text":"a","body":"b"}"#, "unknown_field body");
         check(r#"{"text":"\ud800"}"#, "invalid_json ");
         check(r#"{"text":"123456789012345678901"}"#, "payload_too_large text");
-        check(r#"{"text":"a","title":"123456789012345678901"}"#, "payload_too_large title");
+        check(r#"{"text":"a","title":"12345678901"}"#, "payload_too_large title");
         check(r#"{"id":"","text":"a"}"#, "invalid_parameter id");
         check(r#"{"id":"12345678","text":"a"}"#, "ok");
         check(r#"{"id":"123456789","text":"a"}"#, "payload_too_large id");
@@ -330,7 +349,7 @@ mod tests {
         let nested = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
         let metadata = Metadata::from_json(nested).unwrap();
         assert!(metadata.to_map().is_err());
-        let document = Document { id: None, title: None, text: "a".into(), metadata: Some(metadata) };
+        let document = Document { text: "a".into(), metadata: Some(metadata), ..Document::default() };
         assert_eq!(document.check(&Limits::default()).unwrap_err().param.as_deref(), Some("metadata"));
     }
 

@@ -74,6 +74,9 @@ pub struct JobReply {
     pub started_at: f64,
     /// Time of completion, failure or cancellation, in unix seconds; null before.
     pub finished_at: Option<f64>,
+    /// The version of the document, in the reply of a `PUT` or `PATCH` of one; else absent. It is the `ETag` of the document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
     /// The failed documents, in the order of the request.
     pub errors: Vec<JobDocumentError>,
 }

@@ -27,6 +27,8 @@ mod llm;
 mod models;
 mod object;
 mod ollama;
+mod pages;
+mod patch;
 mod problem;
 mod rerank;
 mod search;
@@ -77,6 +79,8 @@ pub use ollama::{
     OllamaGenerateRequest, OllamaModel, OllamaProcess, OllamaProcesses, OllamaPromptReply,
     OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion,
 };
+pub use pages::DocumentPage;
+pub use patch::DocumentPatch;
 pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
 pub use rerank::{
     AnyRerankReply, CohereTokens, CohereVersion, RerankDocument, RerankError, RerankMeta, RerankReply,

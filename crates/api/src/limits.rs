@@ -9,6 +9,8 @@ pub struct Limits {
     pub documents_per_request_max: usize,
     /// Bytes of UTF-8 in one document's text.
     pub document_text_bytes_max: usize,
+    /// Bytes of UTF-8 in one document's title.
+    pub title_bytes_max: usize,
     /// Bytes of UTF-8 in a document's id.
     pub document_id_bytes_max: usize,
     /// Bytes of JSON in one document's metadata.
@@ -46,6 +48,7 @@ impl Limits {
     pub const DEFAULT: Limits = Limits {
         documents_per_request_max: 10_000,
         document_text_bytes_max: 16 << 20,
+        title_bytes_max: 2_048,
         document_id_bytes_max: 512,
         metadata_bytes_max: 64 << 10,
         metadata_keys_max: 256,

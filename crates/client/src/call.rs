@@ -145,6 +145,14 @@ impl Call {
         self
     }
 
+    /// The same for a value that is made of letters and digits.
+    pub(crate) fn with_value(mut self, name: HeaderName, value: &str) -> Call {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
     pub(crate) fn accepting(self, status: StatusCode) -> Call {
         Call { accepted: Some(status), ..self }
     }

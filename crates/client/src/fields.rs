@@ -1,10 +1,10 @@
 //! Documents from the fields of a JSON object.
 
 use serde_json::{Map, Value};
-use weir_api::{Document, Metadata};
+use weir_api::{Document, DocumentPage, Metadata};
 
-/// Makes a document of an object with `text`, and optionally `id` (or `_id`), `title` and `metadata`. Its other fields are
-/// added to the metadata, and so is `path` unless there is one. An id of its own is put behind `prefix`; without one the
+/// Makes a document of an object with `text`, and optionally `id` (or `_id`), `title`, `metadata`, and `pages` as exports have
+/// them. Its other fields are added to the metadata, and so is `path` unless there is one. An id of its own is put behind `prefix`; without one the
 /// document gets `default_id`.
 ///
 /// # Errors
@@ -32,11 +32,19 @@ pub fn document_of_fields(
             return Err("`metadata` must be an object".to_owned());
         }
     };
+    let pages = take_pages(&mut fields);
     for (name, value) in fields {
         metadata.entry(name).or_insert(value);
     }
     metadata.entry("path").or_insert_with(|| path.into());
-    Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)) })
+    Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)), pages })
+}
+
+/// The pages of the text, if the field has that form: `pages` is also a number of pages, or their range in a journal.
+fn take_pages(fields: &mut Map<String, Value>) -> Option<Vec<DocumentPage>> {
+    let pages: Vec<DocumentPage> = serde_json::from_value(fields.get("pages")?.clone()).ok()?;
+    fields.remove("pages");
+    Some(pages)
 }
 
 fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {

@@ -15,7 +15,7 @@
 //! let client = Client::new("http://127.0.0.1:8000".to_owned(), RetryPolicy::LONG);
 //!
 //! let text = "A weir is a low dam across a river.".to_owned();
-//! let document = Document { id: Some("weir".to_owned()), title: None, text, metadata: None };
+//! let document = Document { id: Some("weir".to_owned()), text, ..Document::default() };
 //! let job = client.ingest_documents("default", &[document]).await?;
 //! client.wait_for_job(&job.job_id).await?;
 //!
@@ -56,8 +56,8 @@ mod trust;
 pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
 pub use client::{
-    Client, DocumentsQuery, FeedbackOptions, FileUpload, JobDocumentsQuery, JobStream, Pages,
-    QueryLogOptions, SearchPages,
+    Client, Condition, DocumentsQuery, Export, FeedbackOptions, FileUpload, JobDocumentsQuery, JobStream,
+    Pages, QueryLogOptions, SearchPages,
 };
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};

@@ -182,6 +182,8 @@ settings! {
         documents_per_request_max: usize = 10_000, "documents", ONE;
         /// Maximum size of the text of one document.
         document_text_bytes_max: usize = 16 << 20, "bytes", ONE;
+        /// Maximum size of the title of one document, which is embedded with each of its chunks.
+        title_bytes_max: usize = 2 << 10, "bytes", ONE;
         /// Maximum length of a document id.
         document_id_bytes_max: usize = 512, "bytes", ONE;
         /// Maximum size of the metadata of one document, as JSON.
@@ -461,6 +463,7 @@ impl Config {
         weir_api::Limits {
             documents_per_request_max: limits.documents_per_request_max,
             document_text_bytes_max: limits.document_text_bytes_max,
+            title_bytes_max: limits.title_bytes_max,
             document_id_bytes_max: limits.document_id_bytes_max,
             metadata_bytes_max: limits.metadata_bytes_max,
             metadata_keys_max: limits.metadata_keys_max,

@@ -31,6 +31,10 @@ pub use limits::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The version of the readers. It increases when they extract another text, title or page from the same bytes, so that stored files are
+/// read again when they are sent again.
+pub const READER_VERSION: u32 = 1;
+
 /// The text of a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extracted {

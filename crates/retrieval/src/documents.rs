@@ -12,7 +12,7 @@ use weir_index::filter::Filter;
 use weir_index::{IndexError, IndexQuery, IndexResult, MatchCount};
 use weir_policy::Caller;
 use weir_ranking::RetrievalMode;
-use weir_store::{GenerationId, StoredDocument};
+use weir_store::{GenerationId, StoredDocument, VersionTest};
 
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
@@ -135,20 +135,24 @@ impl Retrieval {
         Ok(List { data, next_cursor })
     }
 
-    /// Deletes a document. On return it is gone from the disk and from both retrievers.
+    /// Deletes a document, if it meets the condition. On return it is gone from the disk and from both retrievers.
     ///
     /// # Errors
-    /// `collection_not_found`, `document_not_found`; store and index errors.
+    /// `collection_not_found`, `document_not_found`, `precondition_failed`; store and index errors.
     pub async fn delete_document(
         &self,
         caller: &Arc<Caller>,
         collection: &str,
         id: &str,
+        test: Option<VersionTest>,
     ) -> Result<DeletedReply> {
         let view = self.view(caller, collection)?;
         let id = id.to_owned();
         run_to_completion(async move {
-            let deleted = view.delete_document(&id).await?;
+            let deleted = match test {
+                Some(test) => view.delete_document_if(&id, &test).await?,
+                None => view.delete_document(&id).await?,
+            };
             let deleted = deleted.ok_or_else(|| no_document(view.name(), &id))?;
             Ok(DeletedReply { deleted: true, chunks: Some(deleted) })
         })

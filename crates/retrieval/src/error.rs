@@ -134,6 +134,9 @@ impl From<weir_store::Error> for RequestError {
             Error::UnknownCursor(_) => {
                 return Invalid::at(ErrorCode::InvalidParameter, &["cursor"], error.to_string()).into();
             }
+            Error::PreconditionFailed { .. } => {
+                return RequestError::new(ErrorCode::PreconditionFailed, error.to_string());
+            }
             Error::UnknownCollection(name) => return RequestError::no_collection(name),
             Error::NotAllowed(_) => {
                 return RequestError::new(ErrorCode::InsufficientScope, error.to_string());

@@ -196,6 +196,7 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
         error: job.error,
         started_at: job.created_at,
         finished_at: job.finished_at,
+        version: None,
         errors: job
             .errors
             .into_iter()

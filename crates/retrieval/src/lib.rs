@@ -8,6 +8,7 @@ mod collections;
 mod cursor;
 mod documents;
 mod error;
+mod export;
 mod feedback;
 mod feedback_worker;
 mod ingest;
@@ -40,6 +41,7 @@ pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
+pub use weir_store::VersionTest;
 
 /// The application core. Cloning gives another handle to the same one.
 #[derive(Clone)]

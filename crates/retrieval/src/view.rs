@@ -8,7 +8,7 @@ use weir_inference::LoadedModel;
 use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
-use weir_store::{CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission};
+use weir_store::{CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission, VersionTest};
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
@@ -126,6 +126,11 @@ impl CollectionView {
         &self.caller
     }
 
+    /// The same, to open other views.
+    pub(crate) fn caller_handle(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
     /// Whether a mandatory filter may hide documents.
     pub(crate) fn is_filtered(&self) -> bool {
         self.caller.filter().is_some()
@@ -228,13 +233,13 @@ impl CollectionView {
         self.collection.feedback_changed.notify_one();
     }
 
-    /// Stores documents, and wakes the worker. `None` if the collection is deleted.
-    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<Job>> {
-        let job = self.store.accept(submission, now()).await?;
-        if let Some(job) = &job {
+    /// Stores documents, and wakes the worker: the job, and the version of the last document. `None` if the collection is deleted.
+    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<(Job, Option<u64>)>> {
+        let accepted = self.store.accept_versioned(submission, now()).await?;
+        if let Some((job, _)) = &accepted {
             self.note_accepted(job);
         }
-        Ok(job)
+        Ok(accepted)
     }
 
     /// Stores the documents of a job that are not searchable again, as those of the job `new_job`. `None` if there are none.
@@ -290,6 +295,27 @@ impl CollectionView {
         let Some(deleted) = self.store.delete_document(id).await? else { return Ok(None) };
         self.hide(id, &deleted).await?;
         Ok(Some(deleted.chunks))
+    }
+
+    /// The same, if the document meets a condition. `None` if it is absent.
+    ///
+    /// # Errors
+    /// `precondition_failed`.
+    pub(crate) async fn delete_document_if(&self, id: &str, test: &VersionTest) -> Result<Option<u64>> {
+        loop {
+            let Some(stored) = self.store.document(id).await? else { return Ok(None) };
+            let version = Some(stored.version);
+            if !test.is_met(version) {
+                let id = id.to_owned();
+                return Err(weir_store::Error::PreconditionFailed { id, version }.into());
+            }
+            let deleted = self.store.delete_versions(vec![(id.to_owned(), stored.version)]).await?;
+            // else it was changed or deleted after it was read
+            if let Some(Some(deleted)) = deleted.into_iter().next() {
+                self.hide(id, &deleted).await?;
+                return Ok(Some(deleted.chunks));
+            }
+        }
     }
 
     /// Deletes hits, in one commit, that are still in the version that was found: how many were.

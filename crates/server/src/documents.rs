@@ -1,11 +1,15 @@
 //! `/v1/collections/{name}/documents`: handlers.
 
 use axum::extract::RawQuery;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use weir_api::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, List};
 use weir_retrieval::{DOCUMENTS_PAGE, DocumentsQuery};
 
 use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::conditions;
 use super::context::{PermitOf, Segments};
+use crate::Result;
 
 /// A document may have the last segment of a route as its id.
 const DELETE: &str = "delete";
@@ -31,14 +35,28 @@ pub(super) async fn list(
     Ok(Json(call.retrieval.documents(&call.caller, &permit, &name, wanted).await?))
 }
 
-/// One document.
-pub(super) async fn get(call: Call, Segments([name, id]): Segments<2>) -> Reply<DocumentReply> {
-    Ok(Json(call.retrieval.document(&call.caller, &name, &id).await?))
+/// One document, with its version as entity tag; 304 to a reader that has this version.
+pub(super) async fn get(
+    call: Call,
+    Segments([name, id]): Segments<2>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let document = call.retrieval.document(&call.caller, &name, &id).await?;
+    let tag = [(header::ETAG, conditions::tag(document.version))];
+    if conditions::is_known(&headers, document.version)? {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, Json(document)).into_response())
 }
 
 /// Deletes one document.
-pub(super) async fn delete(call: Call, Segments([name, id]): Segments<2>) -> Reply<DeletedReply> {
-    Ok(Json(call.retrieval.delete_document(&call.caller, &name, &id).await?))
+pub(super) async fn delete(
+    call: Call,
+    Segments([name, id]): Segments<2>,
+    headers: HeaderMap,
+) -> Reply<DeletedReply> {
+    let test = conditions::test(&headers)?;
+    Ok(Json(call.retrieval.delete_document(&call.caller, &name, &id, test).await?))
 }
 
 /// Deletes the documents that match a filter.
@@ -52,11 +70,19 @@ pub(super) async fn delete_by_filter(
 }
 
 /// The document with the id `delete`.
-pub(super) async fn get_named_delete(call: Call, Segments([name]): Segments<1>) -> Reply<DocumentReply> {
-    get(call, Segments([name, DELETE.to_owned()])).await
+pub(super) async fn get_named_delete(
+    call: Call,
+    Segments([name]): Segments<1>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    get(call, Segments([name, DELETE.to_owned()]), headers).await
 }
 
 /// Deletes the document with the id `delete`.
-pub(super) async fn delete_named_delete(call: Call, Segments([name]): Segments<1>) -> Reply<DeletedReply> {
-    delete(call, Segments([name, DELETE.to_owned()])).await
+pub(super) async fn delete_named_delete(
+    call: Call,
+    Segments([name]): Segments<1>,
+    headers: HeaderMap,
+) -> Reply<DeletedReply> {
+    delete(call, Segments([name, DELETE.to_owned()]), headers).await
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/ingest`, and `PUT` of a document.
+//! `POST /v1/ingest`, `PUT` and `PATCH` of a document.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use axum::extract::{RawQuery, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
-use weir_api::{Document, ErrorCode, FileOptions, IngestRequest, Invalid, JobReply, Metadata};
-use weir_retrieval::IngestOutcome;
+use weir_api::{Document, DocumentPatch, ErrorCode, FileOptions, IngestRequest, Invalid, JobReply, Metadata};
+use weir_retrieval::{IngestOutcome, VersionTest};
 
 use super::body::{self, Call, Json, query_pairs, unknown_parameter};
+use super::conditions;
 use super::context::{self, Segments};
 use super::error::ApiError;
 use super::{Gateway, ingest_lines, upload};
@@ -47,13 +48,14 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Response> {
     let parameters = PutParameters::parse(query.as_deref(), &id)?;
+    let test = conditions::test(request.headers())?;
     let wait_until = wait_until(&call, &request, parameters.wait);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_json(request.headers()) {
         parameters.check_json()?;
         let bytes = body::read(&call, request).await?;
         let document: Document = weir_api::parse(&bytes)?;
-        put_json(&call, &name, id, document).await?
+        put_json(&call, &name, id, document, test).await?
     } else {
         let PutParameters { title, metadata, keep_original, .. } = &parameters;
         let options = FileOptions {
@@ -63,13 +65,35 @@ pub(super) async fn put(
             keep_original: *keep_original,
         };
         let file = upload::receive_file(&call, request, parameters.name.clone(), options).await?;
-        call.retrieval.upload(&call.caller, &name, vec![file], Vec::new()).await?
+        call.retrieval.put_file(&call.caller, &name, file, test).await?
     };
     drop(admitted);
-    if let Some((code, message)) = outcome.refusal() {
-        return Err(ApiError::new(code, message));
-    }
-    reply(&call, outcome, wait_until).await
+    reply_of_one(&call, outcome, wait_until).await
+}
+
+/// Changes title and metadata of a document.
+pub(super) async fn patch(
+    call: Call,
+    Segments([name, id]): Segments<2>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response> {
+    let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
+    let test = conditions::test(request.headers())?;
+    let bytes = body::read(&call, request).await?;
+    let patch: DocumentPatch = weir_api::parse(&bytes)?;
+    let outcome = call.retrieval.patch_document(&call.caller, &name, &id, &patch, test).await?;
+    reply_of_one(&call, outcome, wait_until).await
+}
+
+/// Changes the document with the id `delete`.
+pub(super) async fn patch_named_delete(
+    call: Call,
+    Segments([name]): Segments<1>,
+    query: RawQuery,
+    request: Request,
+) -> Result<Response> {
+    patch(call, Segments([name, DELETE.to_owned()]), query, request).await
 }
 
 /// Stores the document with the id `delete`.
@@ -82,16 +106,19 @@ pub(super) async fn put_named_delete(
     put(call, Segments([name, DELETE.to_owned()]), query, request).await
 }
 
-async fn put_json(call: &Call, name: &str, id: String, document: Document) -> Result<IngestOutcome> {
+async fn put_json(
+    call: &Call,
+    name: &str,
+    id: String,
+    document: Document,
+    test: Option<VersionTest>,
+) -> Result<IngestOutcome> {
     if document.id.as_ref().is_some_and(|sent| *sent != id) {
         let message = "the id is not that of the path; leave it out";
         return Err(Invalid::at(ErrorCode::InvalidParameter, &["id"], message).into());
     }
     let document = Document { id: Some(id), ..document };
-    let raw = serde_json::value::to_raw_value(&document).map_err(|error| ApiError::internal(&error))?;
-    let request =
-        IngestRequest { collection: Some(name.into()), documents: vec![&*raw], replace_if_equal: Vec::new() };
-    Ok(call.retrieval.accept(&call.caller, &request).await?)
+    Ok(call.retrieval.put_document(&call.caller, name, document, test).await?)
 }
 
 /// The query parameters of a `PUT`.
@@ -149,12 +176,30 @@ fn wait_until(gateway: &Gateway, request: &Request, wait: bool) -> Option<Instan
     wait.then(|| end - (end - Instant::now()) / 10)
 }
 
+/// The reply to a request that writes one document: its errors are those of the document.
+async fn reply_of_one(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
+    if let Some((code, message)) = outcome.refusal() {
+        return Err(ApiError::new(code, message));
+    }
+    let version = outcome.version();
+    let mut job = job_of(call, outcome, wait_until).await?;
+    job.version = version;
+    let mut response = accepted(job);
+    if let Some(version) = version {
+        response.headers_mut().insert(header::ETAG, conditions::tag(version));
+    }
+    Ok(response)
+}
+
 async fn reply(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
-    let job = match wait_until {
+    Ok(accepted(job_of(call, outcome, wait_until).await?))
+}
+
+async fn job_of(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<JobReply> {
+    Ok(match wait_until {
         Some(until) => call.retrieval.wait_until_searchable(outcome, until).await?,
         None => outcome.job(),
-    };
-    Ok(accepted(job))
+    })
 }
 
 pub(super) fn accepted(job: JobReply) -> Response {

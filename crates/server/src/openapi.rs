@@ -173,7 +173,7 @@ fn file(media: &str, generator: &mut SchemaGenerator) -> Value {
     })
 }
 
-/// The parameters in the path and in the query.
+/// The parameters in the path, in the query and in headers.
 fn parameters(route: &Route, example: &Example) -> Vec<Value> {
     let names = route.path.split('{').skip(1).filter_map(|part| part.split('}').next());
     let in_path =
@@ -188,7 +188,8 @@ fn parameters(route: &Route, example: &Example) -> Vec<Value> {
         }
         parameter
     };
-    in_path.chain(in_query).map(parameter).collect()
+    let in_header = route.headers.iter().map(|(name, about)| (*name, "header", *about));
+    in_path.chain(in_query).chain(in_header).map(parameter).collect()
 }
 
 /// The meaning of a parameter in the path.
@@ -207,6 +208,7 @@ fn about(route: &Route, name: &str) -> &'static str {
 fn reply(status: u16, content: Content, generator: &mut SchemaGenerator) -> Value {
     let description = match status {
         201 => "Created.",
+        304 => "The caller has it.",
         503 => "Not ready.",
         _ => "Done.",
     };

@@ -44,6 +44,8 @@ pub struct Route {
     pub status: u16,
     /// Query parameters: name and meaning.
     pub query: &'static [(&'static str, &'static str)],
+    /// Request headers beside those of every route: name and meaning.
+    pub headers: &'static [(&'static str, &'static str)],
     /// The type of the body, if it has one.
     pub(super) request: Option<Content>,
     /// The media types by which the route takes files, beside JSON.
@@ -139,6 +141,7 @@ impl Route {
             summary: "",
             status: 200,
             query: &[],
+            headers: &[],
             request: None,
             files: &[],
             needs_body: true,
@@ -178,6 +181,10 @@ impl Route {
 
     const fn with_query(self, query: &'static [(&'static str, &'static str)]) -> Route {
         Route { query, ..self }
+    }
+
+    const fn with_headers(self, headers: &'static [(&'static str, &'static str)]) -> Route {
+        Route { headers, ..self }
     }
 
     const fn replies<T: JsonSchema>(self) -> Route {

@@ -22,6 +22,9 @@ pub const FOLDER: &str = "folder";
 /// The field of the metadata with the path of the file in that folder, behind the prefix of the ids.
 pub const PATH: &str = "path";
 
+/// Most bytes of a title, as of files whose text the gateway extracts.
+const TITLE_BYTES_MAX: usize = 1_000;
+
 /// Reads files one after the other, and those with several documents one by one.
 pub struct Documents {
     files: VecDeque<SourceFile>,
@@ -151,9 +154,10 @@ fn markdown(file: &SourceFile, text: String) -> StepResult {
     }
     StepResult::Document(Document {
         id: Some(file.id.clone()),
-        title: title.or_else(|| stem_of(&file.path)),
+        title: title.or_else(|| stem_of(&file.path)).map(cut_title),
         text: body.to_owned(),
         metadata: Some(Metadata::from_map(&metadata_of(file, front_matter.metadata))),
+        ..Document::default()
     })
 }
 
@@ -177,10 +181,17 @@ fn document(file: &SourceFile, title: Option<String>, text: String) -> StepResul
     }
     StepResult::Document(Document {
         id: Some(file.id.clone()),
-        title: title.or_else(|| stem_of(&file.path)),
+        title: title.or_else(|| stem_of(&file.path)).map(cut_title),
         text,
         metadata: Some(Metadata::from_map(&metadata_of(file, Map::new()))),
+        ..Document::default()
     })
+}
+
+/// A title that is found in a file can be a whole paragraph: the gateway refuses long ones.
+fn cut_title(mut title: String) -> String {
+    title.truncate(title.floor_char_boundary(TITLE_BYTES_MAX));
+    title
 }
 
 /// The metadata of a file: `path` is always its own, also where the file says another.

@@ -1,10 +1,12 @@
 //! Documents, and the chunks prepared from them.
 
+use serde::{Deserialize, Serialize};
+
 /// The hash of the text that was embedded for a chunk, 32 bytes. Together with a model fingerprint it identifies an embedding.
 pub type TextHash = [u8; 32];
 
 /// A document to be stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewDocument {
     /// The document's id, unique in its collection.
     pub id: String,
@@ -16,6 +18,67 @@ pub struct NewDocument {
     pub metadata: String,
     /// The pages of the text, in a form that the store does not read; `None` for a text without pages.
     pub pages: Option<String>,
+    /// The title that the chunks are embedded with, where that is not `title`: the title was changed and nothing was embedded again. Empty
+    /// for chunks that are embedded without a title.
+    pub embedded_title: Option<String>,
+    /// The embedding that was sent with the document, as little-endian `f32`.
+    pub vector: Option<Vec<u8>>,
+    /// The file that the text was extracted from. Not a part of the content.
+    pub source: Option<FileSource>,
+}
+
+/// The file that a document was read from, by which the same file is recognised without reading it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSource {
+    /// A hash of everything that determines the documents of the file: its bytes, its name, the settings and the reader.
+    pub hash: [u8; 32],
+    /// The ids of the documents of its attachments, which have the same hash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
+}
+
+/// A file whose documents are stored as it would store them again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownFile {
+    /// The ids of its documents.
+    pub ids: Vec<String>,
+    /// The version of the first one, that of the file itself.
+    pub version: u64,
+}
+
+/// The condition under which one document is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Precondition {
+    /// The document's id.
+    pub document_id: String,
+    /// The condition on its version.
+    pub test: VersionTest,
+}
+
+/// A condition on the version of a stored document. A hidden document counts as absent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionTest {
+    /// The document exists.
+    Exists,
+    /// The document does not exist.
+    Absent,
+    /// The document exists in one of these versions.
+    OneOf(Vec<u64>),
+    /// The document does not exist, or in none of these versions.
+    NoneOf(Vec<u64>),
+}
+
+impl VersionTest {
+    /// Whether a document passes that is stored in `version`, or absent.
+    pub fn is_met(&self, version: Option<u64>) -> bool {
+        let is_in = |versions: &[u64]| version.is_some_and(|version| versions.contains(&version));
+        match self {
+            VersionTest::Exists => version.is_some(),
+            VersionTest::Absent => version.is_none(),
+            VersionTest::OneOf(versions) => is_in(versions),
+            VersionTest::NoneOf(versions) => !is_in(versions),
+        }
+    }
 }
 
 /// A stored document, with the chunks that were prepared from this version.
@@ -31,6 +94,10 @@ pub struct StoredDocument {
     pub metadata: String,
     /// The pages of the text, as they were given.
     pub pages: Option<String>,
+    /// See [`NewDocument::embedded_title`].
+    pub embedded_title: Option<String>,
+    /// See [`NewDocument::vector`].
+    pub vector: Option<Vec<u8>>,
     /// The number of the operation that stored this version.
     pub version: u64,
     /// The chunks in the current generation, in order; empty while this version is not prepared.
@@ -69,7 +136,7 @@ pub struct DeletedDocument {
 }
 
 impl NewDocument {
-    /// BLAKE3 over title, text, metadata and pages, without the id. Without pages it is that of earlier versions.
+    /// BLAKE3 over everything but the id and the file. Fields that are absent leave it as it was before there were such fields.
     pub(crate) fn content_hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let title = self.title.as_deref();
@@ -78,6 +145,15 @@ impl NewDocument {
         for field in [title.unwrap_or_default(), &self.text, &self.metadata].into_iter().chain(pages) {
             hasher.update(&(field.len() as u64).to_le_bytes());
             hasher.update(field.as_bytes());
+        }
+        let tagged = [
+            (&b"embedded title"[..], self.embedded_title.as_deref().map(str::as_bytes)),
+            (b"vector", self.vector.as_deref()),
+        ];
+        for (tag, field) in tagged {
+            if let Some(field) = field {
+                hasher.update(tag).update(&(field.len() as u64).to_le_bytes()).update(field);
+            }
         }
         hasher.finalize().into()
     }

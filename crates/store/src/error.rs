@@ -55,6 +55,14 @@ pub enum Error {
     /// The change could affect documents that are hidden from the caller.
     #[error("a key with a mandatory filter may not {0}")]
     NotAllowed(&'static str),
+    /// The document is not in a version that the [`Precondition`](crate::Precondition) allows.
+    #[error("document `{}` {}, which the condition does not allow", id.escape_debug(), found(*.version))]
+    PreconditionFailed {
+        /// The document's id.
+        id: String,
+        /// Its version; `None` if it does not exist for the caller.
+        version: Option<u64>,
+    },
     /// A cursor that this list did not return.
     #[error("the cursor `{0}` is not one that this list returned; start again without a cursor")]
     UnknownCursor(String),
@@ -75,6 +83,11 @@ pub enum Error {
     /// The store has been closed, or its thread has ended.
     #[error("the store is closed; start weir again")]
     Closed,
+}
+
+/// The state of a document in words.
+fn found(version: Option<u64>) -> String {
+    version.map_or_else(|| "does not exist".to_owned(), |version| format!("has version {version}"))
 }
 
 /// What replaces a damaged row without a backup. Rows that contradict others have no such remedy: an unchanged document is not stored again.

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{NewDocument, Timestamp};
+use crate::{NewDocument, Precondition, Timestamp};
 
 /// Characters of a value that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 100;
 
 /// Documents that are stored in one transaction, with one job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Submission {
     /// The id of the new job, unique in the store.
     pub job_id: String,
@@ -22,6 +22,17 @@ pub struct Submission {
     /// Fields of the metadata in which a stored document must equal the new one that replaces it; the new one is refused
     /// where it does not.
     pub replace_if_equal: Vec<String>,
+    /// The condition under which anything of it is stored.
+    pub precondition: Option<Precondition>,
+    /// Number of documents that are not in `documents` because they are stored already.
+    pub unchanged: u64,
+}
+
+impl Submission {
+    /// Number of documents, including the refused and the unchanged ones.
+    pub(crate) fn total(&self) -> u64 {
+        (self.documents.len() + self.rejected.len()) as u64 + self.unchanged
+    }
 }
 
 /// Why one document of a job failed.

@@ -37,7 +37,8 @@ mod view;
 
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
 pub use document::{
-    ChunkSpan, DeletedDocument, DocumentState, NewDocument, PreparedDocument, StoredDocument, TextHash,
+    ChunkSpan, DeletedDocument, DocumentState, FileSource, KnownFile, NewDocument, Precondition,
+    PreparedDocument, StoredDocument, TextHash, VersionTest,
 };
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};

@@ -4,10 +4,11 @@ use rusqlite::Connection;
 
 use crate::access::Access;
 use crate::sqlite::{
-    accept, collections, documents, embeddings, feedback, job_control, operations, originals, query_log,
+    accept, collections, documents, embeddings, feedback, files, job_control, operations, originals,
+    query_log,
 };
 use crate::{
-    DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
+    DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job, KnownFile,
     NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument, Submission,
     TextHash, Timestamp,
 };
@@ -92,12 +93,33 @@ impl StoreView {
     /// For a caller with a filter, a document is refused, and listed in [`Job::errors`] with the code `document_not_allowed`, if its metadata does not
     /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids
     /// are one namespace per collection.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`; nothing is stored then.
     pub async fn accept(&self, submission: Submission, now: Timestamp) -> Result<Option<Job>> {
+        Ok(self.accept_versioned(submission, now).await?.map(|(job, _)| job))
+    }
+
+    /// The same, with the version of the last document, whether it was stored or unchanged; `None` if it was refused.
+    pub async fn accept_versioned(
+        &self,
+        submission: Submission,
+        now: Timestamp,
+    ) -> Result<Option<(Job, Option<u64>)>> {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;
         let submission = accept::HashedSubmission::new(submission, &access);
         let damage = sqlite.damage.clone();
-        sqlite.write(move |c| accept::accept(c, &access, &submission, now, &damage)).await
+        let accepted = sqlite.write(move |c| accept::accept(c, &access, &submission, now, &damage)).await?;
+        Ok(accepted.map(|accepted| (accepted.job, accepted.last_version)))
+    }
+
+    /// The files of these document ids and hashes whose documents are all stored by a file with this hash; `None` for the others, for
+    /// hidden documents, and for those that were changed since.
+    pub async fn known_files(&self, files: Vec<(String, [u8; 32])>) -> Result<Vec<Option<KnownFile>>> {
+        let access = self.access.clone();
+        let Store::Sqlite(sqlite) = &self.store;
+        sqlite.read(move |c| files::known(c, &access, &files)).await
     }
 
     /// The file from which a document was made. `None` if it was not kept, or the document does not exist or is hidden.

@@ -107,7 +107,7 @@ table! {
     jobs: Family<ResultLabel, Counter> = Family::default(), "weir_jobs_ended_total", Counter, ["result"];
     /// Open streams of the events of jobs.
     job_streams: Gauge = Gauge::default(), "weir_job_event_streams", Gauge, [];
-    /// Files of which text was extracted, by result: extracted, partial (something was left out), or the code of the error.
+    /// Files of which text was extracted, by result: extracted, partial (something was left out), unchanged (stored already, and not read), or the code of the error.
     extractions: Family<ResultLabel, Counter> = Family::default(), "weir_extractions_total", Counter, ["result"];
     /// Time for the text of a file, from the start of the child process to its end.
     extraction_seconds: Histogram = seconds(), "weir_extraction_seconds", Histogram, [];
@@ -400,6 +400,11 @@ impl Metrics {
     pub fn documents_received(&self, accepted: u64, refused: u64) {
         self.count_documents("accepted", accepted);
         self.count_documents("refused", refused);
+    }
+
+    /// Counts a file that was not read because its documents are stored already.
+    pub fn file_unchanged(&self) {
+        self.extractions.get_or_create(&ResultLabel { result: "unchanged".into() }).inc();
     }
 
     /// Counts a job that ended.

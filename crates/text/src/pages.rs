@@ -35,6 +35,11 @@ impl PageMap {
         (!pages.is_empty()).then_some(PageMap(pages))
     }
 
+    /// The end of each page, its label where that is not its number, and whether the place is estimated.
+    pub fn ends(&self) -> impl Iterator<Item = (u64, Option<&str>, bool)> {
+        self.0.iter().map(|page| (page.0, page.1.as_deref(), page.2))
+    }
+
     /// The pages on which the bytes of `range` stand. `None` for an empty range and one behind the last page.
     pub fn locate(&self, range: Range<u64>) -> Option<PageRange> {
         if range.is_empty() {

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
-    extract, feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell, sync,
-    usage, watch,
+    export, extract, feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell,
+    sync, usage, watch,
 };
 use weir_config::Environment;
 
@@ -43,6 +43,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Watch(watch) => block_on(watch::run(&watch, context)),
         Command::Delete(delete) => block_on(delete::run(&delete, context)),
         Command::Collections(collections) => block_on(collections::run(&collections, context)),
+        Command::Export(export) => block_on(export::run(&export, context)),
         Command::Search(search) => block_on(search::run(&search, context)),
         Command::Chat(chat) => block_on(chat::run(&chat, context)),
         Command::Jobs(jobs) => block_on(jobs::run(&jobs, context)),

@@ -27,6 +27,7 @@ from weir._errors import of_transport
 from weir._flows import Flow, Flows, Step
 from weir._http import Body, Call, Reply, Request, Settings
 from weir._ingest import IngestRun, ingest
+from weir._lines import Lines
 from weir._options import Document, Filter
 from weir._progress import Watch, reporter
 from weir._streams import as_async, batched_async, check_many, check_sizes, map_in_order_async
@@ -272,9 +273,56 @@ class AsyncWeir:
         """All documents, in the order of `list_documents`."""
         return self._items(lambda cursor: calls.list_documents(collection, filter, sort, page_size, after, cursor))
 
-    async def delete_document(self, id: str, *, collection: str = "default") -> types.Deletion:
-        """Deletes one document; after this no search returns it."""
-        return await self._call(calls.delete_document(id, collection))
+    async def export(
+        self, collection: str = "default", *, after: str | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """All documents, in the order of their ids, as `ingest_many` takes them back.
+
+        The request is sent when the first document is read. Closing the iterator ends the export.
+        """
+        response = await self._call(calls.export(collection, after))
+        lines = Lines()
+        try:
+            try:
+                async for part in response.aiter_bytes():
+                    for document in lines.feed(part):
+                        yield document
+            except httpx.RequestError as error:
+                raise of_transport(error, self._settings.base_url) from error
+            lines.finish()
+        finally:
+            await response.aclose()
+
+    async def put_document(
+        self,
+        id: str,
+        document: Mapping[str, Any],
+        *,
+        collection: str = "default",
+        version: int | None = None,
+        only_new: bool = False,
+        wait: bool = False,
+    ) -> types.Job:
+        """Stores a document; `PreconditionFailed` if it has another `version`, or exists with `only_new`."""
+        return await self._call(calls.put_document(id, document, collection, version, only_new, wait))
+
+    async def patch_document(
+        self,
+        id: str,
+        changes: Mapping[str, Any],
+        *,
+        collection: str = "default",
+        version: int | None = None,
+        wait: bool = False,
+    ) -> types.Job:
+        """Changes `title` and `metadata` by a JSON merge patch, in which None removes; nothing is embedded again."""
+        return await self._call(calls.patch_document(id, changes, collection, version, wait))
+
+    async def delete_document(
+        self, id: str, *, collection: str = "default", version: int | None = None
+    ) -> types.Deletion:
+        """Deletes one document, if it has `version`; after this no search returns it."""
+        return await self._call(calls.delete_document(id, collection, version))
 
     async def delete_documents(
         self, filter: Filter | None = None, *, collection: str = "default", all: bool = False, dry_run: bool = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Union
 
+import httpx
+
 from weir import _types as types
 from weir._decode import decode
 from weir._errors import ApiError, ReplyError, of_problem
@@ -114,9 +116,32 @@ def list_documents(
     return Call(_get(_collection(collection) + "/documents" + parameters), _page(types.StoredDocument))
 
 
-def delete_document(id: str, collection: str) -> Call[types.Deletion]:
-    target = _collection(collection) + "/documents" + path(id)
-    return Call(Request("DELETE", target), _object(types.Deletion), is_repeatable=False)
+def export(collection: str, after: str | None) -> Call[httpx.Response]:
+    """The lines of an export, which are read while they are received."""
+    target = _collection(collection) + "/export" + query(after=after)
+    return Call(Request("GET", target, is_streamed=True), _streamed)
+
+
+def put_document(
+    id: str, document: Mapping[str, Any], collection: str, version: int | None, only_new: bool, wait: bool
+) -> Call[types.Job]:
+    condition = {"if-none-match": "*"} if only_new else _if_version(version)
+    request = Request("PUT", _document(id, collection, wait), encode(document), {**_JSON, **condition})
+    # a repetition would fail, because the first one changed the version
+    return Call(request, _object(types.Job), is_repeatable=not condition)
+
+
+def patch_document(
+    id: str, changes: Mapping[str, Any], collection: str, version: int | None, wait: bool
+) -> Call[types.Job]:
+    headers = {"content-type": "application/merge-patch+json", **_if_version(version)}
+    request = Request("PATCH", _document(id, collection, wait), encode(changes), headers)
+    return Call(request, _object(types.Job), is_repeatable=version is None)
+
+
+def delete_document(id: str, collection: str, version: int | None) -> Call[types.Deletion]:
+    request = Request("DELETE", _document(id, collection), None, _if_version(version))
+    return Call(request, _object(types.Deletion), is_repeatable=False)
 
 
 def delete_documents(
@@ -237,6 +262,14 @@ def _collection(name: str) -> str:
     return "/v1/collections" + path(name)
 
 
+def _document(id: str, collection: str, wait: bool = False) -> str:
+    return _collection(collection) + "/documents" + path(id) + ("?wait=true" if wait else "")
+
+
+def _if_version(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"if-match": f'"{version}"'}
+
+
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -260,6 +293,12 @@ def _list(kind: type[T]) -> Callable[[Reply], list[T]]:
 
 def _bytes(reply: Reply) -> bytes:
     return reply.body
+
+
+def _streamed(reply: Reply) -> httpx.Response:
+    if reply.stream is None:
+        raise ReplyError("the reply is not a stream; check base_url, and any proxy before the gateway")
+    return reply.stream
 
 
 def _text(reply: Reply) -> str:

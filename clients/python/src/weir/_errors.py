@@ -83,6 +83,10 @@ class Conflict(ApiError):
     """409: the collection exists with other settings, or the job has ended."""
 
 
+class PreconditionFailed(ApiError):
+    """412: the document does not have the version that the call requires."""
+
+
 class TooLarge(ApiError):
     """413: the request, or a part of it, has too many bytes."""
 
@@ -104,6 +108,7 @@ _CLASSES: dict[int, type[ApiError]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
+    412: PreconditionFailed,
     413: TooLarge,
     429: RateLimited,
     503: Overloaded,

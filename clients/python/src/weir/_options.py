@@ -19,12 +19,24 @@ class _DocumentText(TypedDict):
     text: str
 
 
+class _PageEnd(TypedDict):
+    end: int
+
+
+class DocumentPage(_PageEnd, total=False):
+    """A page of a document's text: the byte at which it ends, and its label where that is not its number."""
+
+    label: str
+    approximate: bool
+
+
 class Document(_DocumentText, total=False):
     """A document to ingest; without `id` it gets one from its content."""
 
     id: str
     title: str
     metadata: Mapping[str, Any]
+    pages: Sequence[DocumentPage]
 
 
 class SortKey(TypedDict, total=False):

@@ -73,6 +73,8 @@ class Job:
     finished_at: Optional[float] = None
     errors: list[JobDocumentError] = field(default_factory=list)
     """The failed documents."""
+    version: Optional[int] = None
+    """The version of the document, in the reply to `put_document` and `patch_document`."""
 
     @property
     def is_finished(self) -> bool:

@@ -6,8 +6,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::chat::ChatArguments;
+use super::delete::DeleteArguments;
 use super::demo::DemoArguments;
 use super::doctor::DoctorArguments;
+use super::export::ExportArguments;
 use super::extract::ExtractArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
@@ -85,6 +87,11 @@ pub enum Command {
     Delete(DeleteArguments),
     /// List, show, create and delete collections.
     Collections(CollectionsArguments),
+    /// Write the documents of a collection to the output, a file or a folder.
+    ///
+    /// Writes a JSON object for each document, in the order of their ids, as `weir ingest` and POST /v1/ingest take them back: id,
+    /// title, text, metadata and pages. A document that is changed meanwhile is in the export once, as it was or as it is.
+    Export(ExportArguments),
     /// Search in a running gateway.
     Search(SearchArguments),
     /// Ask a language model behind a running gateway, with cited documents if a collection is named.
@@ -214,36 +221,6 @@ pub struct IngestArguments {
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
-    /// Print the result as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The arguments of `weir delete`.
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("which").required(true).args(["ids", "filter", "all"]))]
-pub struct DeleteArguments {
-    /// The ids of the documents.
-    #[arg(value_name = "ID")]
-    pub ids: Vec<String>,
-    /// Delete the documents that match these conditions on metadata, as JSON: '{"year": {"lt": 2019}}'.
-    #[arg(long, value_name = "JSON")]
-    pub filter: Option<String>,
-    /// Delete every document of the collection, which stays with its settings.
-    #[arg(long)]
-    pub all: bool,
-    /// With --all: do not ask.
-    #[arg(long, requires = "all")]
-    pub yes: bool,
-    /// The collection of the documents.
-    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
-    pub collection: String,
-    /// Only count the documents.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
-    #[arg(long)]
-    pub url: Option<String>,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,

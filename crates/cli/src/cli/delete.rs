@@ -2,15 +2,45 @@
 
 use std::io::Write;
 
+use clap::{ArgGroup, Args};
 use serde_json::json;
 use weir_api::{DocumentsDeleteReply, DocumentsDeleteRequest, ErrorCode, RawJson};
 use weir_client::{Client, ClientError, RetryPolicy};
 
-use super::arguments::DeleteArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::missing::with_similar_name;
 use super::terminal::{confirm, one_line};
+
+/// The arguments of `weir delete`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["ids", "filter", "all"]))]
+pub struct DeleteArguments {
+    /// The ids of the documents.
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Delete the documents that match these conditions on metadata, as JSON: '{"year": {"lt": 2019}}'.
+    #[arg(long, value_name = "JSON")]
+    pub filter: Option<String>,
+    /// Delete every document of the collection, which stays with its settings.
+    #[arg(long)]
+    pub all: bool,
+    /// With --all: do not ask.
+    #[arg(long, requires = "all")]
+    pub yes: bool,
+    /// The collection of the documents.
+    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
+    pub collection: String,
+    /// Only count the documents.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// What the gateway advises where a filter has no condition; the command line has `--all` instead.
 const SEND_ALL: &str = "\"all\": true";

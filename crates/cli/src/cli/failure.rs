@@ -95,6 +95,20 @@ pub enum Failure {
         /// The cause.
         source: std::io::Error,
     },
+    /// A file or folder could not be written.
+    #[error("{path} can't be written: {source}")]
+    Write {
+        /// Its path.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The folder of an export has files.
+    #[error("the folder {path} is not empty")]
+    FolderNotEmpty {
+        /// Its path.
+        path: String,
+    },
     /// A file has no text.
     #[error("{path}: {source} ({})", .source.code())]
     Extract {
@@ -263,6 +277,10 @@ impl Failure {
             Failure::Filter(_) => {
                 Some("quote it for the shell, as in --filter '{\"year\": {\"gte\": 2019}}'".to_owned())
             }
+            Failure::FolderNotEmpty { .. } => Some(
+                "name a new or an empty folder, so that no file of another export is among its files"
+                    .to_owned(),
+            ),
             Failure::NoChange => Some("`weir keys update --help` lists the options".to_owned()),
             Failure::ModelLimits(_) => Some(
                 "write an object, as in --model-limits '{\"gpt-4o*\": {\"requests_per_minute\": 60}}'"
@@ -271,6 +289,7 @@ impl Failure {
             Failure::Ingest(IngestError::Incomplete { .. } | IngestError::Replaced { .. })
             | Failure::Input(_)
             | Failure::File { .. }
+            | Failure::Write { .. }
             | Failure::Extract { .. }
             | Failure::Interrupted
             | Failure::Llm(_)

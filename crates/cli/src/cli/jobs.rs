@@ -280,6 +280,7 @@ mod tests {
             error: None,
             started_at: 1_000.0,
             finished_at,
+            version: None,
             errors: Vec::new(),
         }
     }

@@ -9,8 +9,9 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use weir_api::{ErrorCode, RawJson};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use weir_api::{DocumentReply, ErrorCode, RawJson};
 use weir_client::{Client, ClientError, DocumentsQuery, StepResult};
 use weir_config::Environment;
 
@@ -207,23 +208,17 @@ async fn has_documents(to: &Destination<'_>, name: &str, others: &[String]) -> R
 /// Compares documents of the folder with the stored ones: two folders of one name have few in common.
 async fn check_by_documents(to: &Destination<'_>, path: &Path, name: &str) -> Result<(), Failure> {
     let sources = SourceFiles::find(&[path.to_owned()], to.prefix);
-    let documents = Documents::of(sources.files).filter_map(|step| match step.result {
-        StepResult::Document(document) => Some(document),
-        // the gateway extracts the text of files: there is none to compare with
-        StepResult::File(_) | StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
-    });
+    let compared = Documents::of(sources.files).filter_map(|step| Compared::of(step.result));
     let (mut both, mut differ) = (0, 0);
-    for document in documents.take(COMPARED_MAX) {
-        let Some(id) = &document.id else { continue };
-        let stored = match to.client.document(to.collection, id).await {
+    for one in compared.take(COMPARED_MAX) {
+        let stored = match to.client.document(to.collection, &one.id).await {
             Err(ClientError::Refused { code: ErrorCode::DocumentNotFound, .. }) => continue,
             stored => stored?,
         };
         let fields = stored.metadata.to_map().unwrap_or_default();
         if fields.get(FOLDER).and_then(|folder| folder.as_str()) == Some(name) {
             both += 1;
-            // titles and metadata of equal files change with the versions of this program
-            differ += usize::from(document.text != stored.text);
+            differ += usize::from(!one.content.is_of(&stored, &fields));
         }
     }
     if to.deletes && both == 0 {
@@ -243,6 +238,58 @@ async fn check_by_documents(to: &Destination<'_>, path: &Path, name: &str) -> Re
         one_line(name)
     );
     Ok(())
+}
+
+/// What a folder has under an id, as far as it is compared.
+struct Compared {
+    id: String,
+    content: Content,
+}
+
+enum Content {
+    Text(String),
+    /// The SHA-256 of a file whose text the gateway extracts.
+    Sha256(String),
+}
+
+impl Compared {
+    /// `None` for what is not sent, and for a file that cannot be read.
+    fn of(result: StepResult) -> Option<Compared> {
+        match result {
+            StepResult::Document(document) => {
+                Some(Compared { id: document.id?, content: Content::Text(document.text) })
+            }
+            StepResult::File(file) => {
+                let content = Content::Sha256(sha256_of(&file.path).ok()?);
+                Some(Compared { id: file.options.id?, content })
+            }
+            StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
+        }
+    }
+}
+
+impl Content {
+    /// Whether a stored document has this content. Titles and other metadata of equal files change with the versions of this program.
+    fn is_of(&self, stored: &DocumentReply, metadata: &Map<String, Value>) -> bool {
+        match self {
+            Content::Text(text) => *text == stored.text,
+            Content::Sha256(hash) => {
+                metadata.get("file").and_then(|file| file["sha256"].as_str()) == Some(hash)
+            }
+        }
+    }
+}
+
+/// The SHA-256 of a file, as the gateway has it in `file.sha256`.
+fn sha256_of(path: &Path) -> Result<String, std::io::Error> {
+    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let mut part = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            bytes => hash.update(&part[..bytes]),
+        }
+    }
 }
 
 fn other_folder(to: &Destination<'_>, path: &Path, what: String) -> Failure {

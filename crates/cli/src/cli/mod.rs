@@ -1,6 +1,6 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `watch`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `watch`, `delete`, `collections`, `export`, `search`, `chat`, `jobs`, `eval` and
 //! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
@@ -19,6 +19,7 @@ pub mod delete;
 pub mod demo;
 pub mod doctor;
 pub mod eval;
+pub mod export;
 pub mod extract;
 pub mod feedback;
 pub mod health;
@@ -37,10 +38,12 @@ pub mod watch;
 
 pub use arguments::{
     Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    DeleteArguments, EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand,
-    SearchArguments, SearchMode, SelftestArguments, ServeArguments, SettingsArguments,
+    EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand, SearchArguments, SearchMode,
+    SelftestArguments, ServeArguments, SettingsArguments,
 };
 pub use context::Context;
+pub use delete::DeleteArguments;
+pub use export::ExportArguments;
 pub use failure::{Failure, Result};
 
 /// Runs a command that calls servers on this thread.

@@ -1,6 +1,10 @@
 //! `/v1/collections/{name}/documents`.
 
-use weir_api::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, List, RawJson};
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use weir_api::{
+    DeletedReply, Document, DocumentPatch, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
+    JobReply, List, RawJson,
+};
 
 use super::collections::collection_path;
 use super::pages::{Listing, Pages};
@@ -18,6 +22,32 @@ pub struct DocumentsQuery {
     pub limit: Option<u64>,
     /// Without `filter` and `sort`: the id after which the first page starts.
     pub after: Option<String>,
+}
+
+/// The condition under which a document is written; otherwise the call fails with `precondition_failed`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// None.
+    #[default]
+    Always,
+    /// The document exists.
+    Exists,
+    /// The document does not exist.
+    Absent,
+    /// The document has this `version`.
+    Version(u64),
+}
+
+impl Condition {
+    fn of(self, call: Call) -> Call {
+        match self {
+            Condition::Always => call,
+            Condition::Exists => call.with_header(IF_MATCH, "*"),
+            // a repetition would fail, because the first one changed the version
+            Condition::Absent => call.with_header(IF_NONE_MATCH, "*").once(),
+            Condition::Version(version) => call.with_value(IF_MATCH, &format!("\"{version}\"")).once(),
+        }
+    }
 }
 
 impl Client {
@@ -74,6 +104,40 @@ impl Client {
     /// Deletes one document.
     pub async fn delete_document(&self, collection: &str, id: &str) -> Result<DeletedReply> {
         self.value(Call::delete(document_path(collection, id))).await
+    }
+
+    /// Stores one document under its id, if it meets the condition.
+    pub async fn put_document(
+        &self,
+        collection: &str,
+        id: &str,
+        document: &Document,
+        condition: Condition,
+    ) -> Result<JobReply> {
+        let call = Call::put(document_path(collection, id), document);
+        self.value(condition.of(call)).await
+    }
+
+    /// Changes title and metadata of a document, if it meets the condition. Nothing is embedded again.
+    pub async fn patch_document(
+        &self,
+        collection: &str,
+        id: &str,
+        patch: &DocumentPatch,
+        condition: Condition,
+    ) -> Result<JobReply> {
+        let call = Call::patch(document_path(collection, id), patch);
+        self.value(condition.of(call)).await
+    }
+
+    /// Deletes one document, if it meets the condition.
+    pub async fn delete_document_if(
+        &self,
+        collection: &str,
+        id: &str,
+        condition: Condition,
+    ) -> Result<DeletedReply> {
+        self.value(condition.of(Call::delete(document_path(collection, id)))).await
     }
 
     /// Deletes the documents that match a filter, up to the gateway's limit for one request.

@@ -2,6 +2,7 @@
 
 mod collections;
 mod documents;
+mod export;
 mod jobs;
 mod keys;
 mod models;
@@ -11,7 +12,8 @@ mod quality;
 mod search;
 mod upload;
 
-pub use documents::DocumentsQuery;
+pub use documents::{Condition, DocumentsQuery};
+pub use export::Export;
 pub use jobs::{JobDocumentsQuery, JobStream};
 pub(crate) use jobs::{POLL_FIRST, POLL_MAX};
 pub use pages::{Pages, SearchPages};

@@ -143,6 +143,7 @@ mod tests {
             error: None,
             started_at: 1.0,
             finished_at: None,
+            version: None,
             errors: Vec::new(),
         }
     }

@@ -9,9 +9,10 @@ use crate::server::{Asked, Reply, Server};
 use http::StatusCode;
 use serde_json::json;
 use weir_api::{
-    Document, ErrorCode, FeedbackRequest, JobStatus, QueryReport, RawJson, RerankRequest, SearchRequest,
+    Document, DocumentPatch, ErrorCode, FeedbackRequest, JobStatus, QueryReport, RawJson, RerankRequest,
+    SearchRequest,
 };
-use weir_client::{Client, ClientError, DocumentsQuery, QueryLogOptions, RetryPolicy};
+use weir_client::{Client, ClientError, Condition, DocumentsQuery, QueryLogOptions, RetryPolicy};
 
 const JOB: &str = r#"{"job_id":"j","collection":"default","status":"STATUS","total_documents":1,"processed_documents":1,"failed_documents":0,
     "new_documents":1,"changed_documents":0,"unchanged_documents":0,"chunks":1,"error":null,"started_at":1.0,"finished_at":null,"errors":[]}"#;
@@ -47,7 +48,7 @@ async fn documents_are_ingested_and_their_job_is_waited_for() {
         (200, &JOB.replace("STATUS", "running")),
         (200, &JOB.replace("STATUS", "completed")),
     ]);
-    let document = Document { id: Some("d".to_owned()), title: None, text: "t".to_owned(), metadata: None };
+    let document = Document { id: Some("d".to_owned()), text: "t".to_owned(), ..Document::default() };
     let job = client(&server).ingest_documents("default", &[document]).await.unwrap();
     assert_eq!(client(&server).wait_for_job(&job.job_id).await.unwrap().status, JobStatus::Completed);
     assert_eq!(calls(&server), ["POST /v1/ingest", "GET /v1/jobs/j", "GET /v1/jobs/j"]);
@@ -55,6 +56,39 @@ async fn documents_are_ingested_and_their_job_is_waited_for() {
         server.requests()[0].json(),
         json!({"collection": "default", "documents": [{"id": "d", "text": "t"}]})
     );
+}
+
+#[tokio::test]
+async fn conditions_are_sent_with_writes_and_those_are_not_repeated() {
+    let job = JOB.replace("STATUS", "pending").replace("\"errors\"", "\"version\":7,\"errors\"");
+    let server = script(&[(202, &job), (202, &job), (200, r#"{"deleted":true,"chunks":1}"#)]);
+    let client = client(&server);
+    let document = Document { text: "t".to_owned(), ..Document::default() };
+    let made = client.put_document("c", "a/1", &document, Condition::Absent).await.unwrap();
+    let patch = DocumentPatch::new(Some(None), None);
+    let version = Condition::Version(made.version.unwrap());
+    client.patch_document("c", "a/1", &patch, version).await.unwrap();
+    client.delete_document_if("c", "a/1", Condition::Exists).await.unwrap();
+    let path = "/v1/collections/c/documents/a%2F1";
+    assert_eq!(calls(&server), ["PUT", "PATCH", "DELETE"].map(|method| format!("{method} {path}")));
+    let asked = server.requests();
+    assert_eq!(asked[0].header("if-none-match"), "*");
+    assert_eq!((asked[1].header("if-match"), asked[1].json()), ("\"7\"", json!({"title": null})));
+    assert_eq!(asked[2].header("if-match"), "*");
+}
+
+#[tokio::test]
+async fn an_export_that_breaks_off_is_an_error() {
+    let line = "{\"id\":\"a\",\"text\":\"t\"}\n";
+    let server = script(&[(200, line), (200, "{\"id\":\"a\"")]);
+    let client = client(&server);
+    let mut whole = client.export("c", Some("a b")).await.unwrap();
+    assert_eq!(whole.next().await.unwrap().unwrap(), line);
+    assert!(whole.next().await.unwrap().is_none());
+    let mut cut = client.export("c", None).await.unwrap();
+    cut.next().await.unwrap();
+    assert!(matches!(cut.next().await, Err(ClientError::Malformed { .. })));
+    assert_eq!(calls(&server), ["GET /v1/collections/c/export?after=a%20b", "GET /v1/collections/c/export"]);
 }
 
 #[tokio::test]

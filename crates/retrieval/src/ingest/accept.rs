@@ -2,9 +2,13 @@
 
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use weir_api::{CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits};
+use weir_api::{
+    CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits, check_collection_name,
+};
 use weir_policy::Caller;
-use weir_store::{DocumentError, Job, NewDocument, Submission};
+use weir_store::{DocumentError, Job, NewDocument, Precondition, Submission, VersionTest};
+
+use weir_text::PageMap;
 
 use std::sync::Arc;
 
@@ -15,6 +19,20 @@ use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 pub struct IngestOutcome {
     view: CollectionView,
     job: Job,
+    /// Of the last document, if it was not refused.
+    version: Option<u64>,
+}
+
+/// Checked documents that are to be stored together.
+#[derive(Default)]
+pub(super) struct CheckedDocuments {
+    pub(super) documents: Vec<NewDocument>,
+    pub(super) rejected: Rejected,
+    /// Fields of the metadata in which a stored document must equal the one that replaces it.
+    pub(super) replace_if_equal: Vec<String>,
+    pub(super) precondition: Option<Precondition>,
+    /// Documents that are stored already.
+    pub(super) unchanged: u64,
 }
 
 impl IngestOutcome {
@@ -23,6 +41,16 @@ impl IngestOutcome {
         let [error] = self.job.errors.as_slice() else { return None };
         let is_refused = self.job.total == 1 && error.code == ErrorCode::DocumentNotAllowed.as_str();
         is_refused.then(|| (ErrorCode::DocumentNotAllowed, error.message.clone()))
+    }
+
+    /// The version in which the only document is stored.
+    pub fn version(&self) -> Option<u64> {
+        self.version.filter(|_| self.job.total == 1)
+    }
+
+    /// The same outcome with the version of a document that was stored already.
+    pub(super) fn with_version(self, version: Option<u64>) -> IngestOutcome {
+        IngestOutcome { version: self.version.or(version), ..self }
     }
 
     /// The collection, and the job as it was stored.
@@ -54,8 +82,44 @@ impl Retrieval {
             return Err(all_rejected(rejected));
         }
         let view = self.view_or_create(caller, request.collection()).await?;
-        let replace_if_equal = request.replace_if_equal.iter().map(|field| field.clone().into_owned());
-        self.submit(view, documents, rejected, replace_if_equal.collect()).await
+        let replace_if_equal =
+            request.replace_if_equal.iter().map(|field| field.clone().into_owned()).collect();
+        let checked = CheckedDocuments { documents, rejected, replace_if_equal, ..Default::default() };
+        self.submit(view, checked).await
+    }
+
+    /// Stores one document under its id, if it meets the condition.
+    ///
+    /// # Errors
+    /// The error of the document; `precondition_failed`; as [`Retrieval::accept`].
+    pub async fn put_document(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        document: Document,
+        test: Option<VersionTest>,
+    ) -> Result<IngestOutcome> {
+        check_collection_name(collection)?;
+        document.check(&self.config.request_limits())?;
+        let document = new_document(document);
+        let precondition = test.map(|test| Precondition { document_id: document.id.clone(), test });
+        let view = self.view_for(caller, collection, precondition.as_ref()).await?;
+        let documents = vec![document];
+        self.submit(view, CheckedDocuments { documents, precondition, ..Default::default() }).await
+    }
+
+    /// The collection for new documents, which is created if it does not exist and the condition can be met in an empty one.
+    pub(super) async fn view_for(
+        &self,
+        caller: &Arc<Caller>,
+        name: &str,
+        precondition: Option<&Precondition>,
+    ) -> Result<CollectionView> {
+        let can_be_new = precondition.is_none_or(|condition| condition.test.is_met(None));
+        if !can_be_new {
+            self.view(caller, name)?;
+        }
+        self.view_or_create(caller, name).await
     }
 
     /// The collection for new documents, which is created if it does not exist.
@@ -83,29 +147,30 @@ impl Retrieval {
     pub(super) async fn submit(
         &self,
         view: CollectionView,
-        documents: Vec<NewDocument>,
-        rejected: Rejected,
-        replace_if_equal: Vec<String>,
+        checked: CheckedDocuments,
     ) -> Result<IngestOutcome> {
+        let CheckedDocuments { documents, rejected, replace_if_equal, precondition, unchanged } = checked;
         self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
         let submission = Submission {
             job_id: new_job_id(),
             documents,
             rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
             replace_if_equal,
+            precondition,
+            unchanged,
         };
         let target = view.clone();
-        let job = run_to_completion(async move {
-            let job = target.accept(submission).await?;
-            job.ok_or_else(|| RequestError::no_collection(target.name()))
+        let (job, version) = run_to_completion(async move {
+            let accepted = target.accept(submission).await?;
+            accepted.ok_or_else(|| RequestError::no_collection(target.name()))
         })
         .await?;
-        Ok(IngestOutcome { view, job })
+        Ok(IngestOutcome { view, job, version })
     }
 
     /// Waits until the documents are searchable or failed, at most until `until`, and returns the job as it is then.
     pub async fn wait_until_searchable(&self, outcome: IngestOutcome, until: Instant) -> Result<JobReply> {
-        let IngestOutcome { view, job } = outcome;
+        let IngestOutcome { view, job, .. } = outcome;
         let searchable = view.wait_until_searchable(job.last_operation);
         let _ = tokio::time::timeout_at(until, searchable).await;
         let job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
@@ -146,7 +211,11 @@ pub(super) fn new_document(document: Document) -> NewDocument {
         let hex: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("doc_{hex}")
     });
-    NewDocument { id, title: document.title, text: document.text, metadata, pages: None }
+    let pages = document.pages.and_then(|pages| {
+        PageMap::new(pages.into_iter().map(|page| (page.end, page.label, page.approximate)))
+    });
+    let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
+    NewDocument { id, title: document.title, text: document.text, metadata, pages, ..NewDocument::default() }
 }
 
 fn document_error(document_id: String, invalid: Invalid) -> DocumentError {

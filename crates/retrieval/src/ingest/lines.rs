@@ -8,7 +8,7 @@ use weir_api::{Document, ErrorCode, Invalid, LineError, LinesReply, check_collec
 use weir_policy::Caller;
 use weir_store::NewDocument;
 
-use super::accept::{Rejected, new_document};
+use super::accept::{CheckedDocuments, Rejected, new_document};
 use crate::jobs::code_of;
 use crate::{CollectionView, Result, Retrieval};
 
@@ -128,10 +128,9 @@ impl LineIngest {
             let rejected_count = rejected.len();
             let pending_max = self.retrieval.config.limits.pending_operations_max;
             self.view.wait_until_pending(pending_max).await;
-            let outcome = self
-                .retrieval
-                .submit(self.view.clone(), documents, rejected, self.replace_if_equal.clone())
-                .await?;
+            let replace_if_equal = self.replace_if_equal.clone();
+            let checked = CheckedDocuments { documents, rejected, replace_if_equal, ..Default::default() };
+            let outcome = self.retrieval.submit(self.view.clone(), checked).await?;
             self.note_job(outcome.into_job(), rejected_count, &lines);
         }
         self.reply.lines = self.lines_read;

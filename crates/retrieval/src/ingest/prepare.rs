@@ -191,9 +191,14 @@ impl Preparer {
 
     fn chunk_document(&self, document: StoredDocument) -> ChunkedDocument {
         let title = document.title.as_deref().unwrap_or_default();
+        // a title that was changed without embedding again leaves the chunks as they are
+        let embedded_title = document.embedded_title.as_deref().unwrap_or(title);
         let prompt = self.model.as_ref().map_or("", |model| model.document_prompt());
         // the title is searchable and gives the chunk its context
-        let before = if title.is_empty() { prompt.to_owned() } else { format!("{prompt}{title} ") };
+        let before = match embedded_title {
+            "" => prompt.to_owned(),
+            title => format!("{prompt}{title} "),
+        };
         let (mut spans, mut headers) = self.spans(&document.text, &before);
         if spans.is_empty() && !title.is_empty() {
             spans.push(0..0); // found by its title

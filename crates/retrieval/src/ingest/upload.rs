@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
 use weir_documents::{Attachment, Extracted, Lost};
 use weir_policy::Caller;
-use weir_store::{NewDocument, Original};
+use weir_store::{KnownFile, NewDocument, Original, Precondition, VersionTest};
 use weir_text::PageMap;
 
-use super::accept::{IngestOutcome, Rejected, all_rejected, new_document};
+use super::accept::{CheckedDocuments, IngestOutcome, Rejected, all_rejected, new_document};
+use super::known;
 use crate::error::RequestError;
 use crate::jobs::code_of;
 use crate::originals::{KeptFile, media_type_of};
@@ -33,7 +34,7 @@ const LOST_LISTED_MAX: usize = 100;
 /// Most text of a file and its attachments, in texts of `limits.document_text_bytes_max`.
 const FILE_TEXTS_MAX: usize = 4;
 
-/// Most bytes of the title that a file declares.
+/// Most bytes of the title that a file declares, or of its name as a title.
 const TITLE_BYTES_MAX: usize = 1_000;
 /// Most bytes of a fact that a file declares, as JSON, and most facts.
 const FACT_BYTES_MAX: usize = 2_000;
@@ -57,6 +58,29 @@ pub struct UploadedFile {
     pub options: FileOptions,
 }
 
+impl UploadedFile {
+    /// The id of its document.
+    pub(super) fn document_id(&self) -> String {
+        self.options.id.clone().unwrap_or_else(|| base_name(&self.name).to_owned())
+    }
+}
+
+/// What became of a file.
+enum FileOutcome {
+    /// Its documents are stored already.
+    Known(KnownFile),
+    /// It was read: its documents, and what could not be read.
+    Read(Vec<NewDocument>, Rejected, FileOfDocument),
+}
+
+/// Files that were read.
+struct ReadFiles {
+    checked: CheckedDocuments,
+    /// The version of the last file that is stored already.
+    version: Option<u64>,
+    files: Vec<FileOfDocument>,
+}
+
 /// A file whose text is to be extracted.
 struct Pending {
     content: Box<dyn Read + Send>,
@@ -78,6 +102,8 @@ struct FileOfDocument {
     sha256: String,
     /// The file, if it is kept.
     kept: Option<KeptFile>,
+    /// Whether no part of it was lost.
+    is_whole: bool,
 }
 
 /// A file that was read.
@@ -88,10 +114,13 @@ struct ReadFile {
     inner: Vec<Pending>,
     /// The files within it that can't be read.
     rejected: Rejected,
+    /// Whether no part of it was lost.
+    is_whole: bool,
 }
 
 impl Retrieval {
-    /// Extracts the text of files and stores it. On return the documents are on disk; files without a text are named in the job.
+    /// Extracts the text of files and stores it. On return the documents are on disk; files without a text are named in the job. Files that are
+    /// stored already, with the same settings, are not read.
     ///
     /// # Errors
     /// The first file's error if none has a text; as [`Retrieval::accept`].
@@ -102,16 +131,78 @@ impl Retrieval {
         files: Vec<UploadedFile>,
         replace_if_equal: Vec<String>,
     ) -> Result<IngestOutcome> {
+        let ReadFiles { checked, files, .. } = self.read_files(caller, collection, files).await?;
+        let view = self.view_or_create(caller, collection).await?;
+        let outcome = self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await?;
+        note_originals(&outcome, files).await?;
+        Ok(outcome)
+    }
+
+    /// Extracts the text of a file and stores it as one document, if that meets the condition.
+    ///
+    /// # Errors
+    /// `precondition_failed`; as [`Retrieval::upload`].
+    pub async fn put_file(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        file: UploadedFile,
+        test: Option<VersionTest>,
+    ) -> Result<IngestOutcome> {
+        let document_id = file.document_id();
+        let precondition = test.map(|test| Precondition { document_id, test });
+        let ReadFiles { checked, version, files } = self.read_files(caller, collection, vec![file]).await?;
+        let view = self.view_for(caller, collection, precondition.as_ref()).await?;
+        let outcome = self.submit(view, CheckedDocuments { precondition, ..checked }).await?;
+        note_originals(&outcome, files).await?;
+        Ok(outcome.with_version(version))
+    }
+
+    /// The documents of files that are not stored already.
+    async fn read_files(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &str,
+        files: Vec<UploadedFile>,
+    ) -> Result<ReadFiles> {
         check_collection_name(collection)?;
         if !caller.sees(collection) {
             return Err(RequestError::no_collection(collection));
         }
         let limits = self.config.request_limits();
         let bytes_max = self.config.limits.ingest_body_bytes_max;
-        let read: Vec<_> = files.into_iter().map(|file| self.documents_of(file, &limits)).collect();
+        let extract = &self.config.extract;
+        let hashes: Vec<_> = files
+            .iter()
+            .map(|file| known::hash_of(file, self.keeps(&file.options), &limits, extract))
+            .collect();
+        let stored = match self.view(caller, collection) {
+            Ok(view) => {
+                let keeps: Vec<bool> = files.iter().map(|file| self.keeps(&file.options)).collect();
+                known::known_files(&view, &files, &hashes, &keeps).await?
+            }
+            // it is created with its first document
+            Err(_) => vec![None; files.len()],
+        };
+        let files = files.into_iter().zip(hashes).zip(stored);
+        let read: Vec<_> = files
+            .map(|((file, hash), stored)| self.documents_or_known(file, hash, stored, &limits))
+            .collect();
         let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
-        let (mut documents, mut rejected, mut bytes, mut files) = (Vec::new(), Vec::new(), 0, Vec::new());
-        while let Some((of_file, not_read, file)) = read.next().await {
+        let (mut documents, mut rejected, mut bytes) = (Vec::<NewDocument>::new(), Vec::new(), 0);
+        let (mut unchanged, mut version, mut files) = (0, None, Vec::<FileOfDocument>::new());
+        while let Some(outcome) = read.next().await {
+            let (of_file, not_read, file) = match outcome {
+                FileOutcome::Read(documents, rejected, file) => (documents, rejected, file),
+                FileOutcome::Known(file) => {
+                    // of documents with one id the last one counts
+                    documents.retain(|document| !file.ids.contains(&document.id));
+                    files.retain(|other| !file.ids.contains(&other.id));
+                    unchanged += file.ids.len() as u64;
+                    version = Some(file.version);
+                    continue;
+                }
+            };
             rejected.extend(not_read);
             files.push(file);
             for document in of_file {
@@ -125,13 +216,36 @@ impl Retrieval {
                 }
             }
         }
-        if documents.is_empty() {
+        if documents.is_empty() && unchanged == 0 {
             return Err(all_rejected(rejected));
         }
-        let view = self.view_or_create(caller, collection).await?;
-        let outcome = self.submit(view, documents, rejected, replace_if_equal).await?;
-        note_originals(&outcome, files).await?;
-        Ok(outcome)
+        let checked = CheckedDocuments { documents, rejected, unchanged, ..Default::default() };
+        Ok(ReadFiles { checked, version, files })
+    }
+
+    /// The stored documents of a file, or else those that are read from it.
+    async fn documents_or_known(
+        &self,
+        file: UploadedFile,
+        hash: [u8; 32],
+        stored: Option<KnownFile>,
+        limits: &Limits,
+    ) -> FileOutcome {
+        if let Some(stored) = stored {
+            self.metrics.file_unchanged();
+            return FileOutcome::Known(stored);
+        }
+        let (mut documents, rejected, of_document) = self.documents_of(file, limits).await;
+        // what could not be read is tried again, and named again
+        if rejected.is_empty() && of_document.is_whole {
+            known::mark(&mut documents, &of_document.id, hash);
+        }
+        FileOutcome::Read(documents, rejected, of_document)
+    }
+
+    /// Whether a file is kept.
+    fn keeps(&self, options: &FileOptions) -> bool {
+        options.keep_original.unwrap_or(self.config.extract.keep_originals)
     }
 
     /// The document of a file and those of its attachments.
@@ -145,11 +259,12 @@ impl Retrieval {
             ("name".to_owned(), name.clone().into()),
             ("bytes".to_owned(), file.bytes.into()),
             ("sha256".to_owned(), file.sha256.clone().into()),
+            ("reader".to_owned(), weir_documents::READER_VERSION.into()),
         ]);
         let id = file.options.id.clone().unwrap_or_else(|| name.clone());
-        let mut of_document = FileOfDocument { id, sha256: file.sha256.clone(), kept: None };
+        let mut of_document = FileOfDocument { id, sha256: file.sha256.clone(), kept: None, is_whole: true };
         let mut content = file.content;
-        if file.options.keep_original.unwrap_or(self.config.extract.keep_originals) {
+        if self.keeps(&file.options) {
             let media_type = media_type_of(&name).to_owned();
             let original =
                 Original { sha256: file.sha256, media_type, name: name.clone(), bytes: file.bytes };
@@ -181,7 +296,8 @@ impl Retrieval {
             }
             let is_attachment = next.is_attachment;
             match self.read_file(next, limits).await {
-                Ok(ReadFile { document, inner, rejected: of_file }) => {
+                Ok(ReadFile { document, inner, rejected: of_file, is_whole }) => {
+                    of_document.is_whole &= is_whole;
                     rejected.extend(of_file);
                     let waiting = pending.iter().map(|file| file.waiting_bytes).sum();
                     let (taken, over) = within_limits(inner, documents.len() + pending.len(), waiting);
@@ -208,6 +324,7 @@ impl Retrieval {
             return unpacked(inner, extracted.lost, &id, options.metadata.as_ref(), depth);
         }
         describe_losses(&mut about, &extracted);
+        let is_whole = extracted.lost.is_empty();
         let inner = match depth < ATTACHMENT_DEPTH_MAX {
             true => inner
                 .into_iter()
@@ -219,16 +336,17 @@ impl Retrieval {
         let title = options.title.or_else(|| title.map(|title| cut(title, TITLE_BYTES_MAX)));
         let document = Document {
             id: Some(id).filter(|id| !id.is_empty()),
-            title: title.or_else(|| stem(&name)),
+            title: title.or_else(|| Some(cut(stem(&name)?, TITLE_BYTES_MAX))),
             text,
             metadata: Some(merged(options.metadata.as_ref(), facts, about)?),
+            ..Document::default()
         };
         document.check(limits)?;
         let pages =
             PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)));
         let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
         let document = Some(NewDocument { pages, ..new_document(document) });
-        Ok(ReadFile { document, inner, rejected: Vec::new() })
+        Ok(ReadFile { document, inner, rejected: Vec::new(), is_whole })
     }
 }
 
@@ -288,7 +406,7 @@ fn unpacked(
         .into_iter()
         .map(|lost| (format!("{id}/{}", lost.part), Invalid::whole(code_of(&lost.code), lost.message)))
         .collect();
-    Ok(ReadFile { document: None, inner, rejected })
+    Ok(ReadFile { document: None, inner, rejected, is_whole: true })
 }
 
 /// Divides the files within a file into those that are read and those over a limit. `count` and `bytes` are those that are there already.

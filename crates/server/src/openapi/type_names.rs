@@ -44,6 +44,8 @@ fn types() -> Vec<Type> {
         DecodeRequest,
         DeletedReply,
         Document,
+        DocumentPage,
+        DocumentPatch,
         DocumentReply,
         DocumentsDeleteReply,
         DocumentsDeleteRequest,

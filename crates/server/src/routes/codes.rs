@@ -100,6 +100,30 @@ pub(super) const INGEST_CODES: &[ErrorCode] = &[
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
+pub(super) const PUT_DOCUMENT_CODES: &[ErrorCode] = &[
+    ErrorCode::DocumentNotAllowed,
+    ErrorCode::PreconditionFailed,
+    ErrorCode::UnsupportedFormat,
+    ErrorCode::Encrypted,
+    ErrorCode::DamagedFile,
+    ErrorCode::NoText,
+    ErrorCode::FileLimit,
+    ErrorCode::ExtractionTimeout,
+    ErrorCode::ExtractionMemory,
+    ErrorCode::ExtractionCrashed,
+    ErrorCode::ExtractionUnavailable,
+    ErrorCode::BatchTooLarge,
+    ErrorCode::CollectionNotFound,
+    ErrorCode::ModelNotFound,
+    ErrorCode::InsufficientStorage,
+];
+pub(super) const PATCH_DOCUMENT_CODES: &[ErrorCode] = &[
+    ErrorCode::CollectionNotFound,
+    ErrorCode::DocumentNotAllowed,
+    ErrorCode::DocumentNotFound,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::PreconditionFailed,
+];
 pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] = &[
     ErrorCode::ModelNotFound,
     ErrorCode::CollectionConflict,
@@ -107,8 +131,12 @@ pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] = &[
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const DOCUMENT_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound];
-pub(super) const DELETE_DOCUMENT_CODES: &[ErrorCode] =
-    &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound, ErrorCode::InsufficientStorage];
+pub(super) const DELETE_DOCUMENT_CODES: &[ErrorCode] = &[
+    ErrorCode::CollectionNotFound,
+    ErrorCode::DocumentNotFound,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::PreconditionFailed,
+];
 pub(super) const DELETE_COLLECTION_CODES: &[ErrorCode] =
     &[ErrorCode::CollectionNotFound, ErrorCode::InsufficientStorage];
 pub(super) const FEEDBACK_CODES: &[ErrorCode] =

@@ -147,6 +147,14 @@ pub const GROUPS: &[Group] = &[
                     r#"{"title": "Weirs", "text": "A weir is a low dam across a river.", "metadata": {"year": 1884}}"#,
                 )
             },
+            Example {
+                method: "patch",
+                parameters: NOTE,
+                ..post(
+                    "/v1/collections/{name}/documents/{id}",
+                    r#"{"metadata": {"year": 1885, "draft": null}}"#,
+                )
+            },
             delete("/v1/collections/{name}/documents/{id}", NOTE),
             Example {
                 parameters: SAMPLE,
@@ -171,6 +179,7 @@ pub const GROUPS: &[Group] = &[
                     r#"{"language": "german", "chunking": {"max_tokens": 128, "overlap_tokens": 16}}"#,
                 )
             },
+            get("/v1/collections/{name}/export", SAMPLE),
             delete("/v1/collections/{name}", &[("name", "articles")]),
         ],
     },

@@ -5,33 +5,34 @@ use schemars::JsonSchema;
 use weir_api::{
     AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply,
     CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
-    DecodeRequest, DeletedReply, Document, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest,
-    EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode,
-    FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply, InfoReply, IngestReply, IngestRequest,
-    JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest,
-    NewKeyReply, OllamaChatRequest, OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest,
-    OllamaProcesses, OllamaPromptReply, OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags,
-    OllamaVersion, PredictReply, PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest,
-    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
-    UsageReportReply,
+    DecodeRequest, DeletedReply, Document, DocumentPatch, DocumentReply, DocumentsDeleteReply,
+    DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply,
+    EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply,
+    InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate,
+    LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
+    OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply, OllamaPromptRequest,
+    OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply, PredictRequest, QueryReply,
+    ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest,
+    TeiError, TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
 use super::codes::{
     DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
     EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, OPENAI_EMBED_CODES, PAGE_CODES,
-    PUT_COLLECTION_CODES, SEARCH_CODES,
+    PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES, SEARCH_CODES,
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
-    access, chat, cohere, collections, documents, embeddings, feedback, health, ingest, jobs, models, ollama,
-    openapi, originals, pages, rerank, search, tei, tokens, usage,
+    access, chat, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs, models,
+    ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
 const CREATED: &[(u16, Content)] = &[(201, Content::of::<CollectionReply>())];
+const NOT_MODIFIED: &[(u16, Content)] = &[(304, Content::Nothing)];
 const NOT_READY: &[(u16, Content)] = &[(503, Content::of::<ReadyReply>())];
 const UNHEALTHY: &[(u16, Content)] = &[(503, Content::of::<TeiError>())];
 
@@ -129,6 +130,15 @@ const fn openai_model(path: &'static str) -> Route {
         .replies::<AnyModelReply>()
         .fails_with(&[ErrorCode::ModelNotFound])
 }
+
+/// The query parameter of routes that change one document.
+const WAIT: &[(&str, &str)] = &[("wait", "`true` answers when the change is searchable, or at the deadline")];
+
+/// The headers of conditional writes.
+const CONDITIONS: &[(&str, &str)] = &[
+    ("If-Match", "the version that the document must have, as in its `ETag`; `*` for any"),
+    ("If-None-Match", "`*`: the document must not exist"),
+];
 
 /// The query parameters of a request with documents.
 const INGEST_PARAMETERS: &[(&str, &str)] = &[
@@ -433,6 +443,12 @@ pub const ROUTES: &[Route] = &[
         .about("Delete a collection and everything in it.")
         .replies::<DeletedReply>()
         .fails_with(DELETE_COLLECTION_CODES),
+    Route::new("get", "/v1/collections/{name}/export", SEARCH, handler!(export::export))
+        .about("The documents of a collection as lines of JSON, in the order of their ids; `/v1/ingest` takes each back.")
+        .with_query(&[("after", "the id after which the export starts")])
+        .returns(Content::Media(LINES_MEDIA_TYPE))
+        .without_deadline()
+        .fails_with(PAGE_CODES),
     Route::new("get", "/v1/collections/{name}/queries", ADMIN, handler!(feedback::queries))
         .about("Reports of logged queries; needs `search.query_log`.")
         .with_query(&[
@@ -470,16 +486,28 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("put", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::put_named_delete))
             .with_query(PUT_PARAMETERS)
+            .with_headers(CONDITIONS)
             .takes::<Document>(BodyLimit::Ingest)
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
             .without_deadline()
-            .fails_with(INGEST_CODES)
+            .fails_with(PUT_DOCUMENT_CODES)
+    },
+    Route {
+        status: 202,
+        ..Route::new("patch", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::patch_named_delete))
+            .with_query(WAIT)
+            .with_headers(CONDITIONS)
+            .takes::<DocumentPatch>(BodyLimit::Default)
+            .replies::<JobReply>()
+            .fails_with(PATCH_DOCUMENT_CODES)
     },
     Route::new("get", "/v1/collections/{name}/documents/delete", SEARCH, handler!(documents::get_named_delete)),
     Route::new("delete", "/v1/collections/{name}/documents/delete", INGEST, handler!(documents::delete_named_delete)),
     Route::new("get", "/v1/collections/{name}/documents/{id}", SEARCH, handler!(documents::get))
         .about("One document; its id is percent-encoded.")
+        .with_headers(&[("If-None-Match", "the `ETag` that the caller has: 304 without a body if the document still has it")])
+        .also(NOT_MODIFIED)
         .replies::<DocumentReply>()
         .fails_with(DOCUMENT_CODES),
     Route {
@@ -487,12 +515,23 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("put", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::put))
             .about("Store a document: JSON, or a file whose text is extracted; it is on disk when this answers.")
             .with_query(PUT_PARAMETERS)
+            .with_headers(CONDITIONS)
             .takes::<Document>(BodyLimit::Ingest)
             .or_files(&["application/octet-stream"])
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
             .without_deadline()
-            .fails_with(INGEST_CODES)
+            .fails_with(PUT_DOCUMENT_CODES)
+    },
+    Route {
+        status: 202,
+        ..Route::new("patch", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::patch))
+            .about("Change title and metadata of a document by a JSON merge patch; nothing is embedded again.")
+            .with_query(WAIT)
+            .with_headers(CONDITIONS)
+            .takes::<DocumentPatch>(BodyLimit::Default)
+            .replies::<JobReply>()
+            .fails_with(PATCH_DOCUMENT_CODES)
     },
     Route::new("get", "/v1/collections/{name}/documents/{id}/original", SEARCH, handler!(originals::get))
         .about("The file from which a document was made, if it was kept.")
@@ -501,6 +540,7 @@ pub const ROUTES: &[Route] = &[
         .fails_with(DOCUMENT_CODES),
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
         .about("Delete a document; it is gone from search when this answers.")
+        .with_headers(CONDITIONS)
         .replies::<DeletedReply>()
         .fails_with(DELETE_DOCUMENT_CODES),
     Route::new("get", "/health", Access::Public, handler!(tei::health))

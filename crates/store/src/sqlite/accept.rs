@@ -6,10 +6,12 @@ use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::collections::CollectionRow;
-use super::{documents, jobs, operations, unsearchable};
+use super::{documents, files, jobs, operations, unsearchable};
 use crate::access::Access;
 use crate::damage::Damage;
-use crate::{DocumentError, Job, NewDocument, OperationKind, Result, Submission, Timestamp};
+use crate::{
+    DocumentError, Error, Job, NewDocument, OperationKind, Precondition, Result, Submission, Timestamp,
+};
 
 /// A submission with the content hashes of its documents. Hashes and the check of new metadata are computed outside the writing thread.
 pub(crate) struct HashedSubmission {
@@ -60,13 +62,17 @@ pub(crate) fn accept(
     submission: &HashedSubmission,
     now: Timestamp,
     damage: &Damage,
-) -> Result<Option<Job>> {
+) -> Result<Option<Accepted>> {
     let collection = access.collection;
     let Some(mut row) = CollectionRow::by_id(connection, collection)? else {
         return Ok(None);
     };
+    if let Some(precondition) = &submission.submission.precondition {
+        check(connection, access, precondition)?;
+    }
     let first_operation = row.next_operation;
-    let (mut changed, mut unchanged, mut refused) = (0, 0, Vec::new());
+    let (mut changed, mut unchanged, mut refused) = (0, submission.submission.unchanged, Vec::new());
+    let mut last_version = None;
     for (document, hash) in submission.last_of_each_id() {
         let stored = documents::version_and_equality(connection, collection, &document.id, hash)?;
         if stored.is_some() && documents::is_hidden(connection, access, &document.id)? {
@@ -77,6 +83,10 @@ pub(crate) fn accept(
             && !unsearchable::contains(connection, collection, version)?
         {
             unchanged += 1;
+            last_version = Some(version);
+            if let Some(source) = &document.source {
+                files::record(connection, collection, &document.id, source)?;
+            }
             continue;
         }
         let fields = &submission.submission.replace_if_equal;
@@ -96,17 +106,35 @@ pub(crate) fn accept(
         documents::put(connection, collection, document, hash, number)?;
         damage.forget(collection, &document.id);
         operations::insert(connection, collection, number, OperationKind::Put, &document.id, job)?;
+        last_version = Some(number);
         row.next_operation += 1;
     }
     row.save(connection)?;
     let accepted = jobs::Accepted {
         collection: row,
         first_operation,
-        total: (submission.submission.documents.len() + submission.submission.rejected.len()) as u64,
+        total: submission.submission.total(),
         changed,
         unchanged,
         refused,
         filter_hash: access.filter_hash(),
     };
-    jobs::insert(connection, accepted, &submission.submission, now)
+    let job = jobs::insert(connection, accepted, &submission.submission, now)?;
+    Ok(job.map(|job| Accepted { job, last_version }))
+}
+
+/// A submission that was stored.
+pub(crate) struct Accepted {
+    pub(crate) job: Job,
+    /// The version of the last document that is stored or was already.
+    pub(crate) last_version: Option<u64>,
+}
+
+fn check(connection: &Connection, access: &Access, precondition: &Precondition) -> Result<()> {
+    let Precondition { document_id, test } = precondition;
+    let version = documents::visible_version(connection, access, document_id)?;
+    match test.is_met(version) {
+        true => Ok(()),
+        false => Err(Error::PreconditionFailed { id: document_id.clone(), version }),
+    }
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::chunks;
 use super::collections;
 use super::error::{OrDamaged, damaged};
+use super::files;
 use super::generations;
 use super::operations;
 use super::statements::Statements as _;
@@ -17,6 +18,13 @@ use crate::{
     Result, StoredDocument,
 };
 
+/// The columns in the order of [`DocumentRow::read`].
+macro_rules! columns {
+    () => {
+        "key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages, embedded_title, vector"
+    };
+}
+
 /// A document's row whose checksum was verified.
 pub(super) struct DocumentRow {
     /// The key of the row, which chunks refer to.
@@ -28,12 +36,12 @@ pub(super) struct DocumentRow {
 
 impl DocumentRow {
     const BY_ID: &str =
-        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages
-         FROM documents WHERE collection_id = ?1 AND id = ?2";
+        concat!("SELECT ", columns!(), " FROM documents WHERE collection_id = ?1 AND id = ?2");
     /// Every document, for [`super::verify`].
-    pub(super) const ALL: &str =
-        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages
-         FROM documents ORDER BY key";
+    pub(super) const ALL: &str = concat!("SELECT ", columns!(), " FROM documents ORDER BY key");
+    /// The documents after an id.
+    const AFTER: &str =
+        concat!("SELECT ", columns!(), " FROM documents WHERE collection_id = ?1 AND id > ?2 ORDER BY id");
 
     pub(super) fn read(row: &Row<'_>) -> Result<DocumentRow> {
         let name = || name(row);
@@ -52,8 +60,8 @@ impl DocumentRow {
 
     fn with(self, chunks: Vec<ChunkSpan>) -> StoredDocument {
         let DocumentRow { version, content, .. } = self;
-        let NewDocument { id, title, text, metadata, pages } = content;
-        StoredDocument { id, title, text, metadata, pages, version, chunks }
+        let NewDocument { id, title, text, metadata, pages, embedded_title, vector, .. } = content;
+        StoredDocument { id, title, text, metadata, pages, embedded_title, vector, version, chunks }
     }
 
     fn decode(row: &Row<'_>) -> rusqlite::Result<(DocumentRow, [u8; 32], u32)> {
@@ -67,6 +75,9 @@ impl DocumentRow {
                 text: row.get(5)?,
                 metadata: row.get(6)?,
                 pages: row.get(9)?,
+                embedded_title: row.get(10)?,
+                vector: row.get(11)?,
+                source: None,
             },
         };
         Ok((found, row.get(7)?, row.get(8)?))
@@ -96,9 +107,17 @@ fn checksum_of(
         .bytes(&content.text)
         .bytes(&content.metadata)
         .bytes(content_hash);
-    // a row without pages has the checksum of earlier formats
-    match &content.pages {
-        Some(pages) => checksum.bytes(pages).finish(),
+    // a row without these columns has the checksum of earlier formats
+    let checksum = match &content.pages {
+        Some(pages) => checksum.bytes(pages),
+        None => checksum,
+    };
+    let checksum = match &content.embedded_title {
+        Some(title) => checksum.bytes("embedded title").bytes(title),
+        None => checksum,
+    };
+    match &content.vector {
+        Some(vector) => checksum.bytes("vector").bytes(vector).finish(),
         None => checksum.finish(),
     }
 }
@@ -155,10 +174,7 @@ pub(crate) fn after(
     let Some((generation, _)) = generations::current_id(connection, access.collection)? else {
         return Ok((Vec::new(), false));
     };
-    let mut statement = connection.prepare_cached(
-        "SELECT key, collection_id, id, version, title, text, metadata, content_hash, checksum, pages
-         FROM documents WHERE collection_id = ?1 AND id > ?2 ORDER BY id",
-    )?;
+    let mut statement = connection.prepare_cached(DocumentRow::AFTER)?;
     let mut rows = statement.query(params![access.collection.0, after])?;
     let (mut page, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
@@ -240,6 +256,32 @@ pub(super) fn version_and_equality(
     }
 }
 
+/// The version of the document with this id as the caller sees it; `None` if it does not exist or is hidden.
+pub(super) fn visible_version(connection: &Connection, access: &Access, id: &str) -> Result<Option<u64>> {
+    let Some((_, version)) = key_and_version(connection, access.collection, id)? else { return Ok(None) };
+    Ok((!is_hidden(connection, access, id)?).then_some(version))
+}
+
+/// The version of a document that a file stored and that is sound, and the file; `None` if it does not exist, is hidden, or no file is recorded.
+pub(super) fn version_and_source(
+    connection: &Connection,
+    access: &Access,
+    id: &str,
+) -> Result<Option<(u64, String)>> {
+    let source = "SELECT source FROM documents WHERE collection_id = ?1 AND id = ?2 AND source IS NOT NULL";
+    let Some(source) = by_id(connection, source, access.collection, id, |row| row.get(0))? else {
+        return Ok(None);
+    };
+    if is_hidden(connection, access, id)? {
+        return Ok(None);
+    }
+    // a damaged document is replaced by sending its file again
+    match connection.first(DocumentRow::BY_ID, params![access.collection.0, id], DocumentRow::read) {
+        Err(Error::Damaged { .. }) => Ok(None),
+        found => Ok(found?.map(|found| (found.version, source))),
+    }
+}
+
 /// Row key and version of the document with this id.
 pub(super) fn key_and_version(
     connection: &Connection,
@@ -271,15 +313,21 @@ pub(super) fn put(
     version: u64,
 ) -> Result<()> {
     let checksum = checksum_of(collection, content, version, content_hash);
-    let NewDocument { id, title, text, metadata, pages } = content;
+    let NewDocument { id, title, text, metadata, pages, embedded_title, vector, source } = content;
+    let source = source.as_ref().map(files::to_json);
     connection.run(
-        "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum, pages)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        "INSERT INTO documents (collection_id, id, version, title, text, metadata, content_hash, checksum, pages,
+             embedded_title, vector, source)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT (collection_id, id) DO UPDATE SET
              version = excluded.version, title = excluded.title, text = excluded.text,
              metadata = excluded.metadata, content_hash = excluded.content_hash,
-             checksum = excluded.checksum, pages = excluded.pages",
-        params![collection.0, id, version, title, text, metadata, content_hash, checksum, pages],
+             checksum = excluded.checksum, pages = excluded.pages,
+             embedded_title = excluded.embedded_title, vector = excluded.vector, source = excluded.source",
+        params![
+            collection.0, id, version, title, text, metadata, content_hash, checksum, pages, embedded_title,
+            vector, source
+        ],
     )?;
     Ok(())
 }
@@ -350,7 +398,7 @@ pub(super) fn clear_content_hash(
     if let Some(found) = found.filter(|found| found.version == version) {
         let checksum = checksum_of(collection, &found.content, version, &NO_CONTENT);
         connection.run(
-            "UPDATE documents SET content_hash = ?2, checksum = ?3 WHERE key = ?1",
+            "UPDATE documents SET content_hash = ?2, checksum = ?3, source = NULL WHERE key = ?1",
             params![found.key, NO_CONTENT, checksum],
         )?;
     }

@@ -90,12 +90,7 @@ pub(crate) fn retry(
         refused: Vec::new(),
         filter_hash: access.filter_hash(),
     };
-    let submission = Submission {
-        job_id: new_job.to_owned(),
-        documents: Vec::new(),
-        rejected: Vec::new(),
-        replace_if_equal: Vec::new(),
-    };
+    let submission = Submission { job_id: new_job.to_owned(), ..Submission::default() };
     jobs::insert(connection, accepted, &submission, now)
 }
 

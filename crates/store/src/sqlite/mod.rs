@@ -11,6 +11,7 @@ pub(crate) mod documents;
 pub(crate) mod embeddings;
 mod error;
 pub(crate) mod feedback;
+pub(crate) mod files;
 pub(crate) mod generations;
 pub(crate) mod job_control;
 pub(crate) mod jobs;

@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15,
+    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -263,6 +263,14 @@ CREATE TRIGGER originals_of_replaced AFTER UPDATE OF text, pages ON documents
 WHEN NEW.text IS NOT OLD.text OR NEW.pages IS NOT OLD.pages BEGIN
     DELETE FROM originals WHERE document = OLD.key;
 END;
+";
+
+/// The title that chunks are embedded with where it is not the document's; the embedding that was sent with a document; the file that a
+/// document was read from, as JSON. `source` is not in the checksum: a damaged one makes a file be read again.
+const FORMAT_16: &str = "
+ALTER TABLE documents ADD COLUMN embedded_title TEXT;
+ALTER TABLE documents ADD COLUMN vector BLOB;
+ALTER TABLE documents ADD COLUMN source TEXT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -25,17 +25,11 @@ fn view(store: &Store, collection: &Collection) -> StoreView {
 fn submission(job: &str, bytes: usize) -> Submission {
     let document = NewDocument {
         id: job.to_owned(),
-        title: None,
         text: "x".repeat(bytes),
         metadata: "{}".to_owned(),
-        pages: None,
+        ..NewDocument::default()
     };
-    Submission {
-        job_id: job.to_owned(),
-        documents: vec![document],
-        rejected: Vec::new(),
-        replace_if_equal: Vec::new(),
-    }
+    Submission { job_id: job.to_owned(), documents: vec![document], ..Submission::default() }
 }
 
 fn documents(connection: &Connection) -> Result<u64> {
@@ -95,7 +89,7 @@ async fn queued_requests_share_a_commit() {
         go.send(()).unwrap();
     });
     assert!(held.unwrap());
-    assert_eq!(put.unwrap().unwrap().last_operation, 1);
+    assert_eq!(put.unwrap().unwrap().job.last_operation, 1);
     assert!(matches!(failed, Err(Error::Full)));
     assert_eq!(seen.unwrap(), (0, 1));
     assert_eq!(sqlite.read(documents).await.unwrap(), 1);

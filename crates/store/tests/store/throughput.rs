@@ -21,13 +21,12 @@ fn submission(job: &str, documents: usize) -> Submission {
         title: Some("a title".to_owned()),
         text: text(n),
         metadata: "{}".to_owned(),
-        pages: None,
+        ..NewDocument::default()
     };
     Submission {
         job_id: job.to_owned(),
         documents: (0..documents).map(document).collect(),
-        rejected: Vec::new(),
-        replace_if_equal: Vec::new(),
+        ..Submission::default()
     }
 }
 

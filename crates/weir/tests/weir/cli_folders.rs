@@ -156,3 +156,20 @@ fn records_that_cannot_be_kept_are_reported_and_stop_nothing() {
     assert!(machines.ok("damaged", "ingest a/docs").contains("were not sent from here"));
     assert_eq!(machines.ok("damaged", "ingest a/docs").matches("note").count(), 0);
 }
+
+#[test]
+fn files_that_the_gateway_extracts_are_compared_by_their_hash() {
+    let rtf = |text: &str| format!("{{\\rtf1\\ansi {text}}}");
+    let machines = Machines::with(&[
+        ("a/docs/x.rtf", &rtf("of a")),
+        ("a/docs/y.rtf", &rtf("y")),
+        ("b/docs/x.rtf", &rtf("of b")),
+        ("b/docs/y.rtf", &rtf("other")),
+        ("c/docs/x.rtf", &rtf("of a")),
+        ("c/docs/y.rtf", &rtf("new y")),
+    ]);
+    machines.ok("one", "ingest a/docs");
+    let error = machines.stops("two", "ingest b/docs");
+    assert!(error.contains("2 of the 2 compared differ"), "{error}");
+    assert!(machines.ok("three", "ingest c/docs").contains("they are taken for older ones of this folder"));
+}

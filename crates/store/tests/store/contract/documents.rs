@@ -7,8 +7,9 @@ use weir_store::{DeletedDocument, JobStatus, Operation, OperationKind, StoredDoc
 use super::*;
 
 fn stored(version: u64, document: NewDocument) -> StoredDocument {
-    let NewDocument { id, title, text, metadata, pages } = document;
-    StoredDocument { id, title, text, metadata, pages, version, chunks: Vec::new() }
+    let NewDocument { id, title, text, metadata, pages, embedded_title, vector, .. } = document;
+    let chunks = Vec::new();
+    StoredDocument { id, title, text, metadata, pages, embedded_title, vector, version, chunks }
 }
 
 fn put(number: u64, document_id: &str) -> Operation {
@@ -65,6 +66,8 @@ pub async fn a_change_of_title_text_or_metadata_makes_an_operation(open: Open<'_
         NewDocument { title: Some("te".to_owned()), text: "xt".to_owned(), ..plain.clone() },
         NewDocument { pages: Some("[[4,null,false]]".to_owned()), ..plain.clone() },
         NewDocument { pages: Some("[[3,null,false],[4,null,false]]".to_owned()), ..plain.clone() },
+        NewDocument { embedded_title: Some(String::new()), ..plain.clone() },
+        NewDocument { vector: Some(vec![0, 0, 128, 63]), ..plain.clone() },
         plain,
     ];
     for (version, document) in (1..).zip(versions) {
@@ -172,6 +175,7 @@ pub async fn ids_and_texts_are_any_unicode(open: Open<'_>) {
             text: (*odd).to_owned(),
             metadata: (*odd).to_owned(),
             pages: Some((*odd).to_owned()),
+            ..NewDocument::default()
         })
         .collect();
     accept(&store, &made, "j\0", &documents).await;

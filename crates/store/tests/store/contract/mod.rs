@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "the suite is a module of the test program of each store implementation")]
 
 pub mod collections;
+pub mod conditions;
 pub mod documents;
 pub mod feedback;
 pub mod jobs;
@@ -41,6 +42,10 @@ macro_rules! contract {
                 deleting_a_collection_deletes_everything_except_its_jobs,
                 ids_of_deleted_collections_are_not_reused,
                 a_new_generation_has_no_chunks,
+            }
+            conditions::{
+                a_document_is_stored_only_if_its_condition_is_met,
+                a_file_is_known_while_all_of_its_documents_are_stored,
             }
             documents::{
                 accepted_documents_are_stored_after_reopening,
@@ -141,20 +146,14 @@ pub async fn counts(view: &StoreView) -> Counts {
 pub fn document(id: &str, text: &str) -> NewDocument {
     NewDocument {
         id: id.to_owned(),
-        title: None,
         text: text.to_owned(),
         metadata: "{}".to_owned(),
-        pages: None,
+        ..NewDocument::default()
     }
 }
 
 pub fn submission(job: &str, documents: &[NewDocument]) -> Submission {
-    Submission {
-        job_id: job.to_owned(),
-        documents: documents.to_vec(),
-        rejected: Vec::new(),
-        replace_if_equal: Vec::new(),
-    }
+    Submission { job_id: job.to_owned(), documents: documents.to_vec(), ..Submission::default() }
 }
 
 /// A collection with model `m`, created at second 1.

@@ -171,6 +171,10 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"text": "replaced", "metadata": {"team": "a"}}).to_string(),
             json!({"text": "replaced", "metadata": {"team": "b"}}).to_string(),
         ],
+        ("patch", "/v1/collections/{name}/documents/{id}" | "/v1/collections/{name}/documents/delete") => vec![
+            json!({"title": "river", "metadata": {"year": 2022}}).to_string(),
+            json!({"metadata": {"team": "b"}}).to_string(),
+        ],
         ("put", "/v1/collections/{name}") => vec![json!({"model": "forbidden"}).to_string()],
         (method, path) => {
             assert_eq!(route.body, BodyLimit::None, "add bodies for {method} {path}");
@@ -454,7 +458,7 @@ fn counts_lists_and_jobs_are_those_of_the_callers_documents() {
 }
 
 /// Fields that differ between any two gateways: ids that are drawn or counted for all collections, times, and cursors.
-const OWN_OF_A_GATEWAY: [&str; 21] = [
+const OWN_OF_A_GATEWAY: [&str; 22] = [
     "modified_at",
     "request_id",
     "job_id",
@@ -476,6 +480,8 @@ const OWN_OF_A_GATEWAY: [&str; 21] = [
     "last_asked_at",
     "created",
     "instance",
+    // counts the changes of all documents
+    "version",
 ];
 
 /// A reply with everything that it tells of documents.

@@ -16,9 +16,9 @@ const COLLECTION: &str = "default";
 fn documents() -> Vec<Document> {
     let document = |number: usize| Document {
         id: Some(format!("d{number}")),
-        title: None,
         text: format!("The weir number {number} is a low dam across a river."),
         metadata: Some(serde_json::from_value(json!({ "number": number })).unwrap()),
+        ..Document::default()
     };
     (0..5).map(document).collect()
 }

@@ -9,7 +9,7 @@ use crate::support::client::{Client, Reply};
 const BOUNDARY: &str = "a-boundary";
 
 /// A part of a form: what its head says after `form-data`, and its content.
-type Part<'a> = (&'a str, &'a [u8]);
+pub(super) type Part<'a> = (&'a str, &'a [u8]);
 
 fn form(parts: &[Part<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
@@ -24,7 +24,7 @@ fn form(parts: &[Part<'_>]) -> Vec<u8> {
     body
 }
 
-fn upload(client: &Client, parts: &[Part<'_>]) -> Reply {
+pub(super) fn upload(client: &Client, parts: &[Part<'_>]) -> Reply {
     let media_type = format!("multipart/form-data; boundary={BOUNDARY}");
     let headers = [("content-type", media_type.as_str())];
     client.try_send("POST", "/v1/ingest?wait=true", &headers, Some(&form(parts))).unwrap()
