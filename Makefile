@@ -112,6 +112,12 @@ soak: ## ten minutes of mixed chat traffic on one gateway, and whether its memor
 	cargo build --release --locked -p weir -p weir-loadgen -p weir-mock
 	@RELEASE=$(or $(CARGO_TARGET_DIR),target)/release MINUTES=$(or $(MINUTES),10) scripts/soak.sh
 
+.PHONY: cachesoak
+cachesoak: ## ten minutes of chat traffic with the reply cache at its limit, and whether its memory is what its metric says; MINUTES=n for another time
+	@scripts/setup.sh
+	cargo build --release --locked -p weir -p weir-mock
+	@RELEASE=$(or $(CARGO_TARGET_DIR),target)/release MINUTES=$(or $(MINUTES),10) scripts/cache_soak.sh
+
 .PHONY: quality
 quality: ## retrieval quality by `weir eval`, and STS-B, against targets; DATA=folder, SETS="scifact cacm", EVAL="--fusion rrf"
 	@scripts/setup.sh

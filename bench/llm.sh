@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The LLM gateway beside plain proxies, LiteLLM and Portkey in one run against one mock: docs/benchmarks/llm.md, its plots and its
 # figures; about 20 minutes on four cores after the peers are installed, most of them into .cache/bench-peers (1 GB the first time).
-# PEERS chooses among floor, go, weir, weir-guard, weir-pg, weir-embedding, portkey, litellm and litellm-4; RATES are requests/s;
-# SECONDS_PER_TURN and ROUNDS change how long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY, FLOOR_BINARY
+# PEERS chooses among floor, go, weir, weir-guard, weir-pg, weir-embedding, portkey, litellm and litellm-4; RATES are requests/s; SCENARIOS
+# are measured instead of all (SCENARIOS=chaos: faults of the only target), into OUT; SECONDS_PER_TURN and ROUNDS change how long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY, FLOOR_BINARY
 # and GUARDRAILS_BINARY name binaries that are built already. `bench/llm.sh --install` installs the peers and measures nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,6 +61,8 @@ ulimit -n "$(ulimit -Hn)"
 arguments=(${WEIR_BINARY:+--weir "$WEIR_BINARY"} --load "${LOAD_BINARY:-$target/release/weir-bench}")
 arguments+=(--mock "${MOCK_BINARY:-$target/release/weir-mock}" --floor "${FLOOR_BINARY:-$target/floor/release/floor}")
 arguments+=(--guardrails "${GUARDRAILS_BINARY:-$target/release/examples/bench_guardrails}")
-arguments+=(--out "${OUT:-docs/benchmarks}" --seconds "${SECONDS_PER_TURN:-3}" --rounds "${ROUNDS:-2}" --peers "$peers")
+[ -z "${OUT:-}" ] || arguments+=(--out "$OUT")
+arguments+=(--seconds "${SECONDS_PER_TURN:-3}" --rounds "${ROUNDS:-2}" --peers "$peers")
 [ -z "${RATES:-}" ] || arguments+=(--rates "$RATES")
+[ -z "${SCENARIOS:-}" ] || arguments+=(--scenarios "$SCENARIOS")
 PYTHONPATH=bench "$cache/harness/bin/python" bench/llm/measure.py "${arguments[@]}" "$@"

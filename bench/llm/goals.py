@@ -34,7 +34,8 @@ class Goal:
 
 def goals(report: Report) -> list[Goal]:
     """Ratios within this run, and a few absolute bounds."""
-    return [*throughput_goals(report), *latency_goals(report), *stream_goals(report), *telemetry_goals(report), *guardrail_goals(report), *timing_goals(report)]
+    found = [*throughput_goals(report), *latency_goals(report), *stream_goals(report), *chaos_goals(report)]
+    return [*found, *telemetry_goals(report), *guardrail_goals(report), *timing_goals(report)]
 
 
 def of(report: Report, scenario: str, name: str, value: Callable[[Load], float]) -> float | None:
@@ -139,6 +140,11 @@ def gap_goals(report: Report, scenario: str) -> list[Goal]:
         Goal(f"{what}, more than direct", plain, 2, " ms"),
         Goal(f"{what} while embedding is overloaded, more than direct at the same time", beside, 2, " ms"),
     ]
+
+
+def chaos_goals(report: Report) -> list[Goal]:
+    """Faults of the only target of a route, so that retries alone mend them."""
+    return [Goal(f"{WEIR}: good replies while its only target has faults", of(report, "chaos", WEIR, lambda load: load.good_percent), 99.5, " %", True)]
 
 
 def telemetry_goals(report: Report) -> list[Goal]:

@@ -308,17 +308,22 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--guardrails", type=Path, default=release / "examples" / "bench_guardrails", help="the measurement of crates/guardrails")
     parser.add_argument("--model", type=Path, default=ROOT / "models" / "all-MiniLM-L6-v2", help="an embedding model, for semantic hits and retrieval")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench-peers", help="the peers")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help="where the page is written")
+    parser.add_argument("--out", type=Path, help="where the page is written; docs/benchmarks without it")
     parser.add_argument("--seconds", type=float, default=3.0, help="of one turn")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--peers", default=",".join(NAMES), help="separated by commas or spaces")
     parser.add_argument("--rates", default=" ".join(map(str, scenarios.RATES)), help="requests/s, separated by commas or spaces")
     parser.add_argument("--active", type=int, default=scenarios.HOLD_ACTIVE, help="open streams that send; 0 leaves them out")
     parser.add_argument("--idle", type=int, default=scenarios.HOLD_IDLE, help="open streams that do not send; 0 leaves them out")
+    parser.add_argument("--scenarios", default="", help="their names in llm.json, separated by commas or spaces; all without it. Needs --out, which gets no plots")
     parser.add_argument("--minutes-max", type=float, default=math.inf, help="no scenario begins after this time, which the page says")
     given = parser.parse_args(arguments)
     given.peers = given.peers.replace(",", " ").split()
     given.rates = tuple(sorted({int(rate) for rate in given.rates.replace(",", " ").split()}))
+    given.scenarios = given.scenarios.replace(",", " ").split()
+    if given.scenarios and given.out is None:
+        parser.error("--scenarios writes a page without the others; name its folder by --out")
+    given.out = given.out or ROOT / "docs" / "benchmarks"
     unknown = [peer for peer in given.peers if peer not in NAMES]
     if unknown or not given.rates:
         parser.error(f"unknown peer {', '.join(unknown)}; known are {', '.join(NAMES)}" if unknown else "--rates is empty; give one at least")
@@ -333,7 +338,11 @@ def start(given: argparse.Namespace, folder: Path) -> Run:
     active, idle = streams_max(given.active), streams_max(given.idle)
     chosen = scenarios.tiny() if given.tiny else scenarios.full(given.rates, active, idle)
     chosen = [replace(one, seconds=seconds) if given.tiny else one for one in chosen if one.concurrency > 0]
-    found = Report({"seconds": seconds, "rounds": rounds, "has_plots": not given.tiny}, chosen)
+    known = [one.name for one in chosen]
+    if unknown := [name for name in given.scenarios if name not in known]:
+        raise SystemExit(f"bench/llm: unknown scenario {', '.join(unknown)}; known are {', '.join(known)}")
+    chosen = [one for one in chosen if one.name in (given.scenarios or known)]
+    found = Report({"seconds": seconds, "rounds": rounds, "has_plots": not given.tiny and not given.scenarios}, chosen)
     return Run(paths, free_ports(1)[0], seconds, rounds, found, deadline=time.monotonic() + 60 * given.minutes_max)
 
 
@@ -348,14 +357,14 @@ def main(arguments: list[str]) -> int:
                 open_targets(run, given.peers, stack)
                 measure_all(run)
                 count_rows(run)
-                if any(target.is_ours for target in run.chosen):
+                if not given.scenarios and any(target.is_ours for target in run.chosen):
                     measure_costs(run)
         except (OSError, ValueError, EngineError, subprocess.CalledProcessError) as error:
             print(f"bench/llm: {error}", file=sys.stderr)
             return 2
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "llm.json").write_text(json.dumps(report.figures(run.found), indent=1) + "\n", encoding="utf-8")
-    if not given.tiny:
+    if run.found.run["has_plots"]:
         import plot
 
         plot.draw(run.found, given.out)

@@ -43,8 +43,8 @@ METHOD = """## How it was measured
   embedding model and the sample (240 paragraphs), with the embedding cache off: a semantic hit and a search compute the embedding of their
   question each time. The added time of sources is that of the first event of a stream; *one search* is `POST /v1/search` for
   the same question, as many results, grouped by chunk as those of a chat.
-- **Chaos**: faults of the mock, drawn by a fixed seed and the number of the request. Retries are as each target
-  has them by default; without any the share of good replies is that of the mock.
+- **Chaos**: faults of the mock, the only target, drawn by a fixed seed and the number of the request. Retries are as each gateway
+  has them by default; without any the share of good replies is that of the mock. `SCENARIOS=chaos OUT=FOLDER make bench BENCH=llm` measures it alone.
 """
 
 # From an article by the makers of VidaiServer, on a Xeon with 8 threads. p95 in ms at 5,000, 10,000 and 12,000 requests/s.

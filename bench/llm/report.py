@@ -124,7 +124,7 @@ def chaos_table(report: Report, scenario: Scenario) -> str:
     rows = []
     for name, load in report.measured(scenario.name):
         values = [load.latency_ms_p50, load.latency_ms_p95, load.latency_ms_p99]
-        rows.append([bold(name), f"{load.ok * 100 / max(load.requests, 1):.2f} %", *map(number, values), failed_cell(load)])
+        rows.append([bold(name), f"{load.good_percent:.2f} %", *map(number, values), failed_cell(load)])
     return table([scenario.title, "good replies", "p50 ms", "p95 ms", "p99 ms", "failed"], rows)
 
 
@@ -184,11 +184,11 @@ def page(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """What a terminal shows."""
-    headings = f"{'requests/s':>11} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'CPU us':>9} {'RSS MiB':>9} {'failed':>7}"
+    headings = f"{'requests/s':>11} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'CPU us':>9} {'RSS MiB':>9} {'failed':>7} {'good %':>7}"
     lines = [f"{'scenario':<18} {'target':<18} {headings}"]
     for scenario in report.scenarios:
         for name, load in report.measured(scenario.name):
             times = f"{load.latency_ms_p50:>9.2f} {load.latency_ms_p95:>9.2f} {load.latency_ms_p99:>9.2f}"
-            costs = f"{load.cpu_us_per_request:>9.1f} {load.rss_mib:>9.1f} {load.failed:>7,}"
+            costs = f"{load.cpu_us_per_request:>9.1f} {load.rss_mib:>9.1f} {load.failed:>7,} {load.good_percent:>7.2f}"
             lines.append(f"{scenario.name:<18} {name:<18} {load.requests_per_s:>11,.1f} {times} {costs}")
     return "\n".join([*lines, "", goal_table(report)])

@@ -74,6 +74,11 @@ class Load:
         """All kinds."""
         return sum(self.failures.values())
 
+    @property
+    def good_percent(self) -> float:
+        """The share of requests with the expected reply."""
+        return self.ok * 100 / max(self.requests, 1)
+
 
 def middle(loads: list[Load]) -> Load:
     """The median of each figure over the rounds; counts are added up, of the fewest events the least is taken."""

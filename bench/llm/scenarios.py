@@ -29,8 +29,8 @@ HOLD_IDLE_MOCK = ("--tokens", "2", "--stall-midstream", "1", "--stall-ms", "6000
 HOLD_SECONDS = 10.0
 # What a gateway must do in a closed loop, requests/s, to be given thousands of streams.
 HOLD_CAPACITY_MIN = 2_000
-# Low enough for all; once, and long enough for some faults of each kind.
-CHAOS_RATE, CHAOS_SECONDS = 50, 12.0
+# Low enough for all; once, and long enough for the share of good replies: about 75 of 1,500 requests meet a fault.
+CHAOS_RATE, CHAOS_SECONDS = 50, 30.0
 CHAOS: tuple[str, ...] = ("--status-500", "0.02", "--drop-headers", "0.01", "--drop-midstream", "0.01", "--malformed", "0.01")
 CHAOS += ("--latency-ms", "20", "--profile", "lognormal")
 # Connections at a constant rate: those that are busy on average, doubled for the slow ones, and a reserve for stalls.

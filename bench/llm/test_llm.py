@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -182,6 +184,22 @@ class Page(unittest.TestCase):
         verdicts = {goal.what: goal.verdict for goal in goals.goals(found)}
         self.assertEqual(verdicts[f"{WEIR}: requests/s in the closed loop against {GO}"], "BELOW")
         self.assertEqual(verdicts[f"{WEIR}: CPU per request in the closed loop against {FLOOR}"], "ABOVE")
+
+    def test_faults_of_the_only_target_leave_a_share_of_good_replies(self) -> None:
+        found = made_report()
+        what = f"{WEIR}: good replies while its only target has faults"
+        for ok, expected in ((1_493, "reached"), (1_492, "BELOW")):
+            for number in range(2):
+                found.add("chaos", WEIR, number, load(50, requests=1_500, ok=ok, failures={"bad_status": 1_500 - ok}))
+            self.assertEqual([goal.verdict for goal in goals.goals(found) if goal.what == what], [expected])
+
+    def test_some_scenarios_are_measured_alone_and_not_written_over_the_page(self) -> None:
+        given = measure.parse_arguments(["--scenarios", "chaos", "--out", "elsewhere"])
+        run = measure.start(given, Path("nowhere"))
+        self.assertEqual([one.name for one in run.found.scenarios], ["chaos"])
+        for wrong in (["--scenarios", "chaos"], ["--scenarios", "choas", "--out", "elsewhere"]):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                measure.start(measure.parse_arguments(wrong), Path("nowhere"))
 
     def test_every_scenario_and_target_has_its_row(self) -> None:
         found = made_report()

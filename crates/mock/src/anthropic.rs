@@ -7,6 +7,7 @@ use crate::events::{Exchange, Shape, json_string};
 use crate::provider::Provider;
 use crate::reply::Finish;
 use crate::request::{self, Prompt, Refusal};
+use crate::usage;
 
 /// `POST /v1/messages`.
 pub(crate) struct Messages;
@@ -21,9 +22,10 @@ impl Messages {
     }
 
     fn message(exchange: &Exchange, content: &str, stop_reason: &str, output_tokens: u32) -> String {
-        let (number, model, input_tokens) = (exchange.number, &exchange.model, exchange.prompt.tokens);
+        let (number, model, usage) =
+            (exchange.number, &exchange.model, usage::anthropic(exchange, output_tokens));
         format!(
-            r#"{{"id":"msg_{number}","type":"message","role":"assistant","model":{model},"content":[{content}],"stop_reason":{stop_reason},"stop_sequence":null,"usage":{{"input_tokens":{input_tokens},"output_tokens":{output_tokens}}}}}"#
+            r#"{{"id":"msg_{number}","type":"message","role":"assistant","model":{model},"content":[{content}],"stop_reason":{stop_reason},"stop_sequence":null,"usage":{usage}}}"#
         )
     }
 

@@ -4,16 +4,19 @@
 //! one. Both are parsed by [`Behavior::set`].
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::HeaderMap;
 
 use crate::chaos::{FAULTS, Fault, FaultRates};
 use crate::echo::Echo;
+use crate::quirks::QuirkSet;
 use crate::reply::{RESPONSE_BYTES_MAX, TOKENS_MAX};
 use crate::timing::{DELAY_MS_MAX, JITTER_MAX, Profile};
 
 /// Prefix of an option's name in a header.
 const HEADER_PREFIX: &str = "x-mock-";
+/// The option that can be repeated.
+const QUIRK: &str = "quirk";
 /// Largest `--cut-bytes`.
 const CUT_BYTES_MAX: u64 = 64 * 1024;
 /// Largest `--retry-after-s`: a day.
@@ -28,6 +31,8 @@ pub struct Behavior {
     pub response_bytes: Option<u64>,
     /// What of the prompt is repeated, instead of `tokens`.
     pub echo: Echo,
+    /// Shapes of single providers.
+    pub quirks: QuirkSet,
     /// Mean delay before the headers.
     pub latency_ms: f64,
     /// Mean delay from the headers to the first token.
@@ -75,7 +80,7 @@ const fn option(
 }
 
 /// The options that are no faults.
-const OPTIONS: [BehaviorOption; 13] = [
+const OPTIONS: [BehaviorOption; 14] = [
     option("tokens", "N", Some("16"), "Tokens of a reply; the request's limit of tokens bounds them"),
     option("response-bytes", "BYTES", None, "Exact length of a reply's text, instead of --tokens"),
     option(
@@ -84,6 +89,7 @@ const OPTIONS: [BehaviorOption; 13] = [
         Some("off"),
         "Repeat of the prompt, instead of --tokens: off, the last user message, all messages, or cite its sources (last, all, cite)",
     ),
+    option(QUIRK, "NAME", Some("none"), "Shape of a single provider; repeatable, or separated by commas"),
     option("latency-ms", "MS", Some("0"), "Mean delay before the headers"),
     option("first-token-ms", "MS", Some("0"), "Mean delay from the headers to the first token"),
     option("token-ms", "MS", Some("0"), "Mean delay between two tokens"),
@@ -160,6 +166,7 @@ impl Default for Behavior {
             tokens: 16,
             response_bytes: None,
             echo: Echo::Off,
+            quirks: QuirkSet::default(),
             latency_ms: 0.0,
             first_token_ms: 0.0,
             token_ms: 0.0,
@@ -183,6 +190,7 @@ impl Behavior {
             "tokens" => self.tokens = given.count(1, TOKENS_MAX)?,
             "response-bytes" => self.response_bytes = Some(given.count(1, RESPONSE_BYTES_MAX)?),
             "echo" => self.echo = given.echo()?,
+            QUIRK => self.quirks = QuirkSet::parse(value)?,
             "latency-ms" => self.latency_ms = given.number(DELAY_MS_MAX)?,
             "first-token-ms" => self.first_token_ms = given.number(DELAY_MS_MAX)?,
             "token-ms" => self.token_ms = given.number(DELAY_MS_MAX)?,
@@ -288,8 +296,9 @@ impl clap::FromArgMatches for Behavior {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for option in options() {
-            if let Some(value) = matches.get_one::<String>(option.name) {
-                self.set(option.name, value)
+            if let Some(values) = matches.get_many::<String>(option.name) {
+                let value = values.map(String::as_str).collect::<Vec<_>>().join(",");
+                self.set(option.name, &value)
                     .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
             }
         }
@@ -306,7 +315,8 @@ impl clap::Args for Behavior {
                 .long(option.name)
                 .value_name(option.value)
                 .help(option.help)
-                .help_heading(heading);
+                .help_heading(heading)
+                .action(if option.name == QUIRK { ArgAction::Append } else { ArgAction::Set });
             match option.default {
                 Some(default) => arg.default_value(default).hide_default_value(is_fault),
                 None => arg,

@@ -7,10 +7,14 @@ use serde_json::Value;
 
 use crate::chaos::{Fault, FaultSet};
 use crate::echo::Message;
-use crate::provider::Provider;
+use crate::provider::{ERROR_IN_STREAM, Provider};
+use crate::quirks::{Quirk, QuirkSet};
 use crate::reply::{Finish, Reply};
 use crate::request::{Prompt, Refusal};
 use crate::timing::Delays;
+
+/// Comments of `comments-first`.
+const COMMENTS_FIRST: u32 = 4;
 
 /// `created` of every reply, so that its bytes are always the same.
 pub(crate) const CREATED: u64 = 1_700_000_000;
@@ -24,6 +28,7 @@ pub(crate) struct Exchange {
     pub(crate) model: String,
     pub(crate) prompt: Prompt,
     pub(crate) reply: Reply,
+    pub(crate) quirks: QuirkSet,
 }
 
 impl Exchange {
@@ -34,12 +39,6 @@ impl Exchange {
 
     pub(crate) fn finish(&self) -> Finish {
         self.reply.finish()
-    }
-
-    /// OpenAI's `usage` with these names of its first two fields.
-    pub(crate) fn usage(&self, prompt: &str, completion: &str) -> String {
-        let (sent, received) = (self.prompt.tokens, u64::from(self.reply.pieces()));
-        format!(r#"{{"{prompt}":{sent},"{completion}":{received},"total_tokens":{}}}"#, sent + received)
     }
 }
 
@@ -68,6 +67,11 @@ pub(crate) trait Shape: Sync {
     /// The event that reports an error after `pieces` pieces; the stream ends with it.
     fn error(&self, _exchange: &Exchange, _pieces: u32, out: &mut String) {
         out.push_str(&self.provider().error_event());
+    }
+    /// The body of a reply that is an error although its status is 200.
+    fn failed(&self, _exchange: &Exchange) -> String {
+        let message = ERROR_IN_STREAM.to_owned();
+        self.provider().error_body(&Refusal { status: 429, message, param: None })
     }
 }
 
@@ -105,14 +109,41 @@ impl EventStream {
     }
 
     fn start(&mut self, steps: &mut VecDeque<Step>) {
-        steps.push_back(Step::Wait(self.delays.first_token()));
+        if self.has(Quirk::Bom) {
+            steps.push_back(Step::Send("\u{FEFF}".into()));
+        }
+        self.wait_for_first_token(steps);
         if self.faults.has(Fault::StallFirstToken) {
             steps.push_back(Step::Wait(self.stall));
         }
         if self.faults.has(Fault::DropFirstToken) {
             steps.push_back(Step::Drop);
         }
+        if self.has(Quirk::ErrorFirst) {
+            return self.fail(0, steps);
+        }
         self.send(steps, |shape, exchange, out| shape.opening(exchange, out));
+    }
+
+    fn has(&self, quirk: Quirk) -> bool {
+        self.exchange.quirks.has(quirk)
+    }
+
+    fn wait_for_first_token(&self, steps: &mut VecDeque<Step>) {
+        let delay = self.delays.first_token();
+        if !self.has(Quirk::CommentsFirst) {
+            return steps.push_back(Step::Wait(delay));
+        }
+        for _ in 0..COMMENTS_FIRST {
+            steps.push_back(Step::Send(b": OPENROUTER PROCESSING\n\n".to_vec()));
+            steps.push_back(Step::Wait(delay / COMMENTS_FIRST));
+        }
+    }
+
+    /// Ends the stream by an error event after `pieces` pieces.
+    fn fail(&mut self, pieces: u32, steps: &mut VecDeque<Step>) {
+        self.send(steps, |shape, exchange, out| shape.error(exchange, pieces, out));
+        self.next = u32::MAX - 1;
     }
 
     fn piece(&mut self, number: u32, steps: &mut VecDeque<Step>) {
@@ -137,8 +168,7 @@ impl EventStream {
             steps.push_back(Step::Drop);
         }
         if faults.has(Fault::ErrorMidstream) {
-            self.send(steps, |shape, exchange, out| shape.error(exchange, number, out));
-            self.next = u32::MAX - 1;
+            self.fail(number, steps);
         }
     }
 
@@ -156,6 +186,9 @@ impl EventStream {
             out.push_str(": ping\n\n");
         }
         render(self.shape, &self.exchange, &mut out);
+        if self.has(Quirk::DataLines) {
+            out = split_data(&out);
+        }
         steps.push_back(Step::Send(out.into_bytes()));
     }
 }
@@ -163,6 +196,16 @@ impl EventStream {
 /// The piece after which the faults of the middle happen.
 fn middle(pieces: u32) -> u32 {
     (pieces / 2).max(1)
+}
+
+/// Ends each line `data:` after the brace that opens its JSON.
+fn split_data(events: &str) -> String {
+    let line_end = if events.contains("\r\n") { "\r\n" } else { "\n" };
+    let lines = events.split_inclusive('\n').map(|line| match line.strip_prefix("data: {") {
+        Some(rest) => format!("data: {{{line_end}data: {rest}"),
+        None => line.to_owned(),
+    });
+    lines.collect()
 }
 
 /// Removes the last third of an event but keeps its end.
@@ -193,6 +236,15 @@ mod tests {
         let mut event = "data: 1\n\n".to_owned();
         remove_blank_line(&mut event);
         assert_eq!(event, "data: 1\n");
+    }
+
+    #[test]
+    fn the_json_of_an_event_is_split_into_two_lines() {
+        assert_eq!(
+            split_data("event: e\ndata: {\"a\":1}\n\ndata: [DONE]\n\n"),
+            "event: e\ndata: {\ndata: \"a\":1}\n\ndata: [DONE]\n\n"
+        );
+        assert_eq!(split_data("data: {\"a\":1}\r\n\r\n"), "data: {\r\ndata: \"a\":1}\r\n\r\n");
     }
 
     #[test]

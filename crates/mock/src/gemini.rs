@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::echo::{self, Message};
 use crate::events::{Exchange, Shape, json_string};
 use crate::provider::Provider;
+use crate::quirks::Quirk;
 use crate::reply::Finish;
 use crate::request::{self, Prompt, Refusal};
 
@@ -28,8 +29,11 @@ impl Generate {
     fn response(exchange: &Exchange, part: &str, finish_reason: &str, received: u32) -> String {
         let (number, model, sent) = (exchange.number, &exchange.model, exchange.prompt.tokens);
         let total = sent + u64::from(received);
+        let candidate =
+            format!(r#"{{"content":{{"parts":[{part}],"role":"model"}}{finish_reason},"index":0}}"#);
+        let candidates = if exchange.quirks.has(Quirk::EmptyChoices) { "" } else { &candidate };
         format!(
-            r#"{{"candidates":[{{"content":{{"parts":[{part}],"role":"model"}}{finish_reason},"index":0}}],"usageMetadata":{{"promptTokenCount":{sent},"candidatesTokenCount":{received},"totalTokenCount":{total}}},"modelVersion":{model},"responseId":"mock-{number}"}}"#
+            r#"{{"candidates":[{candidates}],"usageMetadata":{{"promptTokenCount":{sent},"candidatesTokenCount":{received},"totalTokenCount":{total}}},"modelVersion":{model},"responseId":"mock-{number}"}}"#
         )
     }
 }

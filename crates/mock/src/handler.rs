@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
 
+use crate::account;
 use crate::anthropic::{self, Messages};
 use crate::args::Settings;
 use crate::behavior::Behavior;
@@ -24,6 +25,7 @@ use crate::gemini::Generate;
 use crate::last::LastRequests;
 use crate::openai::{self, Chat, Completions};
 use crate::provider::Provider;
+use crate::quirks::Quirk;
 use crate::random::RequestRng;
 use crate::reply::Reply;
 use crate::request::{Prompt, Refusal};
@@ -89,12 +91,12 @@ pub(crate) async fn handle(
         guard.abandon();
         return Err(Dropped);
     }
+    if let Some((status, body)) = account::error(provider, behavior.quirks) {
+        return Ok(error_reply(provider, status, body.to_string(), None, guard));
+    }
     let answer = responder.requested_error().map_or_else(|| answer(mock, &head, &body, behavior.echo), Err);
     match answer {
-        Err(refusal) => {
-            let retry_after_s = (refusal.status == 429).then_some(behavior.retry_after_s);
-            Ok(error(provider, &refusal, retry_after_s, guard))
-        }
+        Err(refusal) => Ok(responder.refuse(provider, &refusal, guard)),
         Ok(Answer::Json(json)) => Ok(responder.whole(json, provider, guard)),
         Ok(Answer::Completion { shape, prompt }) => {
             responder.completion(shape, prompt, guard, mock.settings.streams_max).await
@@ -246,6 +248,19 @@ impl Responder {
         Some(Refusal { status, message: message.to_owned(), param: None })
     }
 
+    /// A 429 says when to send the request again: in its head, or with a quirk of Gemini in its body.
+    fn refuse(&self, provider: Provider, refusal: &Refusal, guard: RequestGuard) -> Response<ReplyBody> {
+        let seconds = self.behavior.retry_after_s;
+        if refusal.status != 429 {
+            return error(provider, refusal, None, guard);
+        }
+        if provider == Provider::Gemini && self.behavior.quirks.has(Quirk::RetryDelay) {
+            let body = account::retry_delay(&refusal.message, seconds).to_string();
+            return error_reply(provider, refusal.status, body, None, guard);
+        }
+        error(provider, refusal, Some(seconds), guard)
+    }
+
     async fn completion(
         &self,
         shape: &'static dyn Shape,
@@ -254,7 +269,11 @@ impl Responder {
         streams_max: u64,
     ) -> Result<Response<ReplyBody>, Dropped> {
         let reply = Reply::new(&self.behavior, &prompt);
-        let exchange = Exchange { number: guard.number, model: json_string(&prompt.model), reply, prompt };
+        let (quirks, model) = (self.behavior.quirks, json_string(&prompt.model));
+        let exchange = Exchange { number: guard.number, model, reply, prompt, quirks };
+        if quirks.has(Quirk::ErrorIn200) {
+            return Ok(self.whole(shape.failed(&exchange), shape.provider(), guard));
+        }
         if !exchange.prompt.stream {
             wait(self.delays.generation(exchange.reply.pieces())).await;
             return Ok(self.whole(shape.whole(&exchange), shape.provider(), guard));
@@ -329,9 +348,19 @@ fn error(
     retry_after_s: Option<u64>,
     guard: RequestGuard,
 ) -> Response<ReplyBody> {
+    error_reply(provider, refusal.status, provider.error_body(refusal), retry_after_s, guard)
+}
+
+fn error_reply(
+    provider: Provider,
+    status: u16,
+    body: String,
+    retry_after_s: Option<u64>,
+    guard: RequestGuard,
+) -> Response<ReplyBody> {
     let number = guard.number;
-    let mut response = Response::new(ReplyBody::whole(provider.error_body(refusal), guard));
-    *response.status_mut() = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut response = Response::new(ReplyBody::whole(body, guard));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(provider.id_header(), HeaderValue::from(number));

@@ -5,12 +5,16 @@ use serde_json::Value;
 use crate::echo::{self, Message};
 use crate::events::{CREATED, Exchange, Shape, json_string};
 use crate::provider::{ERROR_IN_STREAM, Provider};
+use crate::quirks::Quirk;
 use crate::reply::Finish;
 use crate::request::{self, Prompt, Refusal};
+use crate::usage;
 
 /// `POST /v1/responses`.
 pub(crate) struct Responses;
 
+/// `error` of a response that failed.
+const FAILED: &str = r#"{"code":"server_error","message":"error requested by a flag or header"}"#;
 /// Events before the first piece, in [`Responses::opening`], of a message.
 const OPENING_EVENTS: u32 = 3;
 /// The same of a function call, which has no content part.
@@ -19,17 +23,19 @@ const OPENING_EVENTS_OF_CALL: u32 = 2;
 impl Responses {
     fn response(exchange: &Exchange, status: &str, output: &str, usage: &str) -> String {
         let (number, model) = (exchange.number, &exchange.model);
-        let details = match status {
-            "incomplete" => r#"{"reason":"max_output_tokens"}"#,
-            _ => "null",
-        };
+        let (mut error, mut details) = ("null", "null");
+        match status {
+            "incomplete" => details = r#"{"reason":"max_output_tokens"}"#,
+            "failed" => error = FAILED,
+            _ => {}
+        }
         format!(
-            r#"{{"id":"resp_{number}","object":"response","created_at":{CREATED},"status":"{status}","error":null,"incomplete_details":{details},"model":{model},"output":[{output}],"usage":{usage}}}"#
+            r#"{{"id":"resp_{number}","object":"response","created_at":{CREATED},"status":"{status}","error":{error},"incomplete_details":{details},"model":{model},"output":[{output}],"usage":{usage}}}"#
         )
     }
 
     fn finished(exchange: &Exchange) -> String {
-        let usage = exchange.usage("input_tokens", "output_tokens");
+        let usage = usage::openai(exchange, ["input", "output"]);
         Responses::response(exchange, Responses::status(exchange), &Responses::done_item(exchange), &usage)
     }
 
@@ -57,6 +63,17 @@ impl Responses {
         let arguments = json_string(&exchange.reply.arguments());
         let part = output_text(&exchange.reply.text());
         Responses::item(exchange, Responses::status(exchange), &part, &arguments)
+    }
+
+    fn push_failed(exchange: &Exchange, pieces: u32, out: &mut String) {
+        let mut sequence = sequence_after(exchange, pieces);
+        if pieces == 0 {
+            let response = Responses::response(exchange, "in_progress", "", "null");
+            push_event("response.created", 0, &format!(",\"response\":{response}"), out);
+            sequence = 1;
+        }
+        let response = Responses::response(exchange, "failed", "", "null");
+        push_event("response.failed", sequence, &format!(",\"response\":{response}"), out);
     }
 
     /// The fields that events of a piece or part begin with.
@@ -166,7 +183,14 @@ impl Shape for Responses {
     }
 
     fn error(&self, exchange: &Exchange, pieces: u32, out: &mut String) {
+        if exchange.quirks.has(Quirk::ResponseFailed) {
+            return Responses::push_failed(exchange, pieces, out);
+        }
         let fields = format!(r#","code":"server_error","message":"{ERROR_IN_STREAM}","param":null"#);
         push_event("error", sequence_after(exchange, pieces), &fields, out);
+    }
+
+    fn failed(&self, exchange: &Exchange) -> String {
+        Responses::response(exchange, "failed", "", "null")
     }
 }

@@ -19,6 +19,8 @@ mod openai;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod quirks;
+#[cfg(test)]
 mod responses;
 #[cfg(test)]
 mod support;

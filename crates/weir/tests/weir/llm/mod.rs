@@ -6,6 +6,7 @@
 mod postgres;
 
 mod cache;
+mod case_files;
 mod clock;
 mod costs;
 mod database;
@@ -23,6 +24,7 @@ mod memory;
 mod models;
 mod ollama;
 mod provider_errors;
+mod quirks;
 mod reload;
 mod setup;
 mod shown_sources;

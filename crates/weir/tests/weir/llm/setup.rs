@@ -242,13 +242,22 @@ pub(crate) fn read_until(reader: &mut BufReader<TcpStream>, part: &str) -> Strin
     read
 }
 
-/// Reads until the connection is closed; what came, and whether the chunked body had its end.
+/// Reads to the end of a chunked body, or until the connection is closed; what was read, and whether the body had its end.
 pub(crate) fn read_to_close(reader: &mut BufReader<TcpStream>) -> (String, bool) {
     let mut bytes = Vec::new();
-    drop(reader.read_to_end(&mut bytes));
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let is_whole = text.ends_with("0\r\n\r\n");
-    (text, is_whole)
+    let is_whole = loop {
+        let part = reader.fill_buf().unwrap_or_default();
+        let length = part.len();
+        bytes.extend_from_slice(part);
+        reader.consume(length);
+        if bytes.ends_with(b"\r\n0\r\n\r\n") {
+            break true;
+        }
+        if length == 0 {
+            break false;
+        }
+    };
+    (String::from_utf8_lossy(&bytes).into_owned(), is_whole)
 }
 
 /// A chat request to a model.
