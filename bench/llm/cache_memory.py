@@ -88,9 +88,9 @@ def resident(process: int) -> int:
     return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) * 1024  # type: ignore[union-attr]
 
 
-def metric(port: int) -> int:
+def metric(port: int, headers: dict[str, str] | None = None) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/metrics")
+    connection.request("GET", "/metrics", headers=headers or {})
     text = connection.getresponse().read().decode()
     return int(float(re.search(r"^weir_reply_cache_bytes (\S+)", text, re.MULTILINE).group(1)))  # type: ignore[union-attr]
 

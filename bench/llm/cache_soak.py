@@ -140,8 +140,8 @@ def run_client(load: Load, number: int, is_full: Event, stop: Event, counts: Syn
 class Watch:
     """Samples of one gateway, from its idle state on."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, server: Server, headers: dict[str, str]) -> None:
+        self._server, self._headers = server, headers
         self._started = time.monotonic()
         self._idle_held, self._idle_bytes = self._now()
 
@@ -154,7 +154,7 @@ class Watch:
         resident = resident_bytes(self._server.pids)
         if resident == 0:
             raise EngineError("the gateway ended")
-        return metric(self._server.port), resident
+        return metric(self._server.port, self._headers), resident
 
 
 def fill(watch: Watch, is_full: Event) -> float:
@@ -186,7 +186,7 @@ def run(paths: Paths, given: argparse.Namespace) -> tuple[list[Sample], dict[str
         mock = targets.mock(paths, free_ports(1)[0], MOCK)
         stack.callback(mock.stop)
         mock.start()
-        gateway = targets.weir(paths, mock.port, more=ROUTES)
+        gateway = targets.weir(paths, mock.port, more=ROUTES, scopes="chat,metrics")
         stack.callback(gateway.server.stop)
         gateway.server.start()
         headers = {"content-type": "application/json"} | dict(header.split(": ", 1) for header in gateway.headers)
@@ -194,7 +194,7 @@ def run(paths: Paths, given: argparse.Namespace) -> tuple[list[Sample], dict[str
         warm = Client(load, CLIENTS)
         for _ in range(WARMUP_REQUESTS):
             warm.ask()
-        watch = Watch(gateway.server)
+        watch = Watch(gateway.server, headers)
         is_full, stop = multiprocessing.Event(), multiprocessing.Event()
         counts = multiprocessing.Array("q", len(KINDS))
         clients = [multiprocessing.Process(target=run_client, args=(load, number, is_full, stop, counts), daemon=True) for number in range(CLIENTS)]

@@ -141,7 +141,7 @@ def portkey(paths: Paths, mock_port: int) -> Target:
     return Target(PORTKEY, detail, Server(PORTKEY, [command], paths.data / "portkey.log", "/"), headers, paths.portkey)
 
 
-def weir(paths: Paths, mock_port: int, name: str = WEIR, telemetry_url: str | None = None, more: str = "") -> Target:
+def weir(paths: Paths, mock_port: int, name: str = WEIR, telemetry_url: str | None = None, more: str = "", scopes: str = "chat") -> Target:
     """The gateway with a key, its limit and a route; L2 with guardrails, L3 with a row per request in PostgreSQL; `more` are further tables."""
     folder = paths.data / name.replace(" ", "-").lower()
     folder.mkdir(parents=True)
@@ -149,7 +149,7 @@ def weir(paths: Paths, mock_port: int, name: str = WEIR, telemetry_url: str | No
     tables = more + (GUARDRAILS if name == WEIR_L2 else "")
     model = paths.model if name == WEIR_EMBEDDING else None
     config.write_text(weir_config(folder / "data", mock_port, telemetry_url, tables, model), encoding="utf-8")
-    key = weir_key(paths, folder / "data", "chat" if model is None else "chat,embed")
+    key = weir_key(paths, folder / "data", scopes if model is None else f"{scopes},embed")
     settings = {"WEIR_LOG_LEVEL": "warn"} | ({"WEIR_TELEMETRY_URL": telemetry_url} if telemetry_url else {})
     command = Command([str(paths.weir), "serve", "--config", str(config), "--listen", "127.0.0.1:{port}"], settings)
     detail = "API key with a request limit, route to one upstream, retries as they come (2), connections_max raised, "
