@@ -23,6 +23,9 @@ METHODS = {
     "POST /v1/ingest": "ingest",
     "GET /v1/jobs": "list_jobs",
     "GET /v1/jobs/{id}": "get_job",
+    "GET /v1/jobs/{id}/documents": "list_job_documents",
+    "POST /v1/jobs/{id}/cancel": "cancel_job",
+    "POST /v1/jobs/{id}/retry-failed": "retry_failed",
     "POST /v1/search": "search",
     "GET /v1/feedback": "list_feedback",
     "POST /v1/feedback": "add_feedback",
@@ -56,8 +59,10 @@ METHODS = {
     "GET /metrics": "metrics",
     "GET /openapi.json": "openapi",
 }
-# Other names of the calls above, the API of text-embeddings-inference, and pages.
+# Other names of the calls above, the events of jobs, whose state the client asks for instead, the API of
+# text-embeddings-inference, and pages.
 OTHERS = {
+    "GET /v1/jobs/{id}/events",
     "PUT /v1/collections/{name}/documents/{id}",
     "POST /chat/completions",
     "POST /v1/completions",
