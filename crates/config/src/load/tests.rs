@@ -54,7 +54,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
             "2: `server.listen` must be an IP address with a port such as \"127.0.0.1:8000\" or \"[::1]:8000\", \
              not \"nowhere\"",
             "3: unknown setting `lisen` in `[server]` | did you mean `listen`? (accepted: listen, data_dir, role, \
-             insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, \
+             insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, ingest_stream_deadline_ms, \
              tls_certificate, tls_key, tls_handshake_timeout_ms, head_timeout_ms, idle_timeout_ms, progress_timeout_ms, http2_ping_ms, \
              half_close_grace_ms, shutdown_grace_ms)",
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
