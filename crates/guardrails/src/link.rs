@@ -1,5 +1,5 @@
 //! Whether a place in a text is within the address of a link or an image, as Markdown, HTML and clients that make addresses clickable read it. A client
-//! may open such an address without being asked, so that what stands in it reaches whoever wrote it.
+//! may open such an address without being asked, so that the server of the address receives what stands in it.
 
 /// Longest HTML tag or address in angle brackets, in bytes. One that is longer is taken for text.
 const TAG_BYTES_MAX: u32 = 4_096;

@@ -16,7 +16,7 @@ const SANDBOX: &str = "sandbox; default-src 'none'";
 /// Bytes of a name that need no escape in a header: `attr-char` of RFC 5987 without the rarer ones.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
-/// The file, to be saved: it is of whoever sent it.
+/// The file as a download: it may be from any user of the gateway.
 pub(super) async fn get(call: Call, Segments([name, id]): Segments<2>) -> Result<Response> {
     let (original, file) = call.retrieval.original(&call.caller, &name, &id).await?;
     let file_name = utf8_percent_encode(&original.name, ESCAPED);

@@ -69,7 +69,7 @@ pub struct SyncArguments {
 /// Sends what is new or changed, and deletes what is gone.
 ///
 /// # Errors
-/// When a call fails, when some documents were rejected, and when much is gone and nobody confirmed it.
+/// When a call fails, when some documents were rejected, and when many files are gone and the deletion was not confirmed.
 pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> {
     if !arguments.folder.is_dir() {
         return Err(Failure::NotAFolder(arguments.folder.display().to_string()));

@@ -77,7 +77,7 @@ impl FolderFiles {
                     self.add(path, known, &is_open, quiet, now, &mut look);
                     continue;
                 }
-                // files that nobody writes to when the program starts
+                // files that are complete when the program starts
                 None if !self.is_known && is_older(stat, QUIET_OPEN) => now.checked_sub(QUIET_OPEN),
                 _ => None,
             };

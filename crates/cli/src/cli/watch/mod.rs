@@ -36,7 +36,7 @@ use weir_sources::{Documents, FOLDER, PATH, SourceFiles, folder_name};
 
 /// Changes that follow each other within this time are looked at together.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// At most one part in so many of the time is spent on looking at the folder.
+/// The share of the time that is spent on reading the folder is at most one divided by this.
 const LOOK_SHARE: u32 = 5;
 
 /// The arguments of `weir watch`.
@@ -58,7 +58,7 @@ pub struct WatchArguments {
     /// a note says it.
     #[arg(long)]
     pub yes: bool,
-    /// Look for changes every so many seconds. Needed where other machines change the files of a network folder; elsewhere the
+    /// Interval between looks for changes, in seconds. Needed where other machines change the files of a network folder; elsewhere the
     /// system notifies of changes, or the folder is looked at every 5 seconds where it can't.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub poll: Option<u64>,
@@ -136,7 +136,7 @@ struct Watch<'a> {
     files: FolderFiles,
     /// The paths that could not be read at the last look.
     unreadable: Vec<Rejection>,
-    /// The documents that were not deleted because nobody confirmed it.
+    /// The documents whose deletion was not confirmed.
     kept_back: usize,
     out: &'a mut dyn Write,
 }
@@ -246,7 +246,7 @@ impl Watch<'_> {
         self.unreadable = unreadable;
     }
 
-    /// Whether so many documents may be deleted; says once that they may not.
+    /// Whether this number of documents may be deleted; reports once that it may not.
     fn is_confirmed(&mut self, gone: usize, total: usize, is_empty: bool) -> bool {
         let is_confirmed = self.arguments.yes || is_deleted_unasked(gone, total, is_empty);
         let kept_back = if is_confirmed { 0 } else { gone };
