@@ -84,6 +84,9 @@ impl Placeholders {
     /// Puts values back for their placeholders. A placeholder that was altered, and one within the address of a link, stays as it is: a client that
     /// loads the address would send the value to its server.
     pub fn restore(&self, text: &str) -> String {
+        if self.is_empty() {
+            return text.to_owned();
+        }
         let mut out = String::with_capacity(text.len());
         let held = self.restore_part(text, &mut LinkState::new(false), &mut out);
         out.push_str(&text[held..]);

@@ -85,7 +85,7 @@ fn kept_files_survive_a_restart_and_are_limited_in_all() {
         check_error(&put(&gateway, "b", "&filename=b.html", &other), "insufficient_storage", "the limit");
     assert!(refused["detail"].as_str().unwrap().contains("extract.originals_bytes_max"), "{refused}");
     assert_eq!(put(&gateway, "b", "&filename=b.html&keep_original=false", &other).status, 202);
-    // the same file under another name, and the room that a deletion makes
+    // the same file under another name, and the space that a deletion frees
     assert_eq!(put(&gateway, "c", "&filename=c.html", PAGE).status, 202);
     for id in ["a", "c"] {
         assert_eq!(
