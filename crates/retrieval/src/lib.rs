@@ -7,6 +7,7 @@ mod clock;
 mod collections;
 mod cursor;
 mod documents;
+mod embeddings;
 mod error;
 mod export;
 mod feedback;
@@ -18,6 +19,7 @@ pub mod models;
 mod open_collection;
 mod originals;
 mod query_log;
+mod rerank;
 mod search;
 mod settings;
 mod view;
@@ -33,6 +35,9 @@ use weir_api::ErrorCode;
 
 pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
+pub use embeddings::{
+    EmbedJob, EmbedOutput, INTERACTIVE_TOKENS_MAX, TokenizedTexts, check_dimensions, is_long_input, prompt_of,
+};
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
 pub use ingest::{IngestOutcome, LineIngest, UploadedFile, isolation};
