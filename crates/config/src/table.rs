@@ -356,6 +356,10 @@ settings! {
         operations_kept_max: u64 = 100_000, "operations", 1.0..=1e12;
         /// Finished jobs to keep; the oldest are deleted.
         jobs_kept_max: u64 = 10_000, "jobs", 1.0..=1e12;
+        /// Time for which a request with an `Idempotency-Key` is answered again as it was, instead of being carried out again.
+        idempotency_kept_s: u32 = 86_400, "seconds", 1.0..=31_536_000.0;
+        /// Maximum requests of one API key that are kept by their `Idempotency-Key`; the oldest are forgotten.
+        idempotency_keys_max: u64 = 100_000, "keys", 1.0..=1e8;
     }
     /// The embedded index.
     index: Index {

@@ -15,6 +15,7 @@ use weir_store::{Collection, CollectionId, Job, Retention};
 use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
+use crate::clock::now;
 use crate::cursor::RequestHash;
 use crate::ingest::{Cancellations, IngestProgress, JobLog, Preparer};
 
@@ -154,7 +155,11 @@ impl OpenCollection {
 
     /// What the store keeps of finished jobs and applied operations.
     pub(crate) fn retention(&self) -> Retention {
-        Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
+        Retention {
+            operations_max: self.ingest.operations_kept_max,
+            jobs_max: self.ingest.jobs_kept_max,
+            idempotency_since: now() - f64::from(self.ingest.idempotency_kept_s),
+        }
     }
 
     /// The error of the last batch, until one succeeds.

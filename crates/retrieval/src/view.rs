@@ -8,7 +8,9 @@ use weir_inference::LoadedModel;
 use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
-use weir_store::{CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission, VersionTest};
+use weir_store::{
+    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission, VersionTest,
+};
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
@@ -233,10 +235,10 @@ impl CollectionView {
         self.collection.feedback_changed.notify_one();
     }
 
-    /// Stores documents, and wakes the worker: the job, and the version of the last document. `None` if the collection is deleted.
-    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<(Job, Option<u64>)>> {
+    /// Stores documents, and wakes the worker. `None` if the collection is deleted.
+    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<Acceptance>> {
         let accepted = self.store.accept_versioned(submission, now()).await?;
-        if let Some((job, _)) = &accepted {
+        if let Some(Acceptance { job, is_repeated: false, .. }) = &accepted {
             self.note_accepted(job);
         }
         Ok(accepted)

@@ -25,6 +25,7 @@ mod damage;
 mod document;
 mod error;
 mod feedback;
+mod idempotency;
 mod job;
 mod key;
 mod operation;
@@ -34,6 +35,7 @@ mod sqlite;
 mod store;
 mod verify;
 mod view;
+mod webhook;
 
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
 pub use document::{
@@ -42,15 +44,19 @@ pub use document::{
 };
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
-pub use job::{DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission};
+pub use idempotency::IdempotencyKey;
+pub use job::{
+    Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
+};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
 pub use operation::{Operation, OperationKind};
-pub use original::Original;
+pub use original::{NewOriginal, Original};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use sqlite::Sqlite;
 pub use store::Store;
 pub use verify::VerifyReport;
 pub use view::StoreView;
+pub use webhook::{DueWebhook, NewWebhook, Webhook, WebhookOutcome};
 
 /// A point in time in unix seconds, with fractions. The caller's clock, never the store's.
 pub type Timestamp = f64;

@@ -8,9 +8,9 @@ use crate::sqlite::{
     query_log,
 };
 use crate::{
-    DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job, KnownFile,
-    NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument, Submission,
-    TextHash, Timestamp,
+    Acceptance, DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
+    KnownFile, NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument,
+    Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -94,24 +94,25 @@ impl StoreView {
     /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids
     /// are one namespace per collection.
     ///
+    /// With an idempotency key, what an earlier submission with it stored is returned, and nothing is stored.
+    ///
     /// # Errors
-    /// `PreconditionFailed`; nothing is stored then.
+    /// `PreconditionFailed`, `IdempotencyMismatch`, `TooManyWebhooks`; nothing is stored then.
     pub async fn accept(&self, submission: Submission, now: Timestamp) -> Result<Option<Job>> {
-        Ok(self.accept_versioned(submission, now).await?.map(|(job, _)| job))
+        Ok(self.accept_versioned(submission, now).await?.map(|accepted| accepted.job))
     }
 
-    /// The same, with the version of the last document, whether it was stored or unchanged; `None` if it was refused.
+    /// The same, with the version of the last document.
     pub async fn accept_versioned(
         &self,
         submission: Submission,
         now: Timestamp,
-    ) -> Result<Option<(Job, Option<u64>)>> {
+    ) -> Result<Option<Acceptance>> {
         let access = self.access.clone();
         let Store::Sqlite(sqlite) = &self.store;
         let submission = accept::HashedSubmission::new(submission, &access);
         let damage = sqlite.damage.clone();
-        let accepted = sqlite.write(move |c| accept::accept(c, &access, &submission, now, &damage)).await?;
-        Ok(accepted.map(|accepted| (accepted.job, accepted.last_version)))
+        sqlite.write(move |c| accept::accept(c, &access, &submission, now, &damage)).await
     }
 
     /// The files of these document ids and hashes whose documents are all stored by a file with this hash; `None` for the others, for
@@ -127,14 +128,6 @@ impl StoreView {
         let (access, id) = (self.access.clone(), id.to_owned());
         let Store::Sqlite(sqlite) = &self.store;
         sqlite.read(move |c| originals::of_document(c, &access, &id)).await
-    }
-
-    /// Records the files of documents, by their ids; `None` takes a record away. A document that is newer than the operation `until`, hidden or
-    /// deleted is left as it is. The record goes with the document, and when that has another text.
-    pub async fn set_originals(&self, files: Vec<(String, Option<Original>)>, until: u64) -> Result<()> {
-        let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| originals::set(c, &access, &files, until)).await
     }
 
     /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not

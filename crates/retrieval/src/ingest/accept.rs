@@ -6,13 +6,16 @@ use weir_api::{
     CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits, check_collection_name,
 };
 use weir_policy::Caller;
-use weir_store::{DocumentError, Job, NewDocument, Precondition, Submission, VersionTest};
+use weir_store::{
+    Acceptance, DocumentError, Job, NewDocument, NewOriginal, Precondition, Submission, VersionTest,
+};
 
 use weir_text::PageMap;
 
 use std::sync::Arc;
 
 use crate::error::RequestError;
+use crate::originals::KeptFile;
 use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 
 /// Documents that are on disk and become searchable soon.
@@ -33,6 +36,18 @@ pub(super) struct CheckedDocuments {
     pub(super) precondition: Option<Precondition>,
     /// Documents that are stored already.
     pub(super) unchanged: u64,
+    /// The files from which documents were made.
+    pub(super) files: Vec<FileOfDocument>,
+}
+
+/// Which document was made from which file.
+pub(super) struct FileOfDocument {
+    pub(super) id: String,
+    pub(super) sha256: String,
+    /// The file, if it is kept.
+    pub(super) kept: Option<KeptFile>,
+    /// Whether no part of it was lost.
+    pub(super) is_whole: bool,
 }
 
 impl IngestOutcome {
@@ -51,11 +66,6 @@ impl IngestOutcome {
     /// The same outcome with the version of a document that was stored already.
     pub(super) fn with_version(self, version: Option<u64>) -> IngestOutcome {
         IngestOutcome { version: self.version.or(version), ..self }
-    }
-
-    /// The collection, and the job as it was stored.
-    pub(super) fn parts(&self) -> (&CollectionView, &Job) {
-        (&self.view, &self.job)
     }
 
     /// The job as it was stored, with its last operation.
@@ -149,7 +159,13 @@ impl Retrieval {
         view: CollectionView,
         checked: CheckedDocuments,
     ) -> Result<IngestOutcome> {
-        let CheckedDocuments { documents, rejected, replace_if_equal, precondition, unchanged } = checked;
+        let CheckedDocuments { documents, rejected, replace_if_equal, precondition, unchanged, files } =
+            checked;
+        let originals = files.iter().map(|file| NewOriginal {
+            document_id: file.id.clone(),
+            sha256: file.sha256.clone(),
+            kept: file.kept.as_ref().map(|kept| kept.original.clone()),
+        });
         self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
         let submission = Submission {
             job_id: new_job_id(),
@@ -158,13 +174,17 @@ impl Retrieval {
             replace_if_equal,
             precondition,
             unchanged,
+            originals: originals.collect(),
+            ..Submission::default()
         };
         let target = view.clone();
-        let (job, version) = run_to_completion(async move {
-            let accepted = target.accept(submission).await?;
-            accepted.ok_or_else(|| RequestError::no_collection(target.name()))
-        })
-        .await?;
+        let accepted = run_to_completion(async move {
+            let accepted = target.accept(submission).await;
+            // until their documents are stored, the files are in use
+            drop(files);
+            accepted?.ok_or_else(|| RequestError::no_collection(target.name()))
+        });
+        let Acceptance { job, version, .. } = accepted.await?;
         Ok(IngestOutcome { view, job, version })
     }
 

@@ -12,11 +12,11 @@ use weir_policy::Caller;
 use weir_store::{KnownFile, NewDocument, Original, Precondition, VersionTest};
 use weir_text::PageMap;
 
-use super::accept::{CheckedDocuments, IngestOutcome, Rejected, all_rejected, new_document};
+use super::accept::{CheckedDocuments, FileOfDocument, IngestOutcome, Rejected, all_rejected, new_document};
 use super::known;
 use crate::error::RequestError;
 use crate::jobs::code_of;
-use crate::originals::{KeptFile, media_type_of};
+use crate::originals::media_type_of;
 use crate::{Result, Retrieval};
 
 /// Files of one request whose text is extracted or awaited at one time.
@@ -78,7 +78,6 @@ struct ReadFiles {
     checked: CheckedDocuments,
     /// The version of the last file that is stored already.
     version: Option<u64>,
-    files: Vec<FileOfDocument>,
 }
 
 /// A file whose text is to be extracted.
@@ -94,16 +93,6 @@ struct Pending {
     waiting_bytes: usize,
     /// Whether it was attached to a message: kinds that are not read are no errors then.
     is_attachment: bool,
-}
-
-/// Which document has which file.
-struct FileOfDocument {
-    id: String,
-    sha256: String,
-    /// The file, if it is kept.
-    kept: Option<KeptFile>,
-    /// Whether no part of it was lost.
-    is_whole: bool,
 }
 
 /// A file that was read.
@@ -131,11 +120,9 @@ impl Retrieval {
         files: Vec<UploadedFile>,
         replace_if_equal: Vec<String>,
     ) -> Result<IngestOutcome> {
-        let ReadFiles { checked, files, .. } = self.read_files(caller, collection, files).await?;
+        let ReadFiles { checked, .. } = self.read_files(caller, collection, files).await?;
         let view = self.view_or_create(caller, collection).await?;
-        let outcome = self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await?;
-        note_originals(&outcome, files).await?;
-        Ok(outcome)
+        self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await
     }
 
     /// Extracts the text of a file and stores it as one document, if that meets the condition.
@@ -151,10 +138,9 @@ impl Retrieval {
     ) -> Result<IngestOutcome> {
         let document_id = file.document_id();
         let precondition = test.map(|test| Precondition { document_id, test });
-        let ReadFiles { checked, version, files } = self.read_files(caller, collection, vec![file]).await?;
+        let ReadFiles { checked, version } = self.read_files(caller, collection, vec![file]).await?;
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
         let outcome = self.submit(view, CheckedDocuments { precondition, ..checked }).await?;
-        note_originals(&outcome, files).await?;
         Ok(outcome.with_version(version))
     }
 
@@ -219,8 +205,8 @@ impl Retrieval {
         if documents.is_empty() && unchanged == 0 {
             return Err(all_rejected(rejected));
         }
-        let checked = CheckedDocuments { documents, rejected, unchanged, ..Default::default() };
-        Ok(ReadFiles { checked, version, files })
+        let checked = CheckedDocuments { documents, rejected, unchanged, files, ..Default::default() };
+        Ok(ReadFiles { checked, version })
     }
 
     /// The stored documents of a file, or else those that are read from it.
@@ -348,28 +334,6 @@ impl Retrieval {
         let document = Some(NewDocument { pages, ..new_document(document) });
         Ok(ReadFile { document, inner, rejected: Vec::new(), is_whole })
     }
-}
-
-/// Records the kept files of documents that were stored. A document that has another file by now has no kept one.
-async fn note_originals(outcome: &IngestOutcome, files: Vec<FileOfDocument>) -> Result<()> {
-    let (view, job) = outcome.parts();
-    let is_stored = |id: &str| !job.errors.iter().any(|error| error.document_id == id);
-    let mut changes = Vec::new();
-    for file in files.iter().filter(|file| is_stored(&file.id)) {
-        let change = file.kept.as_ref().map(|kept| kept.original.clone());
-        let before = view.store().original(&file.id).await?;
-        let is_due = match &change {
-            Some(kept) => before.as_ref() != Some(kept),
-            None => before.is_some_and(|before| before.sha256 != file.sha256),
-        };
-        if is_due {
-            changes.push((file.id.clone(), change));
-        }
-    }
-    if !changes.is_empty() {
-        view.store().set_originals(changes, job.last_operation).await?;
-    }
-    Ok(())
 }
 
 /// Adds to the description of a file what was left out of its text.

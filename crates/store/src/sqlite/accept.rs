@@ -6,11 +6,11 @@ use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::collections::CollectionRow;
-use super::{documents, files, jobs, operations, unsearchable};
+use super::{documents, files, idempotency, jobs, operations, originals, unsearchable};
 use crate::access::Access;
 use crate::damage::Damage;
 use crate::{
-    DocumentError, Error, Job, NewDocument, OperationKind, Precondition, Result, Submission, Timestamp,
+    Acceptance, DocumentError, Error, NewDocument, OperationKind, Precondition, Result, Submission, Timestamp,
 };
 
 /// A submission with the content hashes of its documents. Hashes and the check of new metadata are computed outside the writing thread.
@@ -62,8 +62,14 @@ pub(crate) fn accept(
     submission: &HashedSubmission,
     now: Timestamp,
     damage: &Damage,
-) -> Result<Option<Accepted>> {
+) -> Result<Option<Acceptance>> {
     let collection = access.collection;
+    let key = submission.submission.idempotency.as_ref();
+    if let Some(key) = key
+        && let Some(repeated) = idempotency::find(connection, key, now)?
+    {
+        return Ok(Some(repeated));
+    }
     let Some(mut row) = CollectionRow::by_id(connection, collection)? else {
         return Ok(None);
     };
@@ -109,6 +115,12 @@ pub(crate) fn accept(
         last_version = Some(number);
         row.next_operation += 1;
     }
+    for file in &submission.submission.originals {
+        let is_refused = |error: &DocumentError| error.document_id == file.document_id;
+        if !submission.submission.rejected.iter().chain(&refused).any(is_refused) {
+            originals::set(connection, collection, file)?;
+        }
+    }
     row.save(connection)?;
     let accepted = jobs::Accepted {
         collection: row,
@@ -118,16 +130,14 @@ pub(crate) fn accept(
         unchanged,
         refused,
         filter_hash: access.filter_hash(),
+        key: access.key,
     };
-    let job = jobs::insert(connection, accepted, &submission.submission, now)?;
-    Ok(job.map(|job| Accepted { job, last_version }))
-}
-
-/// A submission that was stored.
-pub(crate) struct Accepted {
-    pub(crate) job: Job,
-    /// The version of the last document that is stored or was already.
-    pub(crate) last_version: Option<u64>,
+    let Some(job) = jobs::insert(connection, accepted, &submission.submission, now)? else { return Ok(None) };
+    let accepted = Acceptance { job, version: last_version, is_repeated: false };
+    if let Some(key) = key {
+        idempotency::insert(connection, key, access.key, &accepted)?;
+    }
+    Ok(Some(accepted))
 }
 
 fn check(connection: &Connection, access: &Access, precondition: &Precondition) -> Result<()> {

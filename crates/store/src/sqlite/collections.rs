@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
-use super::{generations, jobs, operations};
+use super::{generations, idempotency, jobs, operations};
 use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::damage::Damage;
@@ -173,11 +173,12 @@ pub(crate) fn delete(connection: &Connection, access: &Access, now: Timestamp) -
     Ok(connection.run("DELETE FROM collections WHERE id = ?1", [id.0])? == 1)
 }
 
-/// Deletes one batch of the jobs and operations beyond `retention`; `false` when there are more.
+/// Deletes one batch of the jobs, operations and idempotency keys beyond `retention`; `false` when there are more.
 pub(crate) fn prune(connection: &Connection, id: CollectionId, retention: Retention) -> Result<bool> {
     let jobs = jobs::prune(connection, retention.jobs_max)?;
     let operations = operations::prune(connection, id, retention.operations_max)?;
-    Ok(jobs && operations)
+    let keys = idempotency::prune(connection, retention.idempotency_since)?;
+    Ok(jobs && operations && keys)
 }
 
 /// Takes the next operation number for a change other than a submission; `None` when the collection is deleted.

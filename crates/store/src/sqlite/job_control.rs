@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::collections::CollectionRow;
 use super::jobs::{self, Accepted};
 use super::statements::Statements as _;
-use super::{documents, generations, operations, unsearchable};
+use super::{documents, generations, operations, unsearchable, webhooks};
 use crate::access::{Access, JobAccess};
 use crate::{
     CollectionId, DocumentError, Error, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus,
@@ -41,6 +41,7 @@ pub(crate) fn cancel(
          WHERE collection_id = ?1 AND id = ?2",
         params![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled],
     )?;
+    webhooks::job_ended(connection, job, now)?;
     connection.first(jobs::BY_ID, [job], jobs::read)
 }
 
@@ -89,6 +90,7 @@ pub(crate) fn retry(
         unchanged: 0,
         refused: Vec::new(),
         filter_hash: access.filter_hash(),
+        key: access.key,
     };
     let submission = Submission { job_id: new_job.to_owned(), ..Submission::default() };
     jobs::insert(connection, accepted, &submission, now)

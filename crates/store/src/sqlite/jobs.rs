@@ -1,11 +1,12 @@
 //! Jobs: inserted with their documents, updated when the applied sequence advances.
 
 use rusqlite::{Connection, Row, params};
+use weir_policy::KeyId;
 
 use super::collections::CollectionRow;
 use super::error::{OrDamaged, damaged};
 use super::statements::Statements as _;
-use super::{documents, generations, unsearchable};
+use super::{documents, generations, unsearchable, webhooks};
 use crate::access::{FilterHash, JobAccess};
 use crate::damage::Damage;
 use crate::{
@@ -25,6 +26,8 @@ pub(super) struct Accepted {
     pub(super) refused: Vec<DocumentError>,
     /// The filter of the caller that submitted the job.
     pub(super) filter_hash: Option<FilterHash>,
+    /// The API key of this caller.
+    pub(super) key: Option<KeyId>,
 }
 
 pub(super) fn insert(
@@ -33,7 +36,8 @@ pub(super) fn insert(
     submission: &Submission,
     now: Timestamp,
 ) -> Result<Option<Job>> {
-    let Accepted { collection, first_operation, total, changed, unchanged, refused, filter_hash } = accepted;
+    let Accepted { collection, first_operation, total, changed, unchanged, refused, filter_hash, key } =
+        accepted;
     let operations = collection.next_operation - first_operation;
     let errors = [submission.rejected.as_slice(), &refused].concat();
     let (status, finished_at) = match operations {
@@ -62,6 +66,9 @@ pub(super) fn insert(
             changed
         ],
     )?;
+    if let Some(webhook) = &submission.webhook {
+        webhooks::insert(connection, &submission.job_id, key, webhook, finished_at)?;
+    }
     connection.first(BY_ID, [&submission.job_id], read)
 }
 
@@ -91,6 +98,7 @@ pub(super) fn advance(
     )?;
     let mut jobs = Vec::with_capacity(ended.len());
     for id in ended {
+        webhooks::job_ended(connection, &id, now)?;
         // a damaged row was updated, and is left out
         if let Ok(job) = connection.first(BY_ID, [&id], read) {
             jobs.extend(job);
@@ -134,15 +142,20 @@ pub(crate) fn fail_documents(
 /// Upper bound of the jobs that one transaction deletes.
 const PRUNE_BATCH: usize = 1_000;
 
-/// Deletes finished jobs that are not among the newest `jobs_max`; `false` when there are more.
+/// Deletes finished jobs that are not among the newest `jobs_max`, unless their webhooks are open; `false` when there are more.
 pub(super) fn prune(connection: &Connection, jobs_max: u64) -> Result<bool> {
-    let removed = connection.run(
+    let removed: Vec<String> = connection.all(
         "DELETE FROM jobs WHERE sequence IN (
              SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - ?1
-                 AND finished_at IS NOT NULL LIMIT ?2)",
+                 AND finished_at IS NOT NULL
+                 AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.job_id = jobs.id AND w.ended_at IS NULL)
+             LIMIT ?2)
+         RETURNING id",
         params![i64::try_from(jobs_max).unwrap_or(i64::MAX), PRUNE_BATCH as i64],
+        |row| Ok(row.get(0)?),
     )?;
-    Ok(removed < PRUNE_BATCH)
+    removed.iter().try_for_each(|id| webhooks::delete(connection, id))?;
+    Ok(removed.len() < PRUNE_BATCH)
 }
 
 fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
@@ -153,6 +166,7 @@ fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
 pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Timestamp) -> Result<()> {
     let applied_seq =
         generations::current(connection, collection)?.map_or(0, |generation| generation.applied_seq);
+    webhooks::jobs_end(connection, collection, now)?;
     connection.run(
         "UPDATE jobs SET status = 'cancelled', finished_at = ?3,
              processed = processed + max(0, min(last_operation, ?2) + 1 - first_operation)
@@ -165,15 +179,17 @@ pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Tim
 pub(super) const BY_ID: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
-         j.filter_hash, j.changed, j.chunks
+         j.filter_hash, j.changed, j.chunks, w.attempts, w.due_at, w.ended_at, w.error
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
+     LEFT JOIN webhooks w ON w.job_id = j.id
      WHERE j.id = ?1";
 
 const BEFORE: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
-         j.filter_hash, j.changed, j.chunks
+         j.filter_hash, j.changed, j.chunks, w.attempts, w.due_at, w.ended_at, w.error
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
+     LEFT JOIN webhooks w ON w.job_id = j.id
      WHERE j.sequence < ?1 ORDER BY j.sequence DESC";
 
 pub(crate) fn by_id(connection: &Connection, access: &JobAccess, id: &str) -> Result<Option<Job>> {
@@ -258,6 +274,7 @@ fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
         started_at: row.get(10)?,
         finished_at: row.get(11)?,
         last_operation: row.get(13)?,
+        webhook: webhooks::read(row, 18)?,
     };
     let first_operation: u64 = row.get(12)?;
     job.new = (job.last_operation + 1).saturating_sub(first_operation + job.changed);

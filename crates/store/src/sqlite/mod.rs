@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod feedback;
 pub(crate) mod files;
 pub(crate) mod generations;
+pub(crate) mod idempotency;
 pub(crate) mod job_control;
 pub(crate) mod jobs;
 pub(crate) mod keys;
@@ -29,6 +30,7 @@ mod thread;
 mod unsearchable;
 pub(crate) mod verify;
 mod watch;
+pub(crate) mod webhooks;
 
 use std::path::Path;
 use std::sync::Arc;

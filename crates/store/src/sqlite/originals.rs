@@ -6,32 +6,23 @@ use super::documents;
 use super::error::OrDamaged as _;
 use super::statements::Statements as _;
 use crate::access::Access;
-use crate::{Original, Result};
+use crate::{CollectionId, NewOriginal, Original, Result};
 
-/// Records the files of documents, or removes the records. See [`StoreView::set_originals`](crate::StoreView::set_originals).
-pub(crate) fn set(
-    connection: &Connection,
-    access: &Access,
-    files: &[(String, Option<Original>)],
-    until: u64,
-) -> Result<()> {
-    for (id, original) in files {
-        let stored = documents::key_and_version(connection, access.collection, id)?;
-        let Some((key, version)) = stored else { continue };
-        if version > until || documents::is_hidden(connection, access, id)? {
-            continue;
-        }
-        let Some(Original { sha256, media_type, name, bytes }) = original else {
-            connection.run("DELETE FROM originals WHERE document = ?1", [key])?;
-            continue;
-        };
-        connection.run(
-            "INSERT INTO originals (document, sha256, media_type, name, bytes) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (document) DO UPDATE SET sha256 = excluded.sha256, media_type = excluded.media_type,
-                 name = excluded.name, bytes = excluded.bytes",
-            params![key, sha256, media_type, name, bytes],
-        )?;
-    }
+/// Records the file of a document that was stored, or that is stored unchanged.
+pub(super) fn set(connection: &Connection, collection: CollectionId, file: &NewOriginal) -> Result<()> {
+    let stored = documents::key_and_version(connection, collection, &file.document_id)?;
+    let Some((key, _)) = stored else { return Ok(()) };
+    let Some(Original { sha256, media_type, name, bytes }) = &file.kept else {
+        let other = "DELETE FROM originals WHERE document = ?1 AND sha256 <> ?2";
+        connection.run(other, params![key, file.sha256])?;
+        return Ok(());
+    };
+    connection.run(
+        "INSERT INTO originals (document, sha256, media_type, name, bytes) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (document) DO UPDATE SET sha256 = excluded.sha256, media_type = excluded.media_type,
+             name = excluded.name, bytes = excluded.bytes",
+        params![key, sha256, media_type, name, bytes],
+    )?;
     Ok(())
 }
 
