@@ -35,6 +35,9 @@ pub struct IngestRequest<'a> {
     /// replace one of another folder.
     #[serde(default, borrow, skip_serializing_if = "Vec::is_empty")]
     pub replace_if_equal: Vec<Cow<'a, str>>,
+    /// An address that is told when the job has ended, by a signed call; needs the setting `webhooks.secret`.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<Cow<'a, str>>,
 }
 
 /// A document to ingest. A document with the same id is replaced; identical content is a no-op.

@@ -58,7 +58,9 @@ pub use feedback::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, GRADE_MA
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, FileOptions, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, Result, parse, parse_item, require};
-pub use jobs::{JobDocument, JobDocumentError, JobDocumentState, JobReply, JobStatus};
+pub use jobs::{
+    JobDocument, JobDocumentError, JobDocumentState, JobReply, JobStatus, JobWebhook, WebhookStatus,
+};
 pub use keys::{
     AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeySpending, KeyUpdate, NewKeyReply,
     check_grace_seconds,

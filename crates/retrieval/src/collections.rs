@@ -112,6 +112,8 @@ pub struct Inner {
     open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
     /// Serialises creation and deletion.
     changing: tokio::sync::Mutex<()>,
+    /// Wakes the sender of webhooks.
+    pub(crate) webhooks_due: Arc<Notify>,
 }
 
 impl Collections {
@@ -136,6 +138,7 @@ impl Collections {
             background,
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
+            webhooks_due: Arc::default(),
         }));
         collections.check_folders(collections.0.store.last_collection_id().await?)?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
@@ -296,6 +299,7 @@ impl Collections {
         let _changing = self.0.changing.lock().await;
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
         let deleted = self.0.store.view(caller, &collection.stored)?.delete_collection(now()).await?;
+        self.0.webhooks_due.notify_one();
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         collection.close().await;
         remove_folder(&self.folder(collection.id))?;
@@ -451,6 +455,7 @@ impl Collections {
             progress: crate::ingest::IngestProgress::new(engine.applied_seq()),
             cancellations: crate::ingest::Cancellations::default(),
             failure: Mutex::default(),
+            webhooks_due: self.0.webhooks_due.clone(),
             job_log: JobLog::default(),
             workers: Mutex::default(),
             engine,

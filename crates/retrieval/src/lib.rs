@@ -23,13 +23,14 @@ mod rerank;
 mod search;
 mod settings;
 mod view;
+mod webhooks;
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 use weir_api::ErrorCode;
 
@@ -40,13 +41,13 @@ pub use embeddings::{
 };
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
-pub use ingest::{IngestOutcome, LineIngest, UploadedFile, isolation};
+pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile, isolation};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
-pub use weir_store::VersionTest;
+pub use weir_store::{IdempotencyKey, VersionTest};
 
 /// The application core. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -64,8 +65,10 @@ pub struct Parts {
     extraction: ingest::Extraction,
     originals: originals::Originals,
     job_streams: Arc<Semaphore>,
-    /// Ends the streams of events.
+    running_keys: ingest::RunningKeys,
+    /// Ends the streams of events and the sending of webhooks.
     stopping: CancellationToken,
+    _stops_when_dropped: DropGuard,
 }
 
 /// What the collections work with, the core works with.
@@ -108,9 +111,12 @@ impl Retrieval {
             extraction,
             originals,
             job_streams,
+            running_keys: Default::default(),
+            _stops_when_dropped: stopping.clone().drop_guard(),
             stopping,
         });
         originals::start_sweeping(&parts);
+        webhooks::start(&parts);
         Retrieval(parts)
     }
 

@@ -98,7 +98,7 @@ impl Retrieval {
             }
             if let Some(failure) = collection.failure() {
                 failing.push(match names_collections {
-                    true => format!("ingest into collection `{name}` fails: {failure}"),
+                    true => format!("ingest into collection `{name}` fails: {}", failure.reason),
                     false => "ingest into a collection fails; ask with the key of an administrator without restrictions, or see the log".to_owned(),
                 });
             }

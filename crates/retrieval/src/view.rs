@@ -258,6 +258,7 @@ impl CollectionView {
         self.collection.job_log.accepted(job, &self.caller);
         if job.finished_at.is_some() {
             self.collection.metrics.job_ended(job.status.into());
+            self.collection.note_webhook(job);
         }
         self.collection.wake(job.last_operation);
     }

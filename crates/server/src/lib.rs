@@ -21,6 +21,7 @@ mod error;
 mod export;
 mod feedback;
 mod health;
+mod idempotency;
 mod ingest;
 mod ingest_lines;
 mod jobs;

@@ -221,6 +221,9 @@ pub struct IngestArguments {
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
+    /// An address that the gateway calls when a job of this ingest has ended; each request makes one job.
+    #[arg(long, value_name = "URL")]
+    pub webhook_url: Option<String>,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,

@@ -9,10 +9,12 @@ use serde_json::{Map, Value, json};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
 use weir_documents::{Attachment, Extracted, Lost};
 use weir_policy::Caller;
-use weir_store::{KnownFile, NewDocument, Original, Precondition, VersionTest};
+use weir_store::{KnownFile, NewDocument, Original};
 use weir_text::PageMap;
 
-use super::accept::{CheckedDocuments, FileOfDocument, IngestOutcome, Rejected, all_rejected, new_document};
+use super::accept::{
+    CheckedDocuments, FileOfDocument, IngestOutcome, IngestTerms, Rejected, all_rejected, new_document,
+};
 use super::known;
 use crate::error::RequestError;
 use crate::jobs::code_of;
@@ -118,11 +120,12 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         files: Vec<UploadedFile>,
-        replace_if_equal: Vec<String>,
+        terms: IngestTerms,
     ) -> Result<IngestOutcome> {
+        terms.webhook(&self.config.webhooks)?;
         let ReadFiles { checked, .. } = self.read_files(caller, collection, files).await?;
         let view = self.view_or_create(caller, collection).await?;
-        self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await
+        self.submit(view, CheckedDocuments { terms, ..checked }).await
     }
 
     /// Extracts the text of a file and stores it as one document, if that meets the condition.
@@ -134,13 +137,12 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         file: UploadedFile,
-        test: Option<VersionTest>,
+        terms: IngestTerms,
     ) -> Result<IngestOutcome> {
-        let document_id = file.document_id();
-        let precondition = test.map(|test| Precondition { document_id, test });
+        let precondition = terms.precondition(&file.document_id());
         let ReadFiles { checked, version } = self.read_files(caller, collection, vec![file]).await?;
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
-        let outcome = self.submit(view, CheckedDocuments { precondition, ..checked }).await?;
+        let outcome = self.submit(view, CheckedDocuments { precondition, terms, ..checked }).await?;
         Ok(outcome.with_version(version))
     }
 

@@ -134,17 +134,26 @@ const fn openai_model(path: &'static str) -> Route {
 /// The query parameter of routes that change one document.
 const WAIT: &[(&str, &str)] = &[("wait", "`true` answers when the change is searchable, or at the deadline")];
 
+/// The header of requests that are carried out once.
+const IDEMPOTENCY: (&str, &str) = (
+    "Idempotency-Key",
+    "a text of 1 to 255 characters; a request with the same key and the same content is answered as the first, and not carried out again",
+);
+const ONCE: &[(&str, &str)] = &[IDEMPOTENCY];
+
 /// The headers of conditional writes.
-const CONDITIONS: &[(&str, &str)] = &[
-    ("If-Match", "the version that the document must have, as in its `ETag`; `*` for any"),
-    ("If-None-Match", "`*`: the document must not exist"),
-];
+const IF_MATCH: (&str, &str) =
+    ("If-Match", "the version that the document must have, as in its `ETag`; `*` for any");
+const IF_NONE_MATCH: (&str, &str) = ("If-None-Match", "`*`: the document must not exist");
+const CONDITIONS: &[(&str, &str)] = &[IF_MATCH, IF_NONE_MATCH];
+const CONDITIONS_AND_ONCE: &[(&str, &str)] = &[IF_MATCH, IF_NONE_MATCH, IDEMPOTENCY];
 
 /// The query parameters of a request with documents.
 const INGEST_PARAMETERS: &[(&str, &str)] = &[
     ("wait", "`true` answers when the documents are searchable, or at the deadline"),
     ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
     ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
+    ("webhook_url", "of lines: the address that is told when a job of the lines has ended"),
 ];
 
 /// The query parameters of a `PUT` of a document.
@@ -169,6 +178,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("post", "/v1/ingest", INGEST, handler!(ingest::ingest))
             .about("Store documents; they are on disk when this answers.")
             .with_query(INGEST_PARAMETERS)
+            .with_headers(ONCE)
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
             .or_files(&[FORM, LINES_MEDIA_TYPE])
             .reserves(AdmissionClass::Ingest)
@@ -486,7 +496,7 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("put", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::put_named_delete))
             .with_query(PUT_PARAMETERS)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<Document>(BodyLimit::Ingest)
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
@@ -497,7 +507,7 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("patch", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::patch_named_delete))
             .with_query(WAIT)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<DocumentPatch>(BodyLimit::Default)
             .replies::<JobReply>()
             .fails_with(PATCH_DOCUMENT_CODES)
@@ -515,7 +525,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("put", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::put))
             .about("Store a document: JSON, or a file whose text is extracted; it is on disk when this answers.")
             .with_query(PUT_PARAMETERS)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<Document>(BodyLimit::Ingest)
             .or_files(&["application/octet-stream"])
             .reserves(AdmissionClass::Ingest)
@@ -528,7 +538,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("patch", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::patch))
             .about("Change title and metadata of a document by a JSON merge patch; nothing is embedded again.")
             .with_query(WAIT)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<DocumentPatch>(BodyLimit::Default)
             .replies::<JobReply>()
             .fails_with(PATCH_DOCUMENT_CODES)
