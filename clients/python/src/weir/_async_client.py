@@ -111,6 +111,8 @@ class AsyncWeir:
         *,
         collection: str = "default",
         replace_if_equal: Sequence[str] = (),
+        webhook_url: str | None = None,
+        idempotency_key: str | None = None,
         wait: bool = False,
         timeout: float | None = None,
         progress: Watch = False,
@@ -118,12 +120,14 @@ class AsyncWeir:
         """Sends documents in one request. They are stored when this returns; with `wait`, searchable.
 
         The job lists documents that failed. A stored document is replaced only by one that equals it in the metadata
-        fields `replace_if_equal`. `timeout` and `progress` are those of `wait_for_job`.
+        fields `replace_if_equal`. `timeout` and `progress` are those of `wait_for_job`. The gateway calls `webhook_url`
+        when the job has ended. The same call with the same `idempotency_key` gives the job of the first.
         """
         check_many(documents, "documents")
         shown = reporter(progress)
         try:
-            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown, replace_if_equal))
+            terms = calls.Terms(replace_if_equal, webhook_url, idempotency_key)
+            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown, terms))
         finally:
             shown.close()
 
@@ -133,17 +137,19 @@ class AsyncWeir:
         *,
         collection: str = "default",
         replace_if_equal: Sequence[str] = (),
+        webhook_url: str | None = None,
         batch_size: int = 200,
         progress: Watch = False,
     ) -> types.IngestReport:
         """Sends any number of documents in batches, and returns when all are searchable.
 
         At most four batches are unfinished at a time, and one is in memory. After an error, repeat the call: unchanged
-        documents are not embedded again.
+        documents are not embedded again. Each batch is a job, whose end the gateway tells `webhook_url`.
         """
         check_many(documents, "documents")
         total = len(documents) if isinstance(documents, Sequence) else None
-        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total, replace_if_equal)
+        terms = calls.Terms(replace_if_equal, webhook_url)
+        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total, terms)
         try:
             async for document in as_async(documents):
                 await self._run(run.add(document))
@@ -161,6 +167,8 @@ class AsyncWeir:
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
         keep_original: bool | None = None,
+        webhook_url: str | None = None,
+        idempotency_key: str | None = None,
         wait: bool = False,
         timeout: float | None = None,
     ) -> types.Job:
@@ -169,10 +177,12 @@ class AsyncWeir:
         The document has the name of the file as `id` and the title that the file declares, unless they are given.
         With `keep_original`, the file itself is kept, for `get_original`.
         A file without a text is an `ApiError`, whose `code` is the reason. With `wait`, the document is searchable when
-        this returns, or `WeirTimeoutError` after `timeout` seconds.
+        this returns, or `WeirTimeoutError` after `timeout` seconds. `webhook_url` and `idempotency_key` are those of
+        `ingest`.
         """
         options = {"id": id, "title": title, "metadata": metadata, "keep_original": keep_original}
-        job = await self._call(calls.upload(*read_file(file, name), collection, options))
+        terms = calls.Terms((), webhook_url, idempotency_key)
+        job = await self._call(calls.upload(*read_file(file, name), collection, options, terms))
         return await self.wait_for_job(job, timeout=timeout) if wait else job
 
     async def wait_for_job(

@@ -42,6 +42,20 @@ class JobDocument:
 
 
 @dataclass(frozen=True)
+class JobWebhook:
+    """The webhook of a job."""
+
+    status: str
+    """`waiting` for the end of the job, `pending`, `delivered` or `failed`."""
+    attempts: int = 0
+    next_attempt_at: Optional[float] = None
+    finished_at: Optional[float] = None
+    """When it was delivered or given up."""
+    error: Optional[str] = None
+    """Why the last attempt failed."""
+
+
+@dataclass(frozen=True)
 class Job:
     """A job: documents that were sent together. Times are unix seconds."""
 
@@ -68,6 +82,8 @@ class Job:
     """Estimated time until the job is finished."""
     waiting_for: Optional[str] = None
     """Why the job does not advance."""
+    waiting_since: Optional[float] = None
+    """Since when it does not advance."""
     error: Optional[str] = None
     """Why the whole job failed."""
     finished_at: Optional[float] = None
@@ -75,6 +91,8 @@ class Job:
     """The failed documents."""
     version: Optional[int] = None
     """The version of the document, in the reply to `put_document` and `patch_document`."""
+    webhook: Optional[JobWebhook] = None
+    """The call that tells the end of the job, if `webhook_url` was given."""
 
     @property
     def is_finished(self) -> bool:

@@ -8,6 +8,7 @@ mod contract;
 mod export;
 mod feedback;
 mod full_disk;
+mod idempotency;
 mod input;
 mod keys;
 mod known_files;

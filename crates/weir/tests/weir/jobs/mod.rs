@@ -1,8 +1,10 @@
 //! Jobs from outside: their cancellation, their events, what they wait for, and what is told of their end.
 
 mod events;
+mod receiver;
 mod steering;
 mod waiting;
+mod webhooks;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::events::Events;
 use super::{document, send, start, wait_for};
 use crate::upstreams::scripted::{Answer, Upstream, error};
 
@@ -22,6 +23,13 @@ fn a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
     gateway.wait("the reason", || gateway.get(&job).1["waiting_for"].is_string());
     let state = gateway.get(&job).1;
     assert!(state["waiting_for"].as_str().unwrap().contains("503"), "{state}");
+    let since = state["waiting_since"].as_f64().unwrap();
+    assert!(since >= state["started_at"].as_f64().unwrap(), "{state}");
+    // further attempts do not begin it anew
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(gateway.get(&job).1["waiting_since"], since);
+    let (_, event) = Events::open(&gateway, &job).0.next().unwrap();
+    assert_eq!((&event["waiting_since"], &event["waiting_for"]), (&json!(since), &state["waiting_for"]));
     assert!(["pending", "running"].contains(&state["status"].as_str().unwrap()), "{state}");
     gateway.weir.terminate();
 
@@ -29,6 +37,7 @@ fn a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
     gateway.wait("the reason after a restart", || gateway.get(&job).1["waiting_for"].is_string());
     is_down.store(false, Ordering::Relaxed);
     let completed = wait_for(&gateway, &job, "completed");
+    assert!(completed["waiting_since"].is_null());
     assert!(completed["waiting_for"].is_null() && completed["error"].is_null(), "{completed}");
 }
 
