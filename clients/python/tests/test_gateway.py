@@ -457,6 +457,29 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual((report.unchanged, [error.code for error in report.errors]), (2, ["document_conflict"]))
 
     @with_both_clients
+    def test_a_call_that_is_repeated_with_its_key_has_one_job(self, client: Weir, own: str) -> None:
+        key = f'{own} "1"'
+        jobs = [client.ingest(RIVER, collection=own, idempotency_key=key, wait=True) for _ in range(2)]
+        self.assertEqual((jobs[0].job_id, jobs[0].new_documents), (jobs[1].job_id, 3))
+        with self.assertRaises(weir.ApiError) as caught:
+            client.ingest(RIVER[:1], collection=own, idempotency_key=key)
+        self.assertEqual(caught.exception.code, "idempotency_mismatch")
+        files = [client.upload(b"text", name="a.txt", collection=own, idempotency_key=f"{own} 2") for _ in range(2)]
+        self.assertEqual(files[0].job_id, files[1].job_id)
+
+    @with_both_clients
+    def test_a_webhook_needs_a_secret_of_the_gateway(self, client: Weir, own: str) -> None:
+        calls = [
+            lambda: client.ingest(RIVER, collection=own, webhook_url="https://example.com/"),
+            lambda: client.ingest_many(RIVER, collection=own, webhook_url="https://example.com/"),
+            lambda: client.upload(b"text", name="a.txt", collection=own, webhook_url="https://example.com/"),
+        ]
+        for call in calls:
+            with self.assertRaises(weir.BadRequest) as caught:
+                call()
+            self.assertEqual(caught.exception.param, "webhook_url")
+
+    @with_both_clients
     def test_an_error_has_code_parameter_remedy_and_request(self, client: Weir, own: str) -> None:
         with self.assertRaises(weir.NotFound) as caught:
             client.search("weir", collection="nowhere")

@@ -25,7 +25,7 @@ use crate::{Parts, Result, jobs};
 const ATTEMPTS_AT_ONCE: usize = 64;
 const ATTEMPTS_PER_ORIGIN: usize = 4;
 /// The time that an attempt has beside its time limit, until it is thought to be interrupted.
-const LEASE_MARGIN: Duration = Duration::from_secs(30);
+const LEASE_MARGIN: Duration = Duration::from_secs(10);
 /// The longest wait for the next attempt that is due; others may add webhooks to the store.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// The wait after an error of the store, and while all that is due waits for receivers that are being called.

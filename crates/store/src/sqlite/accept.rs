@@ -1,6 +1,6 @@
 //! Storing submitted documents: one transaction per submission, committed before it is acknowledged.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 use serde_json::{Map, Value};
@@ -115,9 +115,10 @@ pub(crate) fn accept(
         last_version = Some(number);
         row.next_operation += 1;
     }
+    let refusals = submission.submission.rejected.iter().chain(&refused);
+    let refusals: HashSet<&str> = refusals.map(|error| error.document_id.as_str()).collect();
     for file in &submission.submission.originals {
-        let is_refused = |error: &DocumentError| error.document_id == file.document_id;
-        if !submission.submission.rejected.iter().chain(&refused).any(is_refused) {
+        if !refusals.contains(file.document_id.as_str()) {
             originals::set(connection, collection, file)?;
         }
     }
@@ -132,10 +133,22 @@ pub(crate) fn accept(
         filter_hash: access.filter_hash(),
         key: access.key,
     };
-    let Some(job) = jobs::insert(connection, accepted, &submission.submission, now)? else { return Ok(None) };
-    let accepted = Acceptance { job, version: last_version, is_repeated: false };
-    if let Some(key) = key {
-        idempotency::insert(connection, key, access.key, &accepted)?;
+    record(connection, accepted, &submission.submission, last_version, now)
+}
+
+/// Inserts the job, and the idempotency key if there is one.
+fn record(
+    connection: &Connection,
+    accepted: jobs::Accepted,
+    submission: &Submission,
+    version: Option<u64>,
+    now: Timestamp,
+) -> Result<Option<Acceptance>> {
+    let caller = accepted.key;
+    let Some(job) = jobs::insert(connection, accepted, submission, now)? else { return Ok(None) };
+    let accepted = Acceptance { job, version, is_repeated: false };
+    if let Some(key) = &submission.idempotency {
+        idempotency::insert(connection, key, caller, &accepted)?;
     }
     Ok(Some(accepted))
 }

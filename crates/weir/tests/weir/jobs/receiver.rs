@@ -9,28 +9,28 @@ use serde_json::Value;
 
 /// A call as it came.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// The path with its query.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Names in lower case.
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 impl Call {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
 /// Answers calls with the status that a script gives for the number of the call; not at all where it gives none.
-pub(super) struct Receiver {
-    pub(super) url: String,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Receiver {
-    pub(super) fn start(script: impl Fn(usize) -> Option<u16> + Send + Sync + 'static) -> Receiver {
+    pub(crate) fn start(script: impl Fn(usize) -> Option<u16> + Send + Sync + 'static) -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (calls, script) = (Arc::new(Mutex::new(Vec::new())), Arc::new(script));
@@ -60,7 +60,7 @@ impl Receiver {
     }
 
     /// The calls so far, in order.
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 }
