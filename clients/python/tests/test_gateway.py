@@ -34,6 +34,7 @@ METHODS = {
     "GET /v1/collections/{name}": "get_collection",
     "PUT /v1/collections/{name}": "put_collection",
     "DELETE /v1/collections/{name}": "delete_collection",
+    "POST /v1/collections/{name}/chunks/preview": "preview_chunks",
     "GET /v1/collections/{name}/export": "export",
     "PATCH /v1/collections/{name}/documents/{id}": "patch_document",
     "GET /v1/collections/{name}/queries": "list_queries",
@@ -102,10 +103,11 @@ OTHERS = {
 }
 # Query parameters without an argument: the client looks at the job until it ends, however long that takes.
 # `from` is a word of Python: `from_day` and `to_day`.
-# Pages of models are for clients of Anthropic.
+# Pages of models are for clients of Anthropic. Files have a method of their own.
 PARAMETERS_NOT_USED = {
     "ingest": {"wait"},
     "usage": {"from", "to"},
+    "preview_chunks": {"filename"},
     "list_models": {"limit", "after_id", "before_id"},
 }
 # Fields of embeddings that other clients send, and those of the encoding, which the client chooses.
@@ -386,12 +388,30 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual((made.settings.language, made.settings.embedding, made.model), ("german", "none", None))
         self.assertEqual(client.get_collection(name), made)
         self.assertIn(name, [collection.name for collection in client.list_collections()])
+        self.assertEqual(made.settings.chunking, weir.Chunking("tokens", 64, 32))
+        with self.assertRaises(weir.Conflict):
+            client.put_collection(own, chunking={"policy": "sentences"})
+        changed = client.put_collection(own, rechunk=True, chunking={"policy": "sentences", "max_sentences": 1})
+        expected = weir.Chunking("sentences", 200, max_sentences=1, overlap_sentences=0)
+        self.assertEqual(changed.settings.chunking, expected)
         with self.assertRaises(weir.Conflict) as caught:
             client.put_collection(name, language="english")
         self.assertEqual(caught.exception.code, "collection_conflict")
         self.assertTrue(client.delete_collection(name).deleted)
         with self.assertRaises(weir.NotFound):
             client.get_collection(name)
+
+    @with_both_clients
+    def test_chunks_are_previewed(self, client: Weir, own: str) -> None:
+        text = "# A\n\nOne.\n\n## B\n\nTwo."
+        shown = client.preview_chunks(text, collection=own, title="T", chunking={"policy": "headings"})
+        self.assertEqual([chunk.quote for chunk in shown.chunks], ["# A\n\nOne.", "## B\n\nTwo."])
+        self.assertEqual((shown.total_chunks, shown.chunks[1].context, shown.chunks[1].start), (2, "A", 12))
+        pages = client.preview_file(
+            b"One.\n\fTwo.", name="a.txt", collection=own, chunking={"policy": "pages"}, limit=1
+        )
+        self.assertEqual((pages.total_chunks, [(one.quote, one.page) for one in pages.chunks]), (2, [("One.", 1)]))
+        self.assertEqual(client.preview_chunks("One.", collection=own).chunking, weir.Chunking("tokens", 200, 32))
 
     @with_both_clients
     def test_feedback_and_the_query_log_are_read(self, client: Weir, own: str) -> None:

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod chat;
+mod chunking;
 mod code;
 mod cohere;
 mod collections;
@@ -38,13 +39,14 @@ mod texts;
 mod usage;
 
 pub use chat::{ChatCitation, ChatRetrieval, ChatSource, OnEmpty, SourcesAs};
+pub use chunking::{Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, PreviewedChunk};
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use cohere::{
     CohereEmbedReply, CohereEmbedRequest, CohereEmbeddings, CohereError, CohereInputType, CohereMeta,
     CohereUnits, EmbeddingType, EmbeddingsByType,
 };
 pub use collections::{
-    Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
+    CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
     check_collection_name,
 };
 pub use count::Count;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice, LexicalSettings};
+use weir_api::{Chunking, CollectionSettings, EmbeddingChoice, LexicalSettings};
 use weir_index::{
     CpuLimiter, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
 };
@@ -18,7 +18,7 @@ use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::ingest::{JobLog, Preparer};
+use crate::ingest::{Chunker, JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
@@ -111,7 +111,7 @@ pub struct Inner {
     background: Handle,
     open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
     /// Serialises creation and deletion.
-    changing: tokio::sync::Mutex<()>,
+    pub(crate) changing: tokio::sync::Mutex<()>,
     /// Wakes the sender of webhooks.
     pub(crate) webhooks_due: Arc<Notify>,
 }
@@ -322,19 +322,19 @@ impl Collections {
     /// The settings with the defaults of the configuration filled in, so that later changes of the configuration do not apply.
     fn pinned(&self, settings: &CollectionSettings) -> CollectionSettings {
         let config = &self.0.config;
-        let chunking = settings.chunking.unwrap_or_default();
         CollectionSettings {
             model: settings.model.clone(),
             embedding: settings.embedding,
             language: Some(language_of(settings, config).name().to_owned()),
-            chunking: Some(Chunking {
-                max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens.into())),
-                overlap_tokens: Some(
-                    chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens.into()),
-                ),
-            }),
+            chunking: Some(self.completed(settings.chunking.unwrap_or_default())),
             lexical: settings.lexical.clone(),
         }
+    }
+
+    /// How documents are split, with the defaults of the configuration for absent numbers.
+    pub(crate) fn completed(&self, chunking: Chunking) -> Chunking {
+        let defaults = &self.0.config.chunking;
+        chunking.completed(defaults.max_tokens, defaults.overlap_tokens)
     }
 
     /// Replaces the settings of lexical retrieval; the next search uses them.
@@ -348,7 +348,8 @@ impl Collections {
         lexical: &LexicalSettings,
     ) -> Result<(), CollectionError> {
         let _changing = self.0.changing.lock().await;
-        let settings = CollectionSettings { lexical: Some(lexical.clone()), ..collection.settings.clone() };
+        let settings =
+            CollectionSettings { lexical: Some(lexical.clone()), ..self.stored_settings(collection)? };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
         store.change_settings(&json).await?;
         let in_force = LexicalInForce::new(lexical.clone(), collection.language());
@@ -356,22 +357,36 @@ impl Collections {
         Ok(())
     }
 
-    /// Whether `settings`, as a request has them, are those of the collection.
+    /// The settings as the store has them: without the model of a collection that follows the default one.
+    pub(crate) fn stored_settings(
+        &self,
+        collection: &OpenCollection,
+    ) -> Result<CollectionSettings, CollectionError> {
+        let settings = serde_json::from_str::<CollectionSettings>(&collection.stored.settings)
+            .map_err(|error| unreadable(&collection.name, &error))?;
+        Ok(CollectionSettings {
+            chunking: collection.settings.chunking,
+            lexical: Some(collection.lexical().sent.clone()),
+            ..settings
+        })
+    }
+
+    /// Whether `settings`, as a request has them, are those of the collection, apart from those that can be changed.
     pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
         let same_model = self
             .model_for(settings)
             .is_ok_and(|model| fingerprint_of(model.as_deref()) == collection.preparer.fingerprint);
-        let sent = self.pinned(settings);
-        same_model
-            && sent.language == collection.settings.language
-            && sent.chunking == collection.settings.chunking
+        same_model && self.pinned(settings).language == collection.settings.language
     }
 
-    fn folder(&self, id: CollectionId) -> PathBuf {
+    pub(crate) fn folder(&self, id: CollectionId) -> PathBuf {
         self.0.config.server.data_dir.join("index").join(id.to_string())
     }
 
-    async fn open_stored(&self, stored: Collection) -> Result<Arc<OpenCollection>, CollectionError> {
+    pub(crate) async fn open_stored(
+        &self,
+        stored: Collection,
+    ) -> Result<Arc<OpenCollection>, CollectionError> {
         let name = stored.name.clone();
         let mut settings: CollectionSettings =
             serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
@@ -380,7 +395,10 @@ impl Collections {
         let fingerprint = fingerprint_of(model.as_deref());
         let stored = self.matching_generation(stored, &fingerprint).await?;
         let language = language_of(&settings, &self.0.config);
-        let chunking = settings.chunking.unwrap_or_default();
+        let chunking = self.completed(settings.chunking.unwrap_or_default());
+        // those of earlier versions have no policy
+        settings.chunking = Some(chunking);
+        let chunker = Chunker::new(&chunking, model.clone());
         let engine_settings = EngineSettings {
             dimension: model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
             language,
@@ -436,11 +454,7 @@ impl Collections {
                 model,
                 fingerprint,
                 generation: stored.generation.id,
-                chunking: weir_text::Chunking {
-                    max_tokens: tokens(chunking.max_tokens, self.0.config.chunking.max_tokens),
-                    overlap_tokens: tokens(chunking.overlap_tokens, self.0.config.chunking.overlap_tokens),
-                    ..weir_text::Chunking::default()
-                },
+                chunker,
             },
             ingest: self.0.config.ingest.clone(),
             compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
@@ -563,11 +577,6 @@ async fn hide_deleted(
     }
 }
 
-/// The requested value, or the setting.
-fn tokens(asked: Option<Count>, setting: u32) -> usize {
-    asked.map_or(setting, Count::get_u32) as usize
-}
-
 /// The language of the settings, or the configured one.
 fn language_of(settings: &CollectionSettings, config: &Config) -> Language {
     settings.language.as_deref().and_then(Language::parse).unwrap_or(config.collections.language)
@@ -577,11 +586,11 @@ fn no_model(collection: &str, model: String) -> CollectionError {
     CollectionError::NoModel { collection: collection.to_owned(), model }
 }
 
-fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
+pub(crate) fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
     CollectionError::Settings { collection: collection.to_owned(), reason: error.to_string() }
 }
 
-fn remove_folder(path: &Path) -> Result<(), CollectionError> {
+pub(crate) fn remove_folder(path: &Path) -> Result<(), CollectionError> {
     match std::fs::remove_dir_all(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

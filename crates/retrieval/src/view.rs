@@ -62,15 +62,23 @@ impl Parts {
         view.collection.note_lost(&opened);
         match opened {
             Ok(()) | Err(IndexError::Lost { .. }) => {}
-            Err(IndexError::Closed) => return Err(RequestError::no_collection(name)),
+            // it is still in the list if its documents are about to be split again
+            Err(IndexError::Closed) if self.collections.get(caller, name).is_none() => {
+                return Err(RequestError::no_collection(name));
+            }
+            Err(IndexError::Closed) => return Err(not_ready(name)),
             Err(error) => return Err(RequestError::internal(&error)),
         }
         if view.collection.is_rebuilding() {
-            let message = format!("the index of collection `{name}` is being rebuilt");
-            return Err(RequestError::new(ErrorCode::CollectionNotReady, message));
+            return Err(not_ready(name));
         }
         Ok(view)
     }
+}
+
+fn not_ready(name: &str) -> RequestError {
+    let message = format!("the index of collection `{name}` is being rebuilt");
+    RequestError::new(ErrorCode::CollectionNotReady, message)
 }
 
 /// The collection's settings, which are the same for every caller.

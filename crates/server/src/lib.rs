@@ -7,6 +7,7 @@ mod admission;
 mod arrow;
 mod body;
 mod chat;
+mod chunks;
 mod cohere;
 mod collections;
 mod conditions;

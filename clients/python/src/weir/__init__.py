@@ -36,6 +36,7 @@ from weir._errors import (
 from weir._options import (
     ChatMessage,
     ChatOptions,
+    Chunks,
     Document,
     DocumentPage,
     EmbedOptions,
@@ -47,6 +48,8 @@ from weir._options import (
 )
 from weir._progress import Progress
 from weir._types import (
+    Chunking,
+    ChunksPreview,
     Citation,
     Collection,
     Deletion,
@@ -64,6 +67,7 @@ from weir._types import (
     LoggedQuery,
     Model,
     Page,
+    PreviewedChunk,
     Readiness,
     SearchReply,
     SearchResult,
@@ -86,6 +90,9 @@ __all__ = [
     "ChatReply",
     "ChatSource",
     "ChatUsage",
+    "Chunking",
+    "Chunks",
+    "ChunksPreview",
     "Citation",
     "Collection",
     "Conflict",
@@ -115,6 +122,7 @@ __all__ = [
     "Overloaded",
     "Page",
     "PreconditionFailed",
+    "PreviewedChunk",
     "Progress",
     "RateLimited",
     "Readiness",

@@ -106,8 +106,36 @@ def get_collection(name: str) -> Call[types.Collection]:
     return Call(_get(_collection(name)), _object(types.Collection))
 
 
-def put_collection(name: str, settings: Mapping[str, Any]) -> Call[types.Collection]:
-    return Call(Request("PUT", _collection(name), encode(_given(settings)), _JSON), _object(types.Collection))
+def put_collection(name: str, settings: Mapping[str, Any], rechunk: bool) -> Call[types.Collection]:
+    target = _collection(name) + query(rechunk="true" if rechunk else None)
+    return Call(Request("PUT", target, encode(_given(settings)), _JSON), _object(types.Collection))
+
+
+def preview_chunks(
+    collection: str,
+    text: str,
+    title: str | None,
+    pages: Sequence[Mapping[str, Any]] | None,
+    chunking: Mapping[str, Any] | None,
+    limit: int | None,
+) -> Call[types.ChunksPreview]:
+    body = _given({"text": text, "title": title, "pages": pages, "chunking": chunking, "limit": limit})
+    return Call(_post(_collection(collection) + "/chunks/preview", encode(body)), _object(types.ChunksPreview))
+
+
+def preview_file(
+    name: str,
+    content: bytes,
+    collection: str,
+    title: str | None,
+    chunking: Mapping[str, Any] | None,
+    limit: int | None,
+) -> Call[types.ChunksPreview]:
+    shown = None if chunking is None else encode(chunking).decode()
+    parameters = query(filename=name, title=title, chunking=shown, limit=limit)
+    headers = {"content-type": "application/octet-stream"}
+    target = _collection(collection) + "/chunks/preview" + parameters
+    return Call(Request("POST", target, content, headers), _object(types.ChunksPreview))
 
 
 def delete_collection(name: str) -> Call[types.Deletion]:

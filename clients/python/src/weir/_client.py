@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from weir._options import (
         ChatMessage,
         ChatOptions,
+        Chunks,
+        DocumentPage,
         EmbedOptions,
         NewCollection,
         ResultOptions,
@@ -230,9 +232,42 @@ class Weir:
         """One collection."""
         return self._call(calls.get_collection(name))
 
-    def put_collection(self, name: str, **settings: Unpack[NewCollection]) -> types.Collection:
-        """Creates a collection, or checks that it has these settings: `Conflict` if not."""
-        return self._call(calls.put_collection(name, settings))
+    def put_collection(
+        self, name: str, *, rechunk: bool = False, **settings: Unpack[NewCollection]
+    ) -> types.Collection:
+        """Creates a collection, or checks that it has these settings: `Conflict` if not.
+
+        With `rechunk`, the documents of an existing one are split again if `chunking` differs; until they are, its
+        `status` is `rebuilding`, and searches fail.
+        """
+        return self._call(calls.put_collection(name, settings, rechunk))
+
+    def preview_chunks(
+        self,
+        text: str,
+        *,
+        collection: str = "default",
+        title: str | None = None,
+        pages: Sequence[DocumentPage] | None = None,
+        chunking: Chunks | None = None,
+        limit: int | None = None,
+    ) -> types.ChunksPreview:
+        """The chunks of a text, split as the documents of a collection are, or by `chunking`. Nothing is stored."""
+        return self._call(calls.preview_chunks(collection, text, title, pages, chunking, limit))
+
+    def preview_file(
+        self,
+        file: File,
+        *,
+        collection: str = "default",
+        name: str | None = None,
+        title: str | None = None,
+        chunking: Chunks | None = None,
+        limit: int | None = None,
+    ) -> types.ChunksPreview:
+        """The chunks of a file: a path, or bytes with a `name`. Nothing is stored."""
+        shown, content = read_file(file, name)
+        return self._call(calls.preview_file(shown, content, collection, title, chunking, limit))
 
     def delete_collection(self, name: str) -> types.Deletion:
         """Deletes a collection and everything in it."""

@@ -170,11 +170,17 @@ class ChatOptions(ChatRetrieval, total=False):
     extra: Mapping[str, Any]
 
 
-class Chunks(TypedDict, total=False):
-    """How texts are split."""
+ChunkingPolicy = Literal["tokens", "sentences", "headings", "pages", "fixed", "none"]
 
+
+class Chunks(TypedDict, total=False):
+    """How texts are split. Each policy has its own numbers; default: `tokens`."""
+
+    policy: ChunkingPolicy
     max_tokens: int
     overlap_tokens: int
+    max_sentences: int
+    overlap_sentences: int
 
 
 class Lexical(TypedDict, total=False):
@@ -186,7 +192,7 @@ class Lexical(TypedDict, total=False):
 
 
 class NewCollection(TypedDict, total=False):
-    """Settings of a collection; `lexical` alone can be changed later."""
+    """Settings of a collection. `lexical` can be changed later, and `chunking` with `rechunk=True`."""
 
     model: str
     embedding: Literal["none"]

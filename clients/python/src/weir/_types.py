@@ -420,10 +420,44 @@ class DocumentsDeleteReply:
 
 @dataclass(frozen=True)
 class Chunking:
-    """How texts are split."""
+    """How texts are split: `policy` is `tokens`, `sentences`, `headings`, `pages`, `fixed` or `none`."""
 
+    policy: str = "tokens"
     max_tokens: Optional[int] = None
     overlap_tokens: Optional[int] = None
+    max_sentences: Optional[int] = None
+    overlap_sentences: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class PreviewedChunk:
+    """A chunk of a text that is not stored.
+
+    `quote` is the text from byte `start` to byte `end`. `context` stands before it wherever the chunk is embedded, searched and returned: the
+    trail of headings, the header of a table.
+    """
+
+    chunk: int
+    start: int
+    end: int
+    quote: str
+    tokens: int
+    embedded_tokens: int
+    context: Optional[str] = None
+    page: Optional[int] = None
+    page_end: Optional[int] = None
+    page_label: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ChunksPreview:
+    """The chunks of a text that is not stored: `total_chunks`, and the first of them."""
+
+    chunking: Chunking
+    total_chunks: int
+    chunks: list[PreviewedChunk]
+    model: Optional[str] = None
+    input_tokens_max: Optional[int] = None
 
 
 @dataclass(frozen=True)

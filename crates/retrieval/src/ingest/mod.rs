@@ -2,6 +2,7 @@
 
 mod accept;
 mod cancel;
+mod chunker;
 mod extraction;
 mod job_log;
 mod known;
@@ -17,6 +18,7 @@ mod worker;
 pub(crate) use accept::new_job_id;
 pub use accept::{IngestOutcome, IngestTerms};
 pub(crate) use cancel::Cancellations;
+pub(crate) use chunker::Chunker;
 pub(crate) use extraction::Extraction;
 pub use extraction::isolation;
 pub(crate) use job_log::JobLog;
@@ -26,4 +28,5 @@ pub(crate) use once::RunningKeys;
 pub(crate) use prepare::{IngestError, Preparer};
 pub(crate) use progress::IngestProgress;
 pub use upload::UploadedFile;
+pub(crate) use upload::{page_map, title_of};
 pub(crate) use worker::run;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value, json};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
-use weir_documents::{Attachment, Extracted, Lost};
+use weir_documents::{Attachment, Extracted, Lost, Page};
 use weir_policy::Caller;
 use weir_store::{KnownFile, NewDocument, Original};
 use weir_text::PageMap;
@@ -321,18 +321,15 @@ impl Retrieval {
             false => Vec::new(),
         };
         let Extracted { text, title, metadata: facts, pages, .. } = extracted;
-        let title = options.title.or_else(|| title.map(|title| cut(title, TITLE_BYTES_MAX)));
         let document = Document {
             id: Some(id).filter(|id| !id.is_empty()),
-            title: title.or_else(|| Some(cut(stem(&name)?, TITLE_BYTES_MAX))),
+            title: options.title.or_else(|| title_of(title, &name, limits)),
             text,
             metadata: Some(merged(options.metadata.as_ref(), facts, about)?),
             ..Document::default()
         };
         document.check(limits)?;
-        let pages =
-            PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)));
-        let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
+        let pages = page_map(pages).and_then(|pages| serde_json::to_string(&pages).ok());
         let document = Some(NewDocument { pages, ..new_document(document) });
         Ok(ReadFile { document, inner, rejected: Vec::new(), is_whole })
     }
@@ -442,6 +439,17 @@ fn merged(
         fields.entry(name).or_insert(fact);
     }
     Ok(Metadata::from_map(&fields))
+}
+
+/// The title of a file: that which it declares, or its name.
+pub(crate) fn title_of(declared: Option<String>, name: &str, limits: &Limits) -> Option<String> {
+    let bytes_max = TITLE_BYTES_MAX.min(limits.title_bytes_max);
+    declared.or_else(|| stem(name)).map(|title| cut(title, bytes_max)).filter(|title| !title.is_empty())
+}
+
+/// The pages of a file.
+pub(crate) fn page_map(pages: Vec<Page>) -> Option<PageMap> {
+    PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)))
 }
 
 /// The name of a file without its folders.

@@ -121,6 +121,19 @@ pub(super) const PUT_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
+pub(super) const CHUNKS_PREVIEW_CODES: &[ErrorCode] = &[
+    ErrorCode::CollectionNotFound,
+    ErrorCode::UnsupportedFormat,
+    ErrorCode::Encrypted,
+    ErrorCode::DamagedFile,
+    ErrorCode::NoText,
+    ErrorCode::FileLimit,
+    ErrorCode::ExtractionTimeout,
+    ErrorCode::ExtractionMemory,
+    ErrorCode::ExtractionCrashed,
+    ErrorCode::ExtractionUnavailable,
+    ErrorCode::InsufficientStorage,
+];
 pub(super) const PATCH_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::IdempotencyInFlight,
     ErrorCode::IdempotencyMismatch,

@@ -3,31 +3,32 @@
 use axum::handler::Handler;
 use schemars::JsonSchema;
 use weir_api::{
-    AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply,
-    CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
-    DecodeRequest, DeletedReply, Document, DocumentPatch, DocumentReply, DocumentsDeleteReply,
-    DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply,
-    EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply,
-    InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate,
-    LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
-    OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply, OllamaPromptRequest,
-    OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply, PredictRequest, QueryReply,
-    ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest,
-    TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, ChunksPreviewReply,
+    ChunksPreviewRequest, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings,
+    CompletionRequest, CountTokensRequest, DecodeRequest, DeletedReply, Document, DocumentPatch,
+    DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest,
+    EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply,
+    FeedbackRequest, HealthReply, InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply,
+    KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest,
+    OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply,
+    OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply,
+    PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply,
+    SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
 use super::codes::{
-    DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
-    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, OPENAI_EMBED_CODES, PAGE_CODES,
-    PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES, SEARCH_CODES,
+    CHUNKS_PREVIEW_CODES, DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES,
+    DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES,
+    OPENAI_EMBED_CODES, PAGE_CODES, PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES,
+    SEARCH_CODES,
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
-    access, chat, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs, models,
-    ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
+    access, chat, chunks, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs,
+    models, ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -169,6 +170,14 @@ const PUT_PARAMETERS: &[(&str, &str)] = &[
         "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
     ),
     ("wait", "`true` answers when the document is searchable, or at the deadline"),
+];
+
+/// The query parameters of a preview of a file.
+const PREVIEW_PARAMETERS: &[(&str, &str)] = &[
+    ("filename", "of a file: its name, by which the format is found where the content does not show it"),
+    ("title", "of a file: the title (that which the file declares, or its name)"),
+    ("chunking", "of a file: as the field in JSON, a JSON object"),
+    ("limit", "of a file: as the field in JSON"),
 ];
 
 /// Every route.
@@ -444,6 +453,7 @@ pub const ROUTES: &[Route] = &[
         .fails_with(&[ErrorCode::CollectionNotFound]),
     Route::new("put", "/v1/collections/{name}", ADMIN, handler!(collections::put))
         .about("Create a collection (201), or check that it has these settings (200).")
+        .with_query(&[("rechunk", "`true` splits its documents again if `chunking` differs; searches answer 503 until that is done")])
         .takes::<CollectionSettings>(BodyLimit::Default)
         .without_need_of_body()
         .replies::<CollectionReply>()
@@ -453,6 +463,15 @@ pub const ROUTES: &[Route] = &[
         .about("Delete a collection and everything in it.")
         .replies::<DeletedReply>()
         .fails_with(DELETE_COLLECTION_CODES),
+    Route::new("post", "/v1/collections/{name}/chunks/preview", INGEST, handler!(chunks::preview))
+        .about("The chunks of a text, as JSON, or of a file; nothing of it is stored.")
+        .with_query(PREVIEW_PARAMETERS)
+        .takes::<ChunksPreviewRequest>(BodyLimit::Ingest)
+        .or_files(&["application/octet-stream"])
+        .reserves(AdmissionClass::Ingest)
+        .replies::<ChunksPreviewReply>()
+        .without_deadline()
+        .fails_with(CHUNKS_PREVIEW_CODES),
     Route::new("get", "/v1/collections/{name}/export", SEARCH, handler!(export::export))
         .about("The documents of a collection as lines of JSON, in the order of their ids; `/v1/ingest` takes each back.")
         .with_query(&[("after", "the id after which the export starts")])

@@ -3,6 +3,7 @@
 //! Embeddings are pseudo ones wherever their quality doesn't matter, which is everywhere but in `sample`.
 
 mod archives;
+mod chunks;
 mod citations;
 mod contract;
 mod export;
