@@ -402,6 +402,24 @@ class GatewayTest(unittest.TestCase):
             client.get_collection(name)
 
     @with_both_clients
+    def test_documents_bring_their_embeddings(self, client: Weir, own: str) -> None:
+        name = own + "-vectors"
+        made = client.put_collection(name, vectors={"dimension": 2})
+        self.assertEqual(made.settings.vectors, _types.VectorSettings(2, "cosine"))
+        vectors = np.array([[2, 0], [0, 3]], dtype=np.float32)
+        documents: list[weir.Document] = [
+            {"id": "x", "text": "A weir.", "vector": vectors[0]},  # type: ignore[typeddict-item]
+            {"id": "y", "text": "A lock.", "vector": [0, 3]},
+            {"id": "nan", "text": "A dam.", "vector": [0, float("nan")]},
+        ]
+        job = client.ingest(documents, collection=name, wait=True)
+        self.assertEqual((job.processed_documents, [error.document_id for error in job.errors]), (2, ["nan"]))
+        found = client.search(vector=[0, 1], collection=name, top_k=1).results[0]
+        self.assertEqual((found.id, round(found.scores.dense or 0, 3)), ("y", 1.0))
+        exported = {document["id"]: document["vector"] for document in client.export(name)}
+        self.assertEqual(exported, {"x": [2.0, 0.0], "y": [0.0, 3.0]})
+
+    @with_both_clients
     def test_chunks_are_previewed(self, client: Weir, own: str) -> None:
         text = "# A\n\nOne.\n\n## B\n\nTwo."
         shown = client.preview_chunks(text, collection=own, title="T", chunking={"policy": "headings"})

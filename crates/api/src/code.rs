@@ -142,8 +142,8 @@ error_codes! {
         "Wait until the day or the month (UTC) that the message names is over, send less in one request (fewer texts, a smaller `max_tokens`), or use a key with a higher budget.";
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
         "Send a request without what the rule detects, or one that is answered without it; the operator of the gateway can change `[[guardrails]]`.";
-    CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
-        "Send the collection's current settings, use another name, or delete the collection first.";
+    CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings",
+        "Send the collection's current settings, use another name, or delete the collection first; `chunking` is changed with `?rechunk=true`.";
     CollectionLimitReached "collection_limit_reached" 409 CLIENT "The gateway has its maximum of collections",
         "Delete a collection that is not needed, or raise `limits.collections_max`.";
     KeyLimitReached "key_limit_reached" 409 CLIENT "The API keys take all memory that is set aside for them",

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{Chunking, Result, require};
+use crate::{Chunking, ChunkingPolicy, Result, VectorSettings, require};
 
 /// Most characters of a collection's name.
 const NAME_LENGTH_MAX: usize = 128;
@@ -30,6 +30,9 @@ pub struct CollectionSettings {
     pub model: Option<String>,
     /// `none` creates a text-only collection: lexical search only, no model. Cannot be combined with `model`.
     pub embedding: Option<EmbeddingChoice>,
+    /// The embeddings that the documents bring. Cannot be combined with `model` and `embedding`.
+    #[serde(default, deserialize_with = "optional")]
+    pub vectors: Option<VectorSettings>,
     /// The language of the texts, which determines the stemmer and the stop words.
     pub language: Option<String>,
     /// How texts are split into chunks. Can be changed later with `?rechunk=true`.
@@ -117,7 +120,7 @@ pub struct CollectionReply {
     pub document_count: u64,
     /// Number of searchable chunks.
     pub chunk_count: u64,
-    /// Id of the model that embeds the chunks; null for a text-only collection.
+    /// Id of the model that embeds the chunks; null for a text-only collection, and for one whose documents bring their embeddings.
     pub model: Option<String>,
     /// The effective settings. Fields that have no meaning beside the others are absent.
     pub settings: CollectionSettings,
@@ -165,6 +168,20 @@ impl CollectionSettings {
             &["embedding"],
             || "`embedding` is `none` and `model` names a model; send one of them",
         )?;
+        if let Some(vectors) = &self.vectors {
+            require(
+                self.model.is_none() && self.embedding.is_none(),
+                &["vectors"],
+                || "`vectors` are embeddings that the documents bring; leave out `model` and `embedding`",
+            )?;
+            vectors.check()?;
+            let policy = self.chunking.map(|chunking| chunking.policy.unwrap_or_default());
+            require(
+                policy.is_none_or(|policy| policy == ChunkingPolicy::None),
+                &["chunking"],
+                || "a document with its own vector is one chunk; leave out `chunking`, or send the policy `none`",
+            )?;
+        }
         self.chunking.unwrap_or_default().check(default_max_tokens, default_overlap_tokens)?;
         self.lexical.as_ref().map_or(Ok(()), LexicalSettings::check)
     }
@@ -220,6 +237,16 @@ mod tests {
         check("{}", "ok");
         check(r#"{"embedding":"none"}"#, "ok");
         check(r#"{"embedding":"none","model":"m"}"#, "embedding");
+        check(r#"{"vectors":{"dimension":3}}"#, "ok");
+        check(r#"{"vectors":{"dimension":3,"metric":"dot"},"chunking":{"policy":"none"}}"#, "ok");
+        check(r#"{"vectors":{"dimension":0}}"#, "vectors.dimension");
+        check(r#"{"vectors":{"dimension":3},"embedding":"none"}"#, "vectors");
+        check(r#"{"vectors":{"dimension":3},"model":"m"}"#, "vectors");
+        check(r#"{"vectors":{"dimension":3},"chunking":{}}"#, "chunking");
+        check(
+            r#"{"vectors":{"dimension":3},"chunking":{"policy":"none","max_tokens":9}}"#,
+            "chunking.max_tokens",
+        );
         check(r#"{"chunking":{"max_tokens":0}}"#, "chunking.max_tokens");
         check(r#"{"chunking":{"max_tokens":8193}}"#, "chunking.max_tokens");
         check(r#"{"chunking":{"max_tokens":32}}"#, "chunking.overlap_tokens");

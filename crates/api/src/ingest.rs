@@ -11,7 +11,9 @@ use crate::collections::check_collection_name;
 use crate::invalid::without_position;
 use crate::limits::check_bytes;
 use crate::pages::check_pages;
-use crate::{DEFAULT_COLLECTION, DocumentPage, ErrorCode, Invalid, Limits, Result, parse_item, require};
+use crate::{
+    DEFAULT_COLLECTION, DocumentPage, ErrorCode, Invalid, Limits, Result, Vector, parse_item, require,
+};
 
 /// Fields that can be compared before a document is replaced.
 const COMPARED_FIELDS_MAX: usize = 16;
@@ -55,6 +57,9 @@ pub struct Document {
     pub metadata: Option<Metadata>,
     /// The pages of the text, in order, for citations by page; default: a text without pages.
     pub pages: Option<Vec<DocumentPage>>,
+    /// The embedding of the document: required in a collection with `vectors`, refused in others.
+    #[schemars(with = "Option<Vec<f32>>")]
+    pub vector: Option<Vector>,
 }
 
 /// What the part `options` of an upload says about the file before it, as JSON.
@@ -211,7 +216,7 @@ impl Document {
         }
         let has_title = self.title.as_ref().is_some_and(|title| !title.trim().is_empty());
         require(
-            has_title || !self.text.trim().is_empty(),
+            has_title || self.vector.is_some() || !self.text.trim().is_empty(),
             &["text"],
             || "text and title are empty; omit the document, or delete it by its id",
         )?;

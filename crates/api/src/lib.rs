@@ -37,6 +37,7 @@ mod similar;
 mod tei;
 mod texts;
 mod usage;
+mod vectors;
 
 pub use chat::{ChatCitation, ChatRetrieval, ChatSource, OnEmpty, SourcesAs};
 pub use chunking::{Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, PreviewedChunk};
@@ -91,7 +92,7 @@ pub use rerank::{
     RerankRequest, RerankResult, RerankUnits, RerankedDocument, TeiRank,
 };
 pub use search::{
-    BatchItem, BatchReply, Citation, CitedPages, ContextChunk, Correction, DEFAULT_FACET_VALUES,
+    BatchItem, BatchReply, Citation, CitedPages, CitedPart, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainLearned,
     ExplainRerank, Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod,
     FusionWeights, GroupBy, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, PhraseScore, Prefix,
@@ -108,6 +109,7 @@ pub use tei::{
 };
 pub use texts::{INPUTS_MAX, Texts};
 pub use usage::{UsageClassReply, UsageReportReply, UsageSource, UsageSumReply};
+pub use vectors::{Metric, Vector, VectorSettings};
 
 /// The collection of a request without `collection`.
 pub const DEFAULT_COLLECTION: &str = "default";

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use weir_api::{Chunking, CollectionSettings, EmbeddingChoice, LexicalSettings};
+use weir_api::{CollectionSettings, EmbeddingChoice, LexicalSettings, VectorSettings};
 use weir_index::{
     CpuLimiter, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
 };
@@ -20,6 +20,7 @@ use weir_text::Language;
 use crate::clock::now;
 use crate::ingest::{Chunker, JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
+use crate::own_vectors;
 use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
 use weir_telemetry::metrics::Metrics;
@@ -224,7 +225,7 @@ impl Collections {
     /// # Errors
     /// The name of a model that is not configured.
     pub fn model_for(&self, settings: &CollectionSettings) -> Result<Option<Arc<LoadedModel>>, String> {
-        if settings.embedding == Some(EmbeddingChoice::None) {
+        if settings.embedding == Some(EmbeddingChoice::None) || settings.vectors.is_some() {
             return Ok(None);
         }
         let models = &self.0.models;
@@ -262,7 +263,7 @@ impl Collections {
         let settings = self.pinned(settings);
         let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
         learn_dimension(name, model.as_deref()).await?;
-        let fingerprint = fingerprint_of(model.as_deref());
+        let fingerprint = fingerprint_of(&settings, model.as_deref());
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
         let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
         match self.open_stored(collection.clone()).await {
@@ -326,15 +327,12 @@ impl Collections {
             model: settings.model.clone(),
             embedding: settings.embedding,
             language: Some(language_of(settings, config).name().to_owned()),
-            chunking: Some(self.completed(settings.chunking.unwrap_or_default())),
+            vectors: settings
+                .vectors
+                .map(|vectors| VectorSettings { metric: Some(vectors.metric()), ..vectors }),
+            chunking: Some(self.chunking_of(settings)),
             lexical: settings.lexical.clone(),
         }
-    }
-
-    /// How documents are split, with the defaults of the configuration for absent numbers.
-    pub(crate) fn completed(&self, chunking: Chunking) -> Chunking {
-        let defaults = &self.0.config.chunking;
-        chunking.completed(defaults.max_tokens, defaults.overlap_tokens)
     }
 
     /// Replaces the settings of lexical retrieval; the next search uses them.
@@ -357,25 +355,11 @@ impl Collections {
         Ok(())
     }
 
-    /// The settings as the store has them: without the model of a collection that follows the default one.
-    pub(crate) fn stored_settings(
-        &self,
-        collection: &OpenCollection,
-    ) -> Result<CollectionSettings, CollectionError> {
-        let settings = serde_json::from_str::<CollectionSettings>(&collection.stored.settings)
-            .map_err(|error| unreadable(&collection.name, &error))?;
-        Ok(CollectionSettings {
-            chunking: collection.settings.chunking,
-            lexical: Some(collection.lexical().sent.clone()),
-            ..settings
-        })
-    }
-
     /// Whether `settings`, as a request has them, are those of the collection, apart from those that can be changed.
     pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
         let same_model = self
             .model_for(settings)
-            .is_ok_and(|model| fingerprint_of(model.as_deref()) == collection.preparer.fingerprint);
+            .is_ok_and(|model| fingerprint_of(settings, model.as_deref()) == collection.preparer.fingerprint);
         same_model && self.pinned(settings).language == collection.settings.language
     }
 
@@ -392,15 +376,18 @@ impl Collections {
             serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
         let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
         learn_dimension(&name, model.as_deref()).await?;
-        let fingerprint = fingerprint_of(model.as_deref());
+        let fingerprint = fingerprint_of(&settings, model.as_deref());
         let stored = self.matching_generation(stored, &fingerprint).await?;
         let language = language_of(&settings, &self.0.config);
-        let chunking = self.completed(settings.chunking.unwrap_or_default());
+        let chunking = self.chunking_of(&settings);
         // those of earlier versions have no policy
         settings.chunking = Some(chunking);
-        let chunker = Chunker::new(&chunking, model.clone());
+        let (vectors, chunker) = (settings.vectors, Chunker::new(&chunking, model.clone()));
         let engine_settings = EngineSettings {
-            dimension: model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
+            dimension: match &settings.vectors {
+                Some(vectors) => vectors.dimension.get_u32() as usize,
+                None => model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
+            },
             language,
             fingerprint: fingerprint.clone(),
             writer_memory_bytes: self.0.config.index.writer_memory_bytes,
@@ -454,6 +441,7 @@ impl Collections {
                 model,
                 fingerprint,
                 generation: stored.generation.id,
+                vectors,
                 chunker,
             },
             ingest: self.0.config.ingest.clone(),
@@ -524,9 +512,12 @@ impl Collections {
     }
 }
 
-/// The fingerprint of a collection's model; empty without one.
-fn fingerprint_of(model: Option<&LoadedModel>) -> String {
-    model.map(LoadedModel::fingerprint).unwrap_or_default()
+/// The fingerprint of a collection's model, or of the embeddings that its documents bring; empty without embeddings.
+fn fingerprint_of(settings: &CollectionSettings, model: Option<&LoadedModel>) -> String {
+    match &settings.vectors {
+        Some(vectors) => own_vectors::fingerprint(vectors),
+        None => model.map(LoadedModel::fingerprint).unwrap_or_default(),
+    }
 }
 
 /// Asks the model's upstream for its dimension, if that is unknown.

@@ -18,6 +18,7 @@ mod jobs;
 pub mod models;
 mod open_collection;
 mod originals;
+mod own_vectors;
 mod preview;
 mod query_log;
 mod rechunk;

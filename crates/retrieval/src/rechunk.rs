@@ -1,8 +1,8 @@
-//! Splits the documents of a collection again, when its settings change.
+//! How the documents of a collection are split, and splitting them again when that changes.
 
 use std::sync::Arc;
 
-use weir_api::{Chunking, CollectionSettings};
+use weir_api::{Chunking, ChunkingPolicy, CollectionSettings};
 use weir_policy::Caller;
 use weir_store::Error;
 
@@ -11,6 +11,33 @@ use crate::collections::{CollectionError, Collections, remove_folder, unreadable
 use crate::open_collection::OpenCollection;
 
 impl Collections {
+    /// How the documents of a collection are split; those with vectors of their own are not.
+    pub(crate) fn chunking_of(&self, settings: &CollectionSettings) -> Chunking {
+        let whole =
+            settings.vectors.map(|_| Chunking { policy: Some(ChunkingPolicy::None), ..Default::default() });
+        self.completed(whole.or(settings.chunking).unwrap_or_default())
+    }
+
+    /// How documents are split, with the defaults of the configuration for absent numbers.
+    pub(crate) fn completed(&self, chunking: Chunking) -> Chunking {
+        let defaults = &self.0.config.chunking;
+        chunking.completed(defaults.max_tokens, defaults.overlap_tokens)
+    }
+
+    /// The settings as the store has them: without the model of a collection that follows the default one.
+    pub(crate) fn stored_settings(
+        &self,
+        collection: &OpenCollection,
+    ) -> Result<CollectionSettings, CollectionError> {
+        let settings = serde_json::from_str::<CollectionSettings>(&collection.stored.settings)
+            .map_err(|error| unreadable(&collection.name, &error))?;
+        Ok(CollectionSettings {
+            chunking: collection.settings.chunking,
+            lexical: Some(collection.lexical().sent.clone()),
+            ..settings
+        })
+    }
+
     /// Splits the documents of a collection by `chunking`, which is complete, from now on: in a new generation, whose index is built from the
     /// store. What is embedded already and does not change is not embedded again. Until the index is complete, the collection is not ready.
     /// Runs to its end, also if the caller stops waiting for it.

@@ -65,7 +65,7 @@ impl Retrieval {
         if !created && !self.collections.has_settings(&collection, settings) {
             return Err(conflict(&view, ""));
         }
-        let chunking = self.collections.completed(settings.chunking.unwrap_or_default());
+        let chunking = self.collections.chunking_of(settings);
         if collection.settings.chunking != Some(chunking) {
             let is_empty = || async {
                 Ok::<_, RequestError>(view.store().documents_after("", 1, 1).await?.0.is_empty())

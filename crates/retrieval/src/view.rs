@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned};
+use weir_api::{
+    CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned, Invalid, VectorSettings,
+};
 use weir_index::{Hit, IndexError, IndexQuery, IndexResult, MatchCount, Recall};
 use weir_inference::LoadedModel;
 use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
 use weir_store::{
-    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission, VersionTest,
+    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, StoreView, Submission,
+    VersionTest,
 };
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
@@ -17,7 +20,7 @@ use weir_text::Language;
 use crate::clock::now;
 use crate::error::RequestError;
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::{Parts, Result};
+use crate::{Parts, Result, own_vectors};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
@@ -106,6 +109,36 @@ impl CollectionView {
     /// The model that embeds its chunks; `None` for a text-only collection.
     pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
         self.collection.model()
+    }
+
+    /// The embeddings that its documents bring, if they do.
+    pub(crate) fn own_vectors(&self) -> Option<&VectorSettings> {
+        self.collection.settings.vectors.as_ref()
+    }
+
+    /// Whether its chunks have embeddings.
+    pub(crate) fn has_embeddings(&self) -> bool {
+        self.model().is_some() || self.own_vectors().is_some()
+    }
+
+    /// Checks that a document has a vector if, and only if, the collection takes one, and that it fits.
+    pub(crate) fn check_vector(&self, document: &NewDocument) -> Result<(), Invalid> {
+        own_vectors::check(&self.collection, document)
+    }
+
+    /// The documents that have a vector as the collection takes it, and the others with the reason.
+    pub(crate) fn with_fitting_vectors(
+        &self,
+        documents: Vec<NewDocument>,
+    ) -> (Vec<NewDocument>, Vec<(String, Invalid)>) {
+        let (mut fitting, mut misfits) = (Vec::with_capacity(documents.len()), Vec::new());
+        for document in documents {
+            match self.check_vector(&document) {
+                Ok(()) => fitting.push(document),
+                Err(invalid) => misfits.push((document.id, invalid)),
+            }
+        }
+        (fitting, misfits)
     }
 
     /// The language of its texts.

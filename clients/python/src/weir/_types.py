@@ -120,13 +120,17 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a text stands: `quote` is the bytes from `start` to `end` of the document's text in UTF-8."""
+    """Where a text stands: `quote` is the bytes from `start` to `end` of the document's text in UTF-8.
+
+    `part` is `title` for a document without text that was found by its title: that is quoted then.
+    """
 
     document_id: str
     chunk: int
     start: int
     end: int
     quote: str
+    part: Optional[str] = None
     page: Optional[int] = None
     """The page, slide, sheet, chapter or message on which the text begins, from 1; None without pages."""
     page_end: Optional[int] = None
@@ -233,6 +237,8 @@ class SearchResult:
     context: Optional[list[ContextChunk]] = None
     highlights: Optional[list[list[int]]] = None
     """Byte ranges `[start, end)` in `text`."""
+    title_highlights: Optional[list[list[int]]] = None
+    """The same in `title`."""
     snippet: Optional[Snippet] = None
     explanation: Optional[Explanation] = None
 
@@ -470,11 +476,20 @@ class LexicalSettings:
 
 
 @dataclass(frozen=True)
+class VectorSettings:
+    """The embeddings that documents bring; `metric` is `cosine` or `dot`."""
+
+    dimension: int
+    metric: str = "cosine"
+
+
+@dataclass(frozen=True)
 class CollectionSettings:
     """The settings of a collection."""
 
     model: Optional[str] = None
     embedding: Optional[str] = None
+    vectors: Optional[VectorSettings] = None
     language: Optional[str] = None
     chunking: Optional[Chunking] = None
     lexical: Optional[LexicalSettings] = None

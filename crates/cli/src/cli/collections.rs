@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use weir_api::{
     Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings,
-    CollectionStatus, Count, EmbeddingChoice, PreviewedChunk,
+    CollectionStatus, Count, EmbeddingChoice, Metric, PreviewedChunk, VectorSettings,
 };
 use weir_client::{Client, ClientError, Reply, RetryPolicy};
 
@@ -86,12 +86,27 @@ pub struct SettingsArguments {
     /// The model that embeds the chunks, by id or alias; `none` for a collection with lexical search alone.
     #[arg(long, value_name = "MODEL")]
     pub embedding: Option<String>,
+    /// The documents bring their embeddings, of N values each.
+    #[arg(long, value_name = "N", conflicts_with = "embedding")]
+    pub dimension: Option<u64>,
+    /// How embeddings that the documents bring are compared [default: cosine].
+    #[arg(long, value_enum, requires = "dimension")]
+    pub metric: Option<MetricChoice>,
     /// The language of the texts, such as `english`, for stemming and stop words.
     #[arg(long)]
     pub language: Option<String>,
     /// How texts are split.
     #[command(flatten)]
     pub chunking: ChunkingArguments,
+}
+
+/// How embeddings are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MetricChoice {
+    /// By their angle.
+    Cosine,
+    /// By their dot product.
+    Dot,
 }
 
 /// How texts are split.
@@ -221,7 +236,12 @@ async fn delete(client: &Client, name: &str, yes: bool) -> Result<(String, Strin
 
 fn settings_of(arguments: &SettingsArguments) -> CollectionSettings {
     let is_none = arguments.embedding.as_deref() == Some(NONE);
+    let metric = arguments.metric.map(|metric| match metric {
+        MetricChoice::Cosine => Metric::Cosine,
+        MetricChoice::Dot => Metric::Dot,
+    });
     CollectionSettings {
+        vectors: arguments.dimension.map(|dimension| VectorSettings { dimension: dimension.into(), metric }),
         model: arguments.embedding.clone().filter(|_| !is_none),
         embedding: is_none.then_some(EmbeddingChoice::None),
         language: arguments.language.clone(),
@@ -255,6 +275,10 @@ fn render_list(collections: &[CollectionReply]) -> String {
 
 fn render_one(collection: &CollectionReply) -> String {
     let chunking = collection.settings.chunking.unwrap_or_default();
+    let vectors = collection.settings.vectors.map(|vectors| {
+        let metric: &str = vectors.metric().into();
+        format!("{} values, {metric}", vectors.dimension)
+    });
     let policy: &str = chunking.policy.unwrap_or_default().into();
     let count = |count: Option<Count>| count.map(|count| count.get().to_string());
     let lines = [
@@ -262,6 +286,7 @@ fn render_one(collection: &CollectionReply) -> String {
         ("documents", Some(collection.document_count.to_string())),
         ("chunks", Some(collection.chunk_count.to_string())),
         ("model", Some(model_of(collection))),
+        ("vectors", vectors),
         ("language", collection.settings.language.clone()),
         ("chunking", Some(policy.to_owned())),
         ("max tokens", count(chunking.max_tokens)),

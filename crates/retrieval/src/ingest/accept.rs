@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use weir_api::{
-    CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits, check_collection_name,
+    CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits, Vector,
+    check_collection_name,
 };
 use weir_policy::Caller;
 use weir_store::{
@@ -18,7 +19,7 @@ use weir_text::PageMap;
 use crate::error::RequestError;
 use crate::originals::KeptFile;
 use crate::webhooks;
-use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
+use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
 
 /// Documents that are on disk and become searchable soon.
 pub struct IngestOutcome {
@@ -141,6 +142,7 @@ impl Retrieval {
         if documents.is_empty() {
             return Err(all_rejected(rejected));
         }
+        self.check_new(caller, request.collection(), &documents)?;
         let view = self.view_or_create(caller, request.collection()).await?;
         let checked = CheckedDocuments { documents, rejected, terms, ..Default::default() };
         self.submit(view, checked).await
@@ -160,6 +162,7 @@ impl Retrieval {
         check_collection_name(collection)?;
         document.check(&self.config.request_limits())?;
         let document = new_document(document);
+        self.check_new(caller, collection, std::slice::from_ref(&document))?;
         let precondition = terms.precondition(&document.id);
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
         let documents = vec![document];
@@ -201,14 +204,30 @@ impl Retrieval {
         self.view(caller, name)
     }
 
-    /// Stores checked documents with a job.
+    /// Refuses documents that bring vectors for a collection that does not exist.
+    pub(super) fn check_new(&self, caller: &Caller, name: &str, documents: &[NewDocument]) -> Result<()> {
+        if caller.sees(name) && self.collections.get(caller, name).is_none() {
+            own_vectors::check_new(name, documents)?;
+        }
+        Ok(())
+    }
+
+    /// Stores checked documents with a job. Those whose vector does not fit the collection are rejected.
+    ///
+    /// # Errors
+    /// The first document's error if all are rejected; store errors.
     pub(super) async fn submit(
         &self,
         view: CollectionView,
         checked: CheckedDocuments,
     ) -> Result<IngestOutcome> {
-        let CheckedDocuments { documents, rejected, terms, precondition, unchanged, files } = checked;
+        let CheckedDocuments { documents, mut rejected, terms, precondition, unchanged, files } = checked;
         let webhook = terms.webhook(&self.config.webhooks)?;
+        let (documents, misfits) = view.with_fitting_vectors(documents);
+        rejected.extend(misfits);
+        if documents.is_empty() && unchanged == 0 && !rejected.is_empty() {
+            return Err(all_rejected(rejected));
+        }
         let originals = files.iter().map(|file| NewOriginal {
             document_id: file.id.clone(),
             sha256: file.sha256.clone(),
@@ -275,7 +294,11 @@ pub(super) fn new_document(document: Document) -> NewDocument {
     let metadata = document.metadata.unwrap_or_else(weir_api::Metadata::empty).as_json().to_owned();
     let id = document.id.unwrap_or_else(|| {
         let title = document.title.as_deref().unwrap_or_default();
-        let content = serde_json::json!([title, document.text, metadata]).to_string();
+        let mut content = serde_json::json!([title, document.text, metadata]).to_string();
+        if let Some(vector) = &document.vector {
+            // as JSON: texts have no such end
+            content.push_str(&serde_json::to_string(vector).unwrap_or_default());
+        }
         let hash = weir_text::text_hash(&content);
         let hex: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("doc_{hex}")
@@ -284,7 +307,16 @@ pub(super) fn new_document(document: Document) -> NewDocument {
         PageMap::new(pages.into_iter().map(|page| (page.end, page.label, page.approximate)))
     });
     let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
-    NewDocument { id, title: document.title, text: document.text, metadata, pages, ..NewDocument::default() }
+    let vector = document.vector.as_ref().map(Vector::to_bytes);
+    NewDocument {
+        id,
+        title: document.title,
+        text: document.text,
+        metadata,
+        pages,
+        vector,
+        ..NewDocument::default()
+    }
 }
 
 fn document_error(document_id: String, invalid: Invalid) -> DocumentError {

@@ -166,7 +166,12 @@ impl LineIngest {
             (None, Invalid::whole(ErrorCode::InvalidParameter, message))
         })?;
         let document = Document::parse(raw, &self.retrieval.config.request_limits());
-        document.map(new_document).map_err(|invalid| (weir_api::document_id_of(raw), invalid))
+        let document =
+            document.map(new_document).map_err(|invalid| (weir_api::document_id_of(raw), invalid))?;
+        match self.view.check_vector(&document) {
+            Ok(()) => Ok(document),
+            Err(invalid) => Err((Some(document.id), invalid)),
+        }
     }
 
     fn reject(&mut self, document_id: Option<String>, invalid: Invalid) {

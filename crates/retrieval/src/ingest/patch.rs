@@ -60,7 +60,7 @@ fn patched(stored: StoredDocument, patch: &DocumentPatch, limits: &Limits) -> Re
     let metadata = Metadata::from_json(stored.metadata).map_err(|error| RequestError::internal(&error))?;
     let (title, metadata) = patch.apply(stored.title.clone(), &metadata, limits)?;
     let has_text = !stored.text.trim().is_empty();
-    if !has_text && title.as_ref().is_none_or(|title| title.trim().is_empty()) {
+    if !has_text && stored.vector.is_none() && title.as_ref().is_none_or(|title| title.trim().is_empty()) {
         let message = "the document has no text, so that its title cannot be removed; delete the document";
         return Err(weir_api::Invalid::at(ErrorCode::InvalidParameter, &["title"], message).into());
     }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use weir_api::VectorSettings;
 use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoreView, StoredDocument, TextHash};
 use weir_text::PageMap;
 
 use super::chunker::{Chunker, TextChunk};
 use super::progress::Preparation;
+use crate::own_vectors;
 use weir_inference::{
     Caching, EmbedOptions, Flow, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
 };
@@ -59,6 +61,8 @@ pub(crate) struct Preparer {
     pub fingerprint: String,
     /// The generation.
     pub generation: GenerationId,
+    /// The embeddings that the documents bring, if they do.
+    pub(crate) vectors: Option<VectorSettings>,
     /// Splits the documents.
     pub(crate) chunker: Chunker,
 }
@@ -69,6 +73,8 @@ struct ChunkedDocument {
     spans: Vec<ChunkSpan>,
     chunks: Vec<TextChunk>,
     texts: Vec<String>,
+    /// The embedding that the document brought.
+    own: Option<Vec<f32>>,
 }
 
 impl Preparer {
@@ -180,6 +186,9 @@ impl Preparer {
     }
 
     fn chunk_document(&self, document: StoredDocument) -> ChunkedDocument {
+        if let Some(vectors) = &self.vectors {
+            return with_own_vector(vectors, document);
+        }
         let title = document.title.as_deref().unwrap_or_default();
         // a title that was changed without embedding again leaves the chunks as they are
         let embedded_title = document.embedded_title.as_deref().unwrap_or(title);
@@ -197,8 +206,18 @@ impl Preparer {
             end: chunk.span.end as u64,
             text_hash: weir_text::text_hash(text),
         });
-        ChunkedDocument { spans: spans.collect(), chunks, texts, document }
+        ChunkedDocument { spans: spans.collect(), chunks, texts, document, own: None }
     }
+}
+
+/// A document that is one chunk, with the embedding that it brought. Without one that fits, which is refused before it is stored, it has no chunk.
+fn with_own_vector(vectors: &VectorSettings, document: StoredDocument) -> ChunkedDocument {
+    let own = own_vectors::embedding(vectors, document.vector.as_deref());
+    let span = 0..document.text.len();
+    let chunks: Vec<_> = own.iter().map(|_| TextChunk { span: span.clone(), context: None }).collect();
+    let text_hash = weir_text::text_hash(&document.text);
+    let of_chunk = ChunkSpan { start: span.start as u64, end: span.end as u64, text_hash };
+    ChunkedDocument { spans: vec![of_chunk; chunks.len()], chunks, texts: Vec::new(), document, own }
 }
 
 type Embeddings = HashMap<TextHash, Vec<f32>>;
@@ -243,7 +262,7 @@ impl ChunkedDocument {
             start: chunk.span.start,
             end: chunk.span.end,
             text: chunk.text(text),
-            embedding: embeddings.get(&span.text_hash).cloned(),
+            embedding: self.own.clone().or_else(|| embeddings.get(&span.text_hash).cloned()),
         };
         IndexedDocument {
             chunks: self.spans.iter().zip(&self.chunks).map(chunk).collect(),

@@ -62,6 +62,7 @@ fn types() -> Vec<Type> {
         KeyUpdate,
         NewKeyReply,
         UsageReportReply,
+        VectorSettings,
         UsageSumReply,
         UsageClassReply,
         EmbedRequest,

@@ -17,6 +17,7 @@ mod limits;
 mod lines;
 mod openapi;
 mod originals;
+mod own_vectors;
 mod paging;
 mod patches;
 mod pruning;
