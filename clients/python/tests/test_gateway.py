@@ -408,7 +408,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(made.settings.vectors, _types.VectorSettings(2, "cosine"))
         vectors = np.array([[2, 0], [0, 3]], dtype=np.float32)
         documents: list[weir.Document] = [
-            {"id": "x", "text": "A weir.", "vector": vectors[0]},  # type: ignore[typeddict-item]
+            {"id": "x", "text": "A weir.", "vector": vectors[0]},
             {"id": "y", "text": "A lock.", "vector": [0, 3]},
             {"id": "nan", "text": "A dam.", "vector": [0, float("nan")]},
         ]

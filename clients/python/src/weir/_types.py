@@ -439,8 +439,8 @@ class Chunking:
 class PreviewedChunk:
     """A chunk of a text that is not stored.
 
-    `quote` is the text from byte `start` to byte `end`. `context` stands before it wherever the chunk is embedded, searched and returned: the
-    trail of headings, the header of a table.
+    `quote` is the text from byte `start` to byte `end`. `context` stands before it wherever the chunk is embedded,
+    searched and returned: the trail of headings, the header of a table.
     """
 
     chunk: int
