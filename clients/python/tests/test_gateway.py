@@ -529,7 +529,7 @@ class GatewayTest(unittest.TestCase):
 
     @with_both_clients
     def test_a_webhook_needs_a_secret_of_the_gateway(self, client: Weir, own: str) -> None:
-        calls = [
+        calls: list[Callable[[], object]] = [
             lambda: client.ingest(RIVER, collection=own, webhook_url="https://example.com/"),
             lambda: client.ingest_many(RIVER, collection=own, webhook_url="https://example.com/"),
             lambda: client.upload(b"text", name="a.txt", collection=own, webhook_url="https://example.com/"),
