@@ -278,7 +278,8 @@ fn a_name_in_pieces_is_checked_as_clients_append_it() {
         format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
     };
     let address = "ann@example.com";
-    for at in 1..address.len() {
+    // what is longer by one letter begins with an address
+    for at in 1..address.len() - 1 {
         let events = [call(&address[..at]), call(&address[at..]), END.to_owned()];
         let (ended, _, all) = run(&Arc::new(rules(Action::Block)), &events);
         assert_eq!(ended, Err(BlockedBy("email".to_owned())), "{at}: {all}");
@@ -295,7 +296,8 @@ fn a_name_in_pieces_is_checked_as_clients_append_it() {
 fn a_text_that_begins_with_its_block_is_found_with_what_follows() {
     let written = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
     let address = "ann@example.com";
-    for at in 1..address.len() {
+    // what is longer by one letter begins with an address
+    for at in 1..address.len() - 1 {
         let (before, after) = address.split_at(at);
         let messages = [
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": before}}),
