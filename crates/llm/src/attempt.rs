@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::conversation::{Api, Request};
-use weir_translate::events::{EventFacts, ProviderError};
+use weir_translate::events::ProviderError;
 use weir_translate::json::Tape;
 use weir_translate::{Account, Cause, Conversion, ReplyContext, TokenUsage, TranslateError};
 use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
@@ -169,17 +169,17 @@ fn context(request: &Request) -> ReplyContext {
 
 /// A stream whose first event is there, and is no error.
 async fn begun(mut source: StreamSource, target: &Target) -> Result<StreamSource, Failed> {
-    match source.fill().await {
-        Ok(()) => {}
-        Err(Broken::Upstream(error)) => return Err(Failed::upstream(error)),
+    let filled = source.fill().await;
+    if let Some(error) = source.error_at_start() {
+        return Err(Failed::reported(target, error));
+    }
+    match filled {
+        Ok(()) => Ok(source),
+        Err(Broken::Upstream(error)) => Err(Failed::upstream(error)),
         Err(broken @ (Broken::Events(_) | Broken::Told)) => {
             let error = target.upstream.client.invalid_reply(&broken.to_string());
-            return Err(Failed { is_broken: true, ..Failed::upstream(error) });
+            Err(Failed { is_broken: true, ..Failed::upstream(error) })
         }
-    }
-    match source.error_at_start() {
-        Some(error) => Err(Failed::reported(target, error)),
-        None => Ok(source),
     }
 }
 
@@ -194,15 +194,13 @@ async fn whole(target: &Target, body: DecodedBody, bytes_max: usize) -> Result<B
 
 /// The error of a reply that is none. It was charged if it can't be read.
 fn unreadable(target: &Target, error: &TranslateError, body: &[u8], settlement: &mut Settlement) -> Failed {
-    let tape = Tape::parse(body);
-    let facts = tape.as_ref().map(|tape| EventFacts::of(tape.root(body))).unwrap_or_default();
     match error {
         TranslateError::Provider { message, .. } => {
-            let reported = || ProviderError { message: message.clone(), cause: Cause::of(200, body) };
-            Failed::reported(target, facts.error.unwrap_or_else(reported))
+            Failed::reported(target, ProviderError::new(message, body))
         }
         TranslateError::Request { .. } | TranslateError::Reply(_) => {
-            settlement.count(facts.usage, body.len() as u64 / 4);
+            let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
+            settlement.count(usage, body.len() as u64 / 4);
             Failed::within_reply(target.upstream.client.invalid_reply(&error.to_string()), true)
         }
     }

@@ -12,8 +12,7 @@ use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
 use tokio::sync::watch;
 use weir_config::Provider;
-use weir_translate::listed_models;
-use weir_upstream::{DecodedBody, TimeLimits, UpstreamRequest};
+use weir_upstream::{DecodedBody, TimeLimits, UpstreamRequest, listed_models};
 
 use crate::provider;
 use crate::table::{Route, Table, Upstream};

@@ -144,8 +144,8 @@ impl StreamSource {
     pub(crate) async fn fill(&mut self) -> Result<(), Broken> {
         std::future::poll_fn(|context| self.poll_ready(context)).await?;
         // nothing of an answer came before it
-        let broken =
-            self.broken.take_if(|broken| !self.seen.has_begun && matches!(broken, Broken::Events(_)));
+        let is_first = !self.seen.has_begun;
+        let broken = self.broken.take_if(|broken| is_first && matches!(broken, Broken::Events(_)));
         broken.map_or(Ok(()), Err)
     }
 
@@ -269,7 +269,12 @@ impl StreamSource {
                         self.seen.has_begun = tape.is_ok_and(|tape| !is_preface(tape.root(data)));
                     }
                     Ok(()) => {}
-                    Err(error) => self.broken = Some(reason(error)),
+                    Err(error) => {
+                        if let TranslateError::Provider { message, .. } = &error {
+                            self.seen.error = Some(ProviderError::new(message, data));
+                        }
+                        self.broken = Some(reason(error));
+                    }
                 }
                 out.push(translated.into());
             }

@@ -1,7 +1,5 @@
 //! What an event of a provider's stream, or a whole reply, says beside its text: usage, errors, the end.
 
-use std::borrow::Cow;
-
 use crate::json::Value;
 use crate::{Cause, TokenUsage};
 
@@ -23,6 +21,13 @@ pub struct ProviderError {
     pub message: String,
     /// What caused it.
     pub cause: Cause,
+}
+
+impl ProviderError {
+    /// The error with this message, of an event or of a reply of success.
+    pub fn new(message: &str, body: &[u8]) -> ProviderError {
+        ProviderError { message: message.to_owned(), cause: Cause::of(200, body) }
+    }
 }
 
 impl EventFacts {
@@ -69,8 +74,7 @@ fn error(reply: Value<'_>, kind: &str) -> Option<ProviderError> {
     let message =
         error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
-    let message = message.map_or_else(|| "without a message".to_owned(), Cow::into_owned);
-    Some(ProviderError { message, cause: Cause::of(200, reply.raw()) })
+    Some(ProviderError::new(message.as_deref().unwrap_or("without a message"), reply.raw()))
 }
 
 #[cfg(test)]

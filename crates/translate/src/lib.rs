@@ -18,9 +18,7 @@ mod conversion;
 mod error;
 pub mod events;
 pub mod gemini;
-pub mod json;
 pub mod messages;
-mod model_list;
 pub mod ollama;
 mod prompt_size;
 mod refusal;
@@ -34,12 +32,12 @@ mod value;
 
 pub use conversion::Conversion;
 pub use error::{Dialect, error};
-pub use model_list::listed_models;
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
 pub use seen::Seen;
 pub use sse::{EventTooLarge, SseDecoder, SseEvent};
 pub use usage::{ServiceTier, TokenUsage};
+pub use weir_json as json;
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]

@@ -306,7 +306,8 @@ impl StreamFilter {
             }
             let LaneState { lane, mut text, template: (head, tail) } = self.lanes.remove(index);
             let mut released = String::new();
-            let ended = match text.is_json == Some(true) {
+            let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
+            let ended = match is_json {
                 true => self.whole_json(&std::mem::take(&mut text.held), &mut released),
                 false => text.finish(&mut released).map_err(|rule| self.name(rule)),
             };
@@ -462,15 +463,29 @@ impl TextState {
     }
 }
 
-/// Whether a text that begins so is JSON: an object, or a list that is no placeholder; `None` if more of it is needed to tell.
+/// Whether a text that begins so is JSON: an object, or a list that is neither a placeholder nor the number of a source; `None` if more of it is needed
+/// to tell.
 fn is_json(begin: &str) -> Option<bool> {
     let begin = begin.trim_start();
-    let is_open = |letter: char| matches!(letter, '{' | '[') || letter.is_whitespace();
-    match (begin.chars().next()?, begin.trim_start_matches(is_open).chars().next()) {
-        ('{' | '[', None) => None,
-        ('{' | '[', Some(next)) => Some(matches!(next, '"' | '}')),
-        _ => Some(false),
+    let is_of =
+        |letters: &'static str| move |letter: char| letters.contains(letter) || letter.is_whitespace();
+    let first = begin.chars().next()?;
+    if !matches!(first, '{' | '[') {
+        return Some(false);
     }
+    let inside = begin.trim_start_matches(is_of("{["));
+    match inside.chars().next()? {
+        '"' | '}' => return Some(true),
+        _ if first == '{' => return Some(false),
+        _ => {}
+    }
+    let behind =
+        inside.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+    let rest = behind.trim_start_matches(is_of("]"));
+    let count = |text: &str, letter: char| text.matches(letter).count();
+    let opened = count(&begin[..begin.len() - inside.len()], '[');
+    let is_open = count(&behind[..behind.len() - rest.len()], ']') < opened;
+    Some(rest.chars().next()? == ',' && is_open)
 }
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.

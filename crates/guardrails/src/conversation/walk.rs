@@ -244,9 +244,11 @@ fn is_tokens(array: Value<'_>) -> bool {
 fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
     let tape = looks_like_json(text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
     let Some(tape) = tape else {
+        let changed = check_one(text, Reading::Text, check)?;
         // JSON that was cut off, or that stands in prose
-        let plain = without_escapes(text);
-        return check_one(plain.as_deref().unwrap_or(text), Reading::Text, check);
+        let plain = without_escapes(changed.as_deref().unwrap_or(text));
+        let found = plain.map_or(Ok(None), |plain| check_one(&plain, Reading::Text, check))?;
+        return Ok(found.or(changed));
     };
     let mut edits = Edits::default();
     // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
@@ -382,7 +384,7 @@ mod tests {
     fn check(body: &str, expected: &str) {
         let tape = Tape::parse(body.as_bytes()).unwrap();
         let mut replace = |texts: &[&str], _: Reading| {
-            let replaced = |text: &&str| text.replace('x', "[X_1]").replace('7', "[7]");
+            let replaced = |text: &&str| text.replace('x', "[X_1]").replace('J', "[J_1]").replace('7', "[7]");
             let replaced: Vec<String> = texts.iter().map(replaced).collect();
             Ok::<_, Infallible>((replaced != texts).then_some(replaced))
         };
@@ -458,10 +460,10 @@ mod tests {
     #[test]
     fn escapes_hide_nothing_in_json_that_is_cut_off_or_stands_in_prose() {
         check(
-            r#"{"arguments":"{\"a\":\"\\u0078\",\"b\":\"\\u00"}"#,
-            r#"{"arguments":"{\"a\":\"[X_1]\",\"b\":\"\\u00"}"#,
+            r#"{"arguments":"{\"a\":\"\\u004A\",\"b\":\"\\u00"}"#,
+            r#"{"arguments":"{\"a\":\"[J_1]\",\"b\":\"\\u00"}"#,
         );
-        check(r#"{"content":"so: {\"a\":\"\\\\u0078\"}."}"#, r#"{"content":"so: {\"a\":\"[X_1]\"}."}"#);
+        check(r#"{"content":"so: {\"a\":\"\\\\u004a\"}."}"#, r#"{"content":"so: {\"a\":\"[J_1]\"}."}"#);
         for text in [r"C:\users", r"\u0022 \u000a", r"\ud83d", r"\u00é0", r"\u+078"] {
             assert_eq!(without_escapes(text).unwrap_or_else(|| text.to_owned()), text);
         }

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -236,6 +237,15 @@ fn an_answer_that_is_json_is_checked_as_json_wherever_it_is_cut() {
             assert_eq!(answer(&checks, &[&before[..at], &before[at..]]), after, "{at}");
         }
     }
+    for (before, after) in [
+        ("[ 4111111111111111 ]", r#"[ "[PAYMENT_CARD_1]" ]"#),
+        ("[true, 4111111111111111]", r#"[true, "[PAYMENT_CARD_1]"]"#),
+        ("[[1],[4111111111111111]]", r#"[[1],["[PAYMENT_CARD_1]"]]"#),
+    ] {
+        for at in 0..before.len() {
+            assert_eq!(answer(&redacting(), &[&before[..at], &before[at..]]), after, "{at}");
+        }
+    }
     // of what the limit of tokens cuts off, the escapes are read
     let cut = r#"{"mail":"ann\u0040example.com","to"#;
     assert_eq!(answer(&redacting(), &[cut]), r#"{"mail":"[EMAIL_1]","to"#);
@@ -243,7 +253,21 @@ fn an_answer_that_is_json_is_checked_as_json_wherever_it_is_cut() {
 
 #[test]
 fn an_answer_that_only_begins_like_json_is_sent_as_it_comes() {
-    for text in ["[1] says so.", "{{name}} is", "{ x }", "[EMAIL_7]", "[", " {", "[[7]] is", "{} is"] {
+    let texts = [
+        "[1] says so.",
+        "[1], [2] say",
+        "[not] so",
+        "{{name}} is",
+        "{ x }",
+        "[EMAIL_7]",
+        "[",
+        " {",
+        "[[7]] is",
+        "{} is",
+        "[]",
+        "[1]",
+    ];
+    for text in texts {
         for at in 0..text.len() {
             assert_eq!(answer(&redacting(), &[&text[..at], &text[at..]]), text);
         }
@@ -322,5 +346,82 @@ fn a_text_that_begins_with_its_block_is_found_with_what_follows() {
             let (_, out) = sent(Action::Redact);
             assert!(!out.contains(&format!("\"{after}\"")), "{at}: {out}");
         }
+    }
+}
+
+/// Texts in which findings, JSON and signs of every kind stand beside each other.
+fn texts() -> impl Strategy<Value = String> {
+    let fragment = prop::sample::select(&[
+        "ann@example.com",
+        "4111 1111 1111 1111",
+        "4111111111111111",
+        "4111 1111 ",
+        "1111 1111",
+        "ann@",
+        "example.com",
+        "ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ",
+        "４１１１１１１１１１１１１１１１",
+        "\u{200b}",
+        "\u{a0}",
+        "\u{301}",
+        "[EMAIL_1]",
+        "[1]",
+        "{\"a\":\"",
+        "\",\"b\":",
+        "\"",
+        "\\",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        " ",
+        "\n",
+        "it is",
+        "é\u{1F600}",
+    ]);
+    let prose = prop::collection::vec(fragment.clone(), 1..8).prop_map(|parts| parts.concat());
+    let leaf = prop_oneof![
+        fragment.prop_map(Value::from),
+        Just(json!(4_111_111_111_111_111_u64)),
+        Just(json!(1.5)),
+        Just(Value::Null)
+    ];
+    let json = leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            ("[a-c]|ann@example\\.com", inner).prop_map(|(key, value)| json!({ key: value })),
+        ]
+    });
+    let json = json.prop_filter("not the JSON of one value", |json| json.is_array() || json.is_object());
+    prop_oneof![prose, json.prop_map(|json| json.to_string())]
+}
+
+/// A text whose placeholders have no numbers: a stream can't leave out those that its rest has.
+fn unnumbered(text: &str) -> String {
+    (1..9).fold(text.to_owned(), |text, number| text.replace(&format!("_{number}]"), "_]"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    /// What is sent of an answer in pieces is what is sent of the whole answer.
+    #[test]
+    fn an_answer_is_redacted_as_if_it_came_whole(
+        text in texts(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let letters: Vec<char> = text.chars().collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(letters.len() + 1)).collect();
+        cuts.extend([0, letters.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<String> = cuts.windows(2).map(|cut| letters[cut[0]..cut[1]].iter().collect()).collect();
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        let whole = json!({"choices": [{"message": {"content": text}}]}).to_string().into();
+        let checks = redacting();
+        let whole = checks.check_output(whole, &[], &Placeholders::new(), &mut Report::default()).unwrap();
+        let whole: Value = serde_json::from_slice(&whole).unwrap();
+        let whole = whole["choices"][0]["message"]["content"].as_str().unwrap();
+        prop_assert_eq!(unnumbered(&answer(&checks, &pieces)), unnumbered(whole));
     }
 }

@@ -54,7 +54,11 @@ fn body(model: &str) -> Value {
 /// Paths, providers and streams of which the first event that says something is an error, behind what says that a reply begins.
 fn failing() -> Vec<(&'static str, &'static str, String, String)> {
     let good_chat = events(&[ROLE, TEXT, END]);
-    let good_message = events(&[START, r#"{"type":"message_stop"}"#]);
+    let good_message = events(&[
+        START,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}"#,
+        r#"{"type":"message_stop"}"#,
+    ]);
     let good_response = events(&[r#"{"type":"response.completed","response":{"id":"good","output":[]}}"#]);
     vec![
         (CHAT, "openai", events(&[CHAT_ERROR]), good_chat.clone()),
