@@ -18,20 +18,35 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as weir_store;
+
 mod access;
 mod checksum;
 mod collection;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+#[path = "../tests/store/contract/mod.rs"]
+mod contract;
 mod damage;
+mod database;
 mod document;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+mod double;
 mod error;
 mod feedback;
 mod job;
 mod key;
+mod location;
 mod operation;
 mod original;
 mod query_log;
+mod scripts;
 mod sqlite;
 mod store;
+mod tx;
+mod value;
 mod verify;
 mod view;
 
@@ -44,10 +59,10 @@ pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
 pub use job::{DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
+pub use location::Location;
 pub use operation::{Operation, OperationKind};
 pub use original::Original;
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
-pub use sqlite::Sqlite;
 pub use store::Store;
 pub use verify::VerifyReport;
 pub use view::StoreView;

@@ -32,11 +32,11 @@ macro_rules! contract_tests {
     };
 }
 
-/// All tests of the contract.
+/// Defines all tests of the contract by another macro, which is given `$open` and their names.
 #[macro_export]
 macro_rules! contract {
-    ($open:path) => {
-        $crate::contract_tests! { $open:
+    ($tests:ident!, $open:path) => {
+        $crate::$tests! { $open:
             collections::{
                 creating_an_existing_collection_returns_it_unchanged,
                 deleting_a_collection_deletes_everything_except_its_jobs,
