@@ -143,6 +143,7 @@ impl From<weir_store::Error> for RequestError {
             }
             Error::InUse { .. }
             | Error::ReadOnly { .. }
+            | Error::Unsupported(_)
             | Error::Unusable { .. }
             | Error::Replaced { .. }
             | Error::Unavailable { .. }

@@ -3,6 +3,7 @@
 use crate::Result;
 #[cfg(test)]
 use crate::double::Double;
+use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::tx::{Script, Tx};
 
@@ -10,6 +11,7 @@ use crate::tx::{Script, Tx};
 #[derive(Debug, Clone)]
 pub(crate) enum Database {
     Sqlite(Sqlite),
+    Postgres(Postgres),
     #[cfg(test)]
     Double(Double),
 }
@@ -22,6 +24,7 @@ impl Database {
     ) -> Result<T> {
         match self {
             Database::Sqlite(sqlite) => sqlite.read(script).await,
+            Database::Postgres(postgres) => postgres.read(script).await,
             #[cfg(test)]
             Database::Double(double) => double.run(script).await,
         }
@@ -34,6 +37,7 @@ impl Database {
     ) -> Result<T> {
         match self {
             Database::Sqlite(sqlite) => sqlite.write(script).await,
+            Database::Postgres(postgres) => postgres.write(script).await,
             #[cfg(test)]
             Database::Double(double) => double.run(script).await,
         }
@@ -43,6 +47,7 @@ impl Database {
     pub(crate) async fn close(self) {
         match self {
             Database::Sqlite(sqlite) => sqlite.close().await,
+            Database::Postgres(postgres) => postgres.close().await,
             #[cfg(test)]
             Database::Double(double) => double.close(),
         }
@@ -52,6 +57,7 @@ impl Database {
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Database::Sqlite(sqlite) => sqlite.check_files(),
+            Database::Postgres(postgres) => postgres.check(),
             #[cfg(test)]
             Database::Double(_) => Ok(()),
         }
@@ -61,6 +67,8 @@ impl Database {
     pub(crate) async fn erase_deleted(&self) -> Result<bool> {
         match self {
             Database::Sqlite(sqlite) => sqlite.empty_log().await,
+            // autovacuum does
+            Database::Postgres(_) => Ok(true),
             #[cfg(test)]
             Database::Double(_) => Ok(true),
         }

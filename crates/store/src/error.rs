@@ -86,6 +86,9 @@ pub enum Error {
     /// A cursor that this list did not return.
     #[error("the cursor `{0}` is not one that this list returned; start again without a cursor")]
     UnknownCursor(String),
+    /// The database is of a kind that the store does not work with, or refuses the gateway.
+    #[error("the store's database cannot be used because {0}")]
+    Unsupported(String),
     /// The place of the store cannot be used for another reason.
     #[error("could not use `{place}` for the store; check that the path is a folder that weir may use")]
     Unusable {
@@ -124,6 +127,8 @@ fn remedy(what: &str) -> &'static str {
 impl Error {
     /// `what` of a damaged database file, other than a row.
     pub(crate) const WHOLE_FILE: &str = "the store's file";
+    /// The same of a database of a server.
+    pub(crate) const WHOLE_DATABASE: &str = "the store's database";
 
     /// When the same call may succeed, if that is known.
     pub fn retry_after(&self) -> Option<Duration> {

@@ -41,6 +41,7 @@ mod key;
 mod location;
 mod operation;
 mod original;
+mod postgres;
 mod query_log;
 mod scripts;
 mod sqlite;

@@ -9,6 +9,7 @@ use crate::access::{Access, JobAccess};
 use crate::damage::Damage;
 use crate::database::Database;
 use crate::location::{Location, Place};
+use crate::postgres::Postgres;
 use crate::scripts::{
     chunks, collections, feedback, generations, job_control, jobs, keys, originals, query_log, spending,
     verify,
@@ -39,13 +40,14 @@ impl Store {
     /// Opens the store at a place, which is created if it is missing, and migrates it to the current format.
     ///
     /// # Errors
-    /// `InUse`, `ReadOnly`, `Full`, `Damaged`, `NewerSchema`, `Unavailable`, `Unusable`, `Failed`.
+    /// `InUse`, `ReadOnly`, `Full`, `Damaged`, `NewerSchema`, `Unavailable`, `Unsupported`, `Unusable`, `Failed`.
     pub async fn open(location: &Location) -> Result<Store> {
         match &location.0 {
             Place::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || Store::open_sqlite(&folder)).await
             }
+            Place::Database(address) => Ok(Store::of(Database::Postgres(Postgres::open(address).await?))),
         }
     }
 
@@ -69,6 +71,7 @@ impl Store {
     pub async fn exists(location: &Location) -> Result<bool> {
         match &location.0 {
             Place::Folder(folder) => Ok(Sqlite::exists(folder)),
+            Place::Database(address) => Postgres::exists(address).await,
         }
     }
 
@@ -101,6 +104,9 @@ impl Store {
             Place::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || Sqlite::verify_folder(&folder)).await
+            }
+            Place::Database(address) => {
+                Store::of(Database::Postgres(Postgres::open(address).await?)).verify().await
             }
         }
     }
@@ -323,7 +329,8 @@ impl Store {
     }
 
     /// Takes what was deleted out of the database's files, as far as the gateway can: SQLite overwrites rows when they are deleted, and keeps
-    /// them in its write-ahead log, which is emptied. `false` if other transactions were running: try again later.
+    /// them in its write-ahead log, which is emptied; PostgreSQL takes them out by vacuum, and keeps them in its log and backups. `false` if
+    /// other transactions were running: try again later.
     pub async fn erase_deleted(&self) -> Result<bool> {
         self.database.erase_deleted().await
     }

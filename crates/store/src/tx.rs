@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 #[cfg(test)]
 use crate::double::DoubleTx;
+use crate::postgres::{self, PostgresTx};
 use crate::sqlite::statements;
 use crate::value::Cell;
 pub(crate) use crate::value::{AsValue, FromCell, OrDamaged, Undecodable, Value, damaged, values};
@@ -19,6 +20,8 @@ use crate::{CollectionId, Error, GenerationId, Result};
 pub(crate) enum Tx<'a> {
     /// Every call completes at once.
     Sqlite(&'a mut Connection),
+    /// Calls wait for the server.
+    Postgres(PostgresTx<'a>),
     #[cfg(test)]
     Double(DoubleTx<'a>),
 }
@@ -37,7 +40,6 @@ pub(crate) use script;
 /// What other transactions must not change until the end of this one. Locks are taken in the order of the variants, those of one variant in
 /// the order of their ids, so that no two transactions wait for each other.
 #[derive(Debug, Clone, Copy)]
-#[expect(dead_code, reason = "SQLite has one writing transaction at a time, and needs no ids")]
 pub(crate) enum Lock {
     /// A collection with everything in it.
     Collection(CollectionId),
@@ -54,6 +56,7 @@ pub(crate) enum Lock {
 /// A row of a result.
 pub(crate) enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {
@@ -65,6 +68,7 @@ impl Row<'_> {
     fn cell(&self, column: usize) -> Cell<'_> {
         match self {
             Row::Sqlite(row) => statements::cell(row, column),
+            Row::Postgres(row) => postgres::cell(row, column),
         }
     }
 }
@@ -74,6 +78,7 @@ impl Tx<'_> {
     pub(crate) async fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64> {
         match self {
             Tx::Sqlite(connection) => statements::run(connection, sql, values),
+            Tx::Postgres(tx) => tx.run(sql, values).await,
             #[cfg(test)]
             Tx::Double(tx) => statements::run(tx.call(sql).await?, sql, values),
         }
@@ -87,6 +92,7 @@ impl Tx<'_> {
     ) -> Result<u64> {
         match self {
             Tx::Sqlite(connection) => statements::run_each(connection, sql, rows),
+            Tx::Postgres(tx) => tx.run_each(sql, rows).await,
             #[cfg(test)]
             Tx::Double(tx) => statements::run_each(tx.call(sql).await?, sql, rows),
         }
@@ -101,6 +107,7 @@ impl Tx<'_> {
     ) -> Result<Option<T>> {
         match self {
             Tx::Sqlite(connection) => statements::first(connection, sql, values, read),
+            Tx::Postgres(tx) => tx.first(sql, values, read).await,
             #[cfg(test)]
             Tx::Double(tx) => statements::first(tx.call(sql).await?, sql, values, read),
         }
@@ -115,6 +122,7 @@ impl Tx<'_> {
     ) -> Result<Vec<Option<T>>> {
         match self {
             Tx::Sqlite(connection) => statements::first_each(connection, sql, rows, read),
+            Tx::Postgres(tx) => tx.first_each(sql, rows, read).await,
             #[cfg(test)]
             Tx::Double(tx) => statements::first_each(tx.call(sql).await?, sql, rows, read),
         }
@@ -145,6 +153,7 @@ impl Tx<'_> {
     ) -> Result<Vec<T>> {
         match self {
             Tx::Sqlite(connection) => statements::all_each(connection, sql, rows, read),
+            Tx::Postgres(tx) => tx.all_each(sql, rows, read).await,
             #[cfg(test)]
             Tx::Double(tx) => statements::all_each(tx.call(sql).await?, sql, rows, read),
         }
@@ -159,19 +168,21 @@ impl Tx<'_> {
     ) -> Result<()> {
         match self {
             Tx::Sqlite(connection) => statements::scan(connection, sql, values, visit),
+            Tx::Postgres(tx) => tx.scan(sql, values, visit).await,
             #[cfg(test)]
             Tx::Double(tx) => statements::scan(tx.call(sql).await?, sql, values, visit),
         }
     }
 
     /// Waits until no other transaction holds the lock, and holds it until the end of this one.
-    pub(crate) async fn lock(&mut self, _lock: Lock) -> Result<()> {
+    pub(crate) async fn lock(&mut self, lock: Lock) -> Result<()> {
         match self {
             // it has one writing transaction at a time
             Tx::Sqlite(_) => Ok(()),
+            Tx::Postgres(tx) => tx.lock(lock).await,
             #[cfg(test)]
             Tx::Double(tx) => {
-                tx.lock(_lock);
+                tx.lock(lock);
                 Ok(())
             }
         }
@@ -181,6 +192,7 @@ impl Tx<'_> {
     pub(crate) async fn last_collection_id(&mut self) -> Result<CollectionId> {
         match self {
             Tx::Sqlite(connection) => statements::last_collection_id(connection),
+            Tx::Postgres(tx) => tx.last_collection_id().await,
             #[cfg(test)]
             Tx::Double(tx) => statements::last_collection_id(tx.call("").await?),
         }
@@ -190,6 +202,7 @@ impl Tx<'_> {
     pub(crate) async fn structural_problems(&mut self) -> Result<Vec<Error>> {
         match self {
             Tx::Sqlite(connection) => statements::integrity_check(connection),
+            Tx::Postgres(tx) => tx.structural_problems().await,
             #[cfg(test)]
             Tx::Double(tx) => statements::integrity_check(tx.call("").await?),
         }

@@ -50,6 +50,9 @@ fn checksum_of(fingerprint_id: i64, hash: &TextHash, vector: &[u8]) -> u32 {
 
 /// Inserts embeddings, replacing stored ones.
 pub(super) async fn save(tx: &mut Tx<'_>, fingerprint_id: i64, new: &[(TextHash, Vec<f32>)]) -> Result<()> {
+    // each row once in a statement
+    let mut seen = HashSet::new();
+    let new: Vec<&(TextHash, Vec<f32>)> = new.iter().filter(|(hash, _)| seen.insert(hash)).collect();
     let computed = new.iter().map(|(hash, embedding)| {
         let vector: Vec<u8> = embedding.iter().flat_map(|float| float.to_le_bytes()).collect();
         let checksum = checksum_of(fingerprint_id, hash, &vector);

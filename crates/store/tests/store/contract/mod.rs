@@ -32,6 +32,22 @@ macro_rules! contract_tests {
     };
 }
 
+/// Defines one `#[tokio::test]` that runs all functions of the contract in turn. `$databases` starts a server and returns a function of a test's name,
+/// which makes a database and returns a function that opens its store.
+#[macro_export]
+macro_rules! contract_in_turn {
+    ($databases:path: $($module:ident::{$($name:ident),* $(,)?})*) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn the_contract() {
+            let database = $databases();
+            $($(
+                println!("{}", stringify!($name));
+                $crate::contract::$module::$name(&*database(stringify!($name))).await;
+            )*)*
+        }
+    };
+}
+
 /// Defines all tests of the contract by another macro, which is given `$open` and their names.
 #[macro_export]
 macro_rules! contract {
