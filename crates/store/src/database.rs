@@ -1,6 +1,7 @@
 //! The databases that a store can have.
 
 use crate::Result;
+use crate::change::{Announcer, Change};
 #[cfg(test)]
 use crate::double::Double;
 use crate::postgres::Postgres;
@@ -41,6 +42,21 @@ impl Database {
             #[cfg(test)]
             Database::Double(double) => double.run(script).await,
         }
+    }
+
+    /// The same, and tells the change after the commit: to the receivers of this process, or to those of all processes.
+    pub(crate) async fn write_and_tell<T: Send + 'static>(
+        &self,
+        change: Change,
+        announcer: &Announcer,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        if let Database::Postgres(postgres) = self {
+            return postgres.write_and_tell(change, script).await;
+        }
+        let done = self.write(script).await?;
+        announcer.tell(change);
+        Ok(done)
     }
 
     /// See [`Store::close`](crate::Store::close).

@@ -22,6 +22,7 @@
 extern crate self as weir_store;
 
 mod access;
+mod change;
 mod checksum;
 mod collection;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod value;
 mod verify;
 mod view;
 
+pub use change::{Change, Changes};
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
 pub use document::{
     ChunkSpan, DeletedDocument, DocumentState, FileSource, KnownFile, NewDocument, Precondition,

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use weir_policy::key::KeyHash;
 use weir_policy::{Caller, KeyId};
+use weir_postgres::Address;
 
 use crate::access::{Access, JobAccess};
+use crate::change::{Announcer, Change, Changes};
 use crate::damage::Damage;
 use crate::database::Database;
 use crate::location::{Location, Place};
@@ -15,7 +17,7 @@ use crate::scripts::{
     verify,
 };
 use crate::sqlite::Sqlite;
-use crate::tx::script;
+use crate::tx::{Script, Tx, script};
 use crate::{
     AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, JobDocument,
     JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Spent,
@@ -34,6 +36,7 @@ use crate::{
 pub struct Store {
     pub(crate) database: Database,
     pub(crate) damage: Damage,
+    pub(crate) announcer: Announcer,
 }
 
 impl Store {
@@ -47,7 +50,7 @@ impl Store {
                 let folder = folder.clone();
                 blocking(move || Store::open_sqlite(&folder)).await
             }
-            Place::Database(address) => Ok(Store::of(Database::Postgres(Postgres::open(address).await?))),
+            Place::Database(address) => Store::open_postgres(address).await,
         }
     }
 
@@ -61,7 +64,13 @@ impl Store {
     }
 
     pub(crate) fn of(database: Database) -> Store {
-        Store { database, damage: Damage::default() }
+        Store { database, damage: Damage::default(), announcer: Announcer::new() }
+    }
+
+    async fn open_postgres(address: &Address) -> Result<Store> {
+        let announcer = Announcer::new();
+        let postgres = Postgres::open(address, announcer.clone()).await?;
+        Ok(Store { database: Database::Postgres(postgres), damage: Damage::default(), announcer })
     }
 
     /// Whether there is a store at a place.
@@ -105,10 +114,22 @@ impl Store {
                 let folder = folder.clone();
                 blocking(move || Sqlite::verify_folder(&folder)).await
             }
-            Place::Database(address) => {
-                Store::of(Database::Postgres(Postgres::open(address).await?)).verify().await
-            }
+            Place::Database(address) => Store::open_postgres(address).await?.verify().await,
         }
+    }
+
+    /// What changes from now on, by this process or by another one that uses the store.
+    pub fn changes(&self) -> Changes {
+        self.announcer.changes()
+    }
+
+    /// Runs a script as [`Database::write`], and tells the change after its commit.
+    pub(crate) async fn write_and_tell<T: Send + 'static>(
+        &self,
+        change: Change,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        self.database.write_and_tell(change, &self.announcer, script).await
     }
 
     /// The collections in the caller's allow list, by name. Skips damaged rows.
@@ -154,12 +175,16 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Collection, bool)> {
         let (name, settings, fingerprint) = (name.to_owned(), settings.to_owned(), fingerprint.to_owned());
-        self.database.write(script!(tx => collections::create(tx, &name, &settings, &fingerprint, now))).await
+        self.write_and_tell(
+            Change::Collections,
+            script!(tx => collections::create(tx, &name, &settings, &fingerprint, now)),
+        )
+        .await
     }
 
     /// Stores an API key, and an audit entry whose subject becomes the key's number.
     pub async fn add_key(&self, key: NewKey, entry: NewAuditEntry, now: Timestamp) -> Result<StoredKey> {
-        self.database.write(script!(tx => keys::add(tx, key, &entry, now))).await
+        self.write_and_tell(Change::Keys, script!(tx => keys::add(tx, key, &entry, now))).await
     }
 
     /// Every API key, expired and revoked ones included, in the order of their creation.
@@ -174,9 +199,11 @@ impl Store {
         entry: NewAuditEntry,
         now: Timestamp,
     ) -> Result<Option<StoredKey>> {
-        self.database
-            .write(script!(tx => keys::change(tx, id, |stored| stored.revoked_at = Some(now), &entry, now)))
-            .await
+        self.write_and_tell(
+            Change::Keys,
+            script!(tx => keys::change(tx, id, |stored| stored.revoked_at = Some(now), &entry, now)),
+        )
+        .await
     }
 
     /// Changes the name of an API key, what it allows and when it expires; `None` if there is no such key, or it is revoked.
@@ -191,7 +218,7 @@ impl Store {
             let NewKey { prefix, hash, .. } = stored.key.clone();
             stored.key = NewKey { name, prefix, hash, grants, expires_at };
         };
-        self.database.write(script!(tx => keys::change(tx, id, update, &entry, now))).await
+        self.write_and_tell(Change::Keys, script!(tx => keys::change(tx, id, update, &entry, now))).await
     }
 
     /// Gives an API key another text, by its hash; the one before stays valid until `previous_until`. `None` if there is no such key, or it
@@ -208,7 +235,7 @@ impl Store {
             stored.previous = Some((stored.key.hash, previous_until));
             (stored.key.prefix, stored.key.hash) = text;
         };
-        self.database.write(script!(tx => keys::change(tx, id, rotate, &entry, now))).await
+        self.write_and_tell(Change::Keys, script!(tx => keys::change(tx, id, rotate, &entry, now))).await
     }
 
     /// Adds an entry to the audit log.
@@ -250,7 +277,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Collection>> {
         let fingerprint = fingerprint.to_owned();
-        self.database.write(script!(tx => generations::replace_current(tx, id, &fingerprint, now))).await
+        self.write_and_tell(
+            Change::Collections,
+            script!(tx => generations::replace_current(tx, id, &fingerprint, now)),
+        )
+        .await
     }
 
     /// Replaces the chunks of each document that is still at the prepared version, and skips the others. Stores the new embeddings that a
@@ -303,9 +334,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Job>> {
         let job = job.to_owned();
-        self.database
-            .write(script!(tx => job_control::cancel(tx, id, &job, applied_seq, &applied_early, now)))
-            .await
+        self.write_and_tell(
+            Change::Operations(id),
+            script!(tx => job_control::cancel(tx, id, &job, applied_seq, &applied_early, now)),
+        )
+        .await
     }
 
     /// The documents of a job, each with its state, and the cursor of the next page if there are more. Documents that were unchanged are not

@@ -1,6 +1,7 @@
 //! A collection as one caller sees it: the only way to read documents, feedback and the query log.
 
 use crate::access::Access;
+use crate::change::Change;
 use crate::scripts::{
     accept, collections, documents, embeddings, feedback, files, job_control, operations, originals,
     query_log,
@@ -110,8 +111,10 @@ impl StoreView {
         let damage = self.store.damage.clone();
         let accepted = self
             .store
-            .database
-            .write(script!(tx => accept::accept(tx, &access, &submission, now, &damage)))
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => accept::accept(tx, &access, &submission, now, &damage)),
+            )
             .await?;
         Ok(accepted.map(|accepted| (accepted.job, accepted.last_version)))
     }
@@ -141,7 +144,12 @@ impl StoreView {
     pub async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
         let (access, id) = (self.access.clone(), id.to_owned());
         let damage = self.store.damage.clone();
-        self.store.database.write(script!(tx => documents::delete(tx, &access, &id, &damage))).await
+        self.store
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => documents::delete(tx, &access, &id, &damage)),
+            )
+            .await
     }
 
     /// Deletes documents by id and version, in one commit, and returns each deletion in the order of `versions`. `None` if the document is
@@ -153,8 +161,10 @@ impl StoreView {
         let access = self.access.clone();
         let damage = self.store.damage.clone();
         self.store
-            .database
-            .write(script!(tx => documents::delete_versions(tx, &access, &versions, &damage)))
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => documents::delete_versions(tx, &access, &versions, &damage)),
+            )
             .await
     }
 
@@ -165,7 +175,9 @@ impl StoreView {
     /// `NotAllowed` for a caller with a filter: the collection can have hidden documents.
     pub async fn delete_collection(&self, now: Timestamp) -> Result<bool> {
         let access = self.access.clone();
-        self.store.database.write(script!(tx => collections::delete(tx, &access, now))).await
+        self.store
+            .write_and_tell(Change::Collections, script!(tx => collections::delete(tx, &access, now)))
+            .await
     }
 
     /// Replaces the settings of the collection.
@@ -174,7 +186,12 @@ impl StoreView {
     /// `NotAllowed` for a caller with a filter: they hold for hidden documents too.
     pub async fn change_settings(&self, settings: &str) -> Result<()> {
         let (access, settings) = (self.access.clone(), settings.to_owned());
-        self.store.database.write(script!(tx => collections::change_settings(tx, &access, settings))).await
+        self.store
+            .write_and_tell(
+                Change::Collections,
+                script!(tx => collections::change_settings(tx, &access, settings)),
+            )
+            .await
     }
 
     /// Stores a judgment, and deletes the oldest ones beyond `entries_max` in the collection. `None` if the judged document does not exist
@@ -196,7 +213,12 @@ impl StoreView {
     /// version or are hidden from the caller. `None` if there are none.
     pub async fn retry_job(&self, job: &str, new_job: &str, now: Timestamp) -> Result<Option<Job>> {
         let (access, job, new_job) = (self.access.clone(), job.to_owned(), new_job.to_owned());
-        self.store.database.write(script!(tx => job_control::retry(tx, &access, &job, &new_job, now))).await
+        self.store
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => job_control::retry(tx, &access, &job, &new_job, now)),
+            )
+            .await
     }
 
     /// Deletes the judgments that `filter` names. Returns their number.

@@ -5,6 +5,7 @@
 //! no connection in the middle of a transaction.
 
 mod error;
+mod listen;
 mod pool;
 mod schema;
 mod text;
@@ -13,8 +14,10 @@ mod values;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::task::JoinHandle;
 use weir_postgres::Address;
 
+use crate::change::{Announcer, Change};
 use crate::tx::{Script, Tx};
 use crate::{Error, Result};
 use pool::{Pool, PooledSession};
@@ -27,6 +30,17 @@ pub(crate) struct Postgres {
     pool: Arc<Pool>,
     /// Why the last call could not reach the database; `None` after one that could.
     failure: Arc<Mutex<Option<Error>>>,
+    listener: Arc<Listener>,
+}
+
+/// The task that tells the changes of all gateways, until it is dropped.
+#[derive(Debug)]
+struct Listener(JoinHandle<()>);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The kind of a transaction.
@@ -37,13 +51,14 @@ enum Kind {
 }
 
 impl Postgres {
-    /// Connects, checks that the server can be used and migrates the schema.
-    pub(crate) async fn open(address: &Address) -> Result<Postgres> {
+    /// Connects, checks that the server can be used and migrates the schema. From then on changes are told to `announcer`.
+    pub(crate) async fn open(address: &Address, announcer: Announcer) -> Result<Postgres> {
         let pool = Pool::new(address.clone());
         let mut session = pool.session().await?;
         schema::migrate(session.client()).await?;
         session.release();
-        Ok(Postgres { pool: Arc::new(pool), failure: Arc::default() })
+        let listener = Listener(tokio::spawn(listen::listen(address.clone(), announcer)));
+        Ok(Postgres { pool: Arc::new(pool), failure: Arc::default(), listener: Arc::new(listener) })
     }
 
     /// Whether the database has a store.
@@ -57,24 +72,34 @@ impl Postgres {
         &self,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Read, script).await
+        self.run(Kind::Read, None, script).await
     }
 
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Write, script).await
+        self.run(Kind::Write, None, script).await
+    }
+
+    /// The same; with the commit, the change is told to all gateways.
+    pub(crate) async fn write_and_tell<T: Send + 'static>(
+        &self,
+        change: Change,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Write, Some(change), script).await
     }
 
     async fn run<T: Send + 'static>(
         &self,
         kind: Kind,
+        told: Option<Change>,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
         let postgres = self.clone();
         let task = tokio::spawn(async move {
-            let done = postgres.transact(kind, script).await;
+            let done = postgres.transact(kind, told, script).await;
             postgres.note(&done);
             done
         });
@@ -84,10 +109,11 @@ impl Postgres {
     async fn transact<T: Send>(
         &self,
         kind: Kind,
+        told: Option<Change>,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send,
     ) -> Result<T> {
         let mut session = self.pool.session().await?;
-        let done = transact_in(&mut session, kind, script).await;
+        let done = transact_in(&mut session, kind, told, script).await;
         // a connection that failed is closed, and not used again
         session.release();
         done
@@ -109,6 +135,7 @@ impl Postgres {
 
     pub(crate) async fn close(self) {
         self.pool.close().await;
+        self.listener.0.abort();
     }
 }
 
@@ -116,13 +143,14 @@ impl Postgres {
 async fn transact_in<T: Send>(
     session: &mut PooledSession<'_>,
     kind: Kind,
+    told: Option<Change>,
     script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send,
 ) -> Result<T> {
     let mut tx = Tx::Postgres(session.begin(kind).await?);
     let done = script(&mut tx).await;
     let Tx::Postgres(tx) = tx else { return Err(Error::Closed) };
     match done {
-        Ok(found) => tx.commit().await.map(|()| found),
+        Ok(found) => tx.commit(told).await.map(|()| found),
         Err(error) => tx.rollback().await.and(Err(error)),
     }
 }

@@ -7,6 +7,8 @@ use std::ops::ControlFlow;
 use futures_util::future::try_join_all;
 use tokio_postgres::{Statement, Transaction};
 
+use super::listen::CHANNEL;
+use crate::change::Change;
 use crate::tx::{Lock, Row, Value};
 use crate::{CollectionId, Error, Result};
 
@@ -41,7 +43,12 @@ impl<'a> PostgresTx<'a> {
         PostgresTx { transaction, statements }
     }
 
-    pub(super) async fn commit(self) -> Result<()> {
+    /// Commits; all gateways are told the change then.
+    pub(super) async fn commit(mut self, told: Option<Change>) -> Result<()> {
+        if let Some(change) = told {
+            let text = change.to_text();
+            self.run("SELECT pg_notify($1, $2)", &[Value::Text(CHANNEL), Value::Text(&text)]).await?;
+        }
         Ok(self.transaction.commit().await?)
     }
 

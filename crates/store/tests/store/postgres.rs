@@ -4,9 +4,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio_postgres::NoTls;
-use weir_store::{Collection, Error, Location, PreparedDocument, Store};
+use weir_store::{Change, Collection, Error, Location, PreparedDocument, Store};
 
+use crate::contract::changes::wait_for as wait_for_change;
 use crate::contract::{Caller, accept, close_sound, collection, document, hash, span, view};
+
+use crate::throughput::measure;
 
 #[path = "../../../telemetry/tests/telemetry/request_log/postgres_server.rs"]
 #[allow(dead_code, reason = "the tests of the request log use more of it")]
@@ -51,6 +54,14 @@ async fn execute(url: &str, sql: &str) {
     let driver = tokio::spawn(connection);
     client.batch_execute(sql).await.unwrap();
     driver.abort();
+}
+
+/// As that of SQLite, with a server that syncs each commit: `cargo test --release -p weir-store --test store -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement: run it by name, alone"]
+async fn accept_rate_of_postgres() {
+    let server = Postgres::start_durable();
+    measure(open(&database(&server, "rate")).await.unwrap(), 1000).await;
 }
 
 /// A store with one prepared document `a` (version 1) and a second one `b`.
@@ -191,7 +202,9 @@ async fn two_gateways_share_one_store() {
     let documents = view(&one, &made).documents_after("", 1_000, usize::MAX).await.unwrap().0;
     assert_eq!(documents.len(), 80);
     assert!(documents.iter().all(|document| document.chunks.len() == 2));
+    let mut changes = two.changes();
     assert!(view(&one, &made).delete_collection(4.0).await.unwrap());
+    wait_for_change(&mut changes, Change::Collections).await;
     assert_eq!(two.collection(&Caller::system(), "c").await.unwrap(), None);
     one.close().await;
     let report = two.verify().await.unwrap();

@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub, reason = "the suite is a module of the test program of each store implementation")]
 
+pub mod changes;
 pub mod collections;
 pub mod conditions;
 pub mod documents;
@@ -53,6 +54,9 @@ macro_rules! contract_in_turn {
 macro_rules! contract {
     ($tests:ident!, $open:path) => {
         $crate::$tests! { $open:
+            changes::{
+                committed_changes_are_told,
+            }
             collections::{
                 creating_an_existing_collection_returns_it_unchanged,
                 deleting_a_collection_deletes_everything_except_its_jobs,
