@@ -1,5 +1,5 @@
-//! Statements in a transaction of PostgreSQL, each prepared once per connection. Statements for many rows are sent one after the other without waiting
-//! (pipelining); inserts of many rows are one statement over arrays.
+//! Statements in a transaction of PostgreSQL, each prepared once per connection. Inserts and queries for many rows of values are one statement
+//! over arrays; others are sent one after the other without waiting (pipelining).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ const FETCHED_ROWS: i32 = 64;
 /// Statements that are sent before the first answer is read.
 const PIPELINED_MAX: usize = 256;
 
-/// Rows that are inserted by one statement over arrays. Fewer are not worth another statement to prepare.
+/// Rows of values for which one statement over arrays is used. Fewer are not worth another statement to prepare.
 const ARRAY_ROWS_MIN: usize = 4;
 
 /// The classes of advisory locks, the upper half of their keys.
@@ -31,11 +31,11 @@ pub(crate) struct PostgresTx<'a> {
     statements: &'a mut Statements,
 }
 
-/// The statements of a connection by their SQL, and the inserts over arrays by that of one row.
+/// The statements of a connection by their SQL, and those over arrays by that for one row of values.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
     of_one: HashMap<&'static str, Statement>,
-    of_arrays: HashMap<&'static str, Statement>,
+    of_arrays: HashMap<&'static str, Option<Statement>>,
 }
 
 impl<'a> PostgresTx<'a> {
@@ -78,9 +78,7 @@ impl<'a> PostgresTx<'a> {
         if rows.len() >= ARRAY_ROWS_MIN
             && let Some(statement) = self.prepare_arrays::<N>(sql).await?
         {
-            let columns = (0..N).map(|column| rows.iter().map(|row| row[column]).collect::<Vec<_>>());
-            let columns: Vec<Vec<Value<'_>>> = columns.collect();
-            return Ok(self.transaction.execute_raw(&statement, &columns).await?);
+            return Ok(self.transaction.execute_raw(&statement, &columns_of(rows)).await?);
         }
         let statement = self.prepare(sql).await?;
         let mut changed = 0;
@@ -91,22 +89,19 @@ impl<'a> PostgresTx<'a> {
         Ok(changed)
     }
 
-    /// The statement over arrays in place of an insert of one row; `None` for other statements.
+    /// The statement over arrays in place of one for a row of values. `None` for statements that have none.
     async fn prepare_arrays<const N: usize>(&mut self, sql: &'static str) -> Result<Option<Statement>> {
         if let Some(statement) = self.statements.of_arrays.get(sql) {
-            return Ok(Some(statement.clone()));
+            return Ok(statement.clone());
         }
-        let placeholders: Vec<String> = (1..=N).map(|number| format!("${number}")).collect();
-        let values = format!("VALUES ({})", placeholders.join(", "));
-        let Some((head, rest)) = sql.split_once(values.as_str()) else { return Ok(None) };
         let types = self.prepare(sql).await?;
-        let arrays =
-            placeholders.iter().zip(types.params()).map(|(place, type_)| format!("{place}::{type_}[]"));
-        let arrays = arrays.collect::<Vec<_>>().join(", ");
-        let statement =
-            self.transaction.prepare(&format!("{head} SELECT * FROM unnest({arrays}) {rest}")).await?;
+        let types: Vec<String> = types.params().iter().map(ToString::to_string).collect();
+        let statement = match over_arrays(sql, &types) {
+            Some(sql) => Some(self.transaction.prepare(&sql).await?),
+            None => None,
+        };
         self.statements.of_arrays.insert(sql, statement.clone());
-        Ok(Some(statement))
+        Ok(statement)
     }
 
     pub(crate) async fn first<T>(
@@ -160,6 +155,20 @@ impl<'a> PostgresTx<'a> {
         mut visit: impl FnMut(usize, &[tokio_postgres::Row]) -> Result<()>,
     ) -> Result<()> {
         if rows.is_empty() {
+            return Ok(());
+        }
+        if rows.len() >= ARRAY_ROWS_MIN
+            && let Some(statement) = self.prepare_arrays::<N>(sql).await?
+        {
+            let mut found = collect(self.transaction.query_raw(&statement, &columns_of(rows))).await?;
+            found.sort_by_key(place_of);
+            let mut found = found.as_slice();
+            for place in 0..rows.len() {
+                let count = found.iter().take_while(|row| place_of(row) == place as i64 + 1).count();
+                let (of_place, rest) = found.split_at(count);
+                visit(place, of_place)?;
+                found = rest;
+            }
             return Ok(());
         }
         let statement = self.prepare(sql).await?;
@@ -223,10 +232,73 @@ impl<'a> PostgresTx<'a> {
     }
 }
 
+/// An insert of one row of values as one of arrays, or a query by them as one for each element of arrays, whose last column is the place of
+/// the element, from 1.
+fn over_arrays(sql: &str, types: &[String]) -> Option<String> {
+    let arrays = (1..).zip(types).map(|(number, type_)| format!("${number}::{type_}[]"));
+    let arrays = arrays.collect::<Vec<_>>().join(", ");
+    let names = |prefix: &str| {
+        (1..=types.len()).map(|number| format!("{prefix}{number}")).collect::<Vec<_>>().join(", ")
+    };
+    if let Some((head, rest)) = sql.split_once(&format!("VALUES ({})", names("$"))) {
+        return Some(format!("{head} SELECT * FROM unnest({arrays}) {rest}"));
+    }
+    if !sql.starts_with("SELECT") || sql.contains("LIMIT") {
+        return None;
+    }
+    // the last ones first: `$1` begins `$10`
+    let query = (1..=types.len())
+        .rev()
+        .fold(sql.to_owned(), |sql, number| sql.replace(&format!("${number}"), &format!("given.p{number}")));
+    Some(format!(
+        "SELECT found.*, given.place FROM unnest({arrays}) WITH ORDINALITY AS given ({}, place), LATERAL ({query}) AS found",
+        names("p")
+    ))
+}
+
+/// The values of rows by column.
+fn columns_of<'a, const N: usize>(rows: &[[Value<'a>; N]]) -> Vec<Vec<Value<'a>>> {
+    (0..N).map(|column| rows.iter().map(|row| row[column]).collect()).collect()
+}
+
+/// The last column of a query over arrays.
+fn place_of(row: &tokio_postgres::Row) -> i64 {
+    row.try_get(row.len() - 1).unwrap_or(0)
+}
+
 /// The rows of a query.
 async fn collect(
     query: impl Future<Output = Result<tokio_postgres::RowStream, tokio_postgres::Error>>,
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     use futures_util::TryStreamExt as _;
     query.await?.try_collect().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_for_one_row_of_values_become_statements_over_arrays() {
+        let check = |sql: &str, expected: Option<&str>| {
+            let types = ["int8", "text"].map(str::to_owned);
+            assert_eq!(over_arrays(sql, &types).as_deref(), expected, "{sql}");
+        };
+        check(
+            "INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            Some(
+                "INSERT INTO t (a, b)  SELECT * FROM unnest($1::int8[], $2::text[])  ON CONFLICT DO NOTHING",
+            ),
+        );
+        check(
+            "SELECT c FROM t WHERE a = $1 AND b = $2 ORDER BY c",
+            Some(
+                "SELECT found.*, given.place FROM unnest($1::int8[], $2::text[]) WITH ORDINALITY AS given (p1, p2, place), \
+                 LATERAL (SELECT c FROM t WHERE a = given.p1 AND b = given.p2 ORDER BY c) AS found",
+            ),
+        );
+        check("INSERT INTO t (a, b) SELECT $1, c FROM t WHERE b = $2", None);
+        check("DELETE FROM t WHERE a = $1 AND b = $2 RETURNING c", None);
+        check("SELECT c FROM t WHERE a = $1 LIMIT $2", None);
+    }
 }
