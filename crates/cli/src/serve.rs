@@ -11,7 +11,6 @@ use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
 use weir_store::{Location, Store};
 
-use http::HeaderMap;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys};
@@ -22,7 +21,7 @@ use weir_inference::{
 use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
-use weir_server::{Gateway, Tls, TlsError};
+use weir_server::{Gateway, Services, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, Reload, default_limits};
@@ -210,21 +209,21 @@ async fn serve(
     // without API keys, everybody who reaches the gateway is its operator
     let operator = Arc::new(Caller::system());
     let known = keys.clone();
-    let authenticate = Arc::new(move |headers: &HeaderMap| match known.are_required() {
-        true => known.caller(weir_server::api_key(headers)?, unix_now()),
+    let authenticate = Arc::new(move |credential: Option<&str>| match known.are_required() {
+        true => known.caller(credential?, unix_now()),
         false => Some(operator.clone()),
     });
-    let gateway = Gateway::new(
+    let gateway = Gateway::new(Services {
         config,
-        retrieval.clone(),
+        retrieval: retrieval.clone(),
         models,
         scheduler,
         metrics,
-        requests.clone(),
+        requests: requests.clone(),
         authenticate,
         keys,
         llm,
-    );
+    });
     weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
     // before the store is closed

@@ -86,6 +86,8 @@ pub struct IngestOptions<'a> {
     pub bytes_total: u64,
     /// Fields of the metadata in which a stored document must equal the one that replaces it.
     pub replace_if_equal: &'a [&'a str],
+    /// The address that the gateway tells the end of each job.
+    pub webhook_url: Option<&'a str>,
 }
 
 /// Shows the progress of an ingest.
@@ -424,11 +426,7 @@ impl Ingest<'_> {
                 let files = [FileUpload { name, bytes, options: file.options }];
                 let options = self.options;
                 let report = |message: &str| self.progress.note(message);
-                match self
-                    .client
-                    .upload_unless_conflict(options.collection, &files, options.replace_if_equal, report)
-                    .await
-                {
+                match self.client.upload_on_terms(&options, &files, report).await {
                     Err(ClientError::Refused { code, message }) if is_of_the_file(code) => {
                         Err(format!("{message} ({code})"))
                     }
@@ -458,6 +456,7 @@ impl Ingest<'_> {
             collection: Some(self.options.collection.into()),
             documents: documents.iter().map(|document| &*document.json).collect(),
             replace_if_equal: self.options.replace_if_equal.iter().map(|field| (*field).into()).collect(),
+            webhook_url: self.options.webhook_url.map(Into::into),
         };
         self.client.ingest(&request, |message| self.progress.note(message)).await
     }

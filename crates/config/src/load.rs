@@ -165,6 +165,9 @@ impl Layers {
         if let Some(url) = &mut layers.config.telemetry.postgres_url {
             url.read(environment);
         }
+        if let Some(secret) = &mut layers.config.webhooks.secret {
+            secret.read(environment);
+        }
         layers
     }
 
@@ -255,10 +258,11 @@ impl Layers {
         }
     }
 
-    /// Whether `variable` holds the `api_key` of a model or the URL of the database.
+    /// Whether `variable` holds the `api_key` of a model, the URL of the database or the secret of webhooks.
     fn is_key(&self, variable: &str) -> bool {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
-        let mut keys = keys.chain(&self.config.telemetry.postgres_url).chain(self.config.llm.api_keys());
+        let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.webhooks.secret);
+        let mut keys = keys.chain(self.config.llm.api_keys());
         keys.any(|key| key.variable() == Some(variable))
     }
 

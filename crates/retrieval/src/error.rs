@@ -137,6 +137,10 @@ impl From<weir_store::Error> for RequestError {
             Error::PreconditionFailed { .. } => {
                 return RequestError::new(ErrorCode::PreconditionFailed, error.to_string());
             }
+            Error::IdempotencyMismatch => {
+                return RequestError::new(ErrorCode::IdempotencyMismatch, error.to_string());
+            }
+            Error::TooManyWebhooks(_) => return RequestError::new(ErrorCode::Overloaded, error.to_string()),
             Error::UnknownCollection(name) => return RequestError::no_collection(name),
             Error::NotAllowed(_) => {
                 return RequestError::new(ErrorCode::InsufficientScope, error.to_string());

@@ -120,9 +120,10 @@ impl DoubleTx<'_> {
     pub(crate) fn lock(&mut self, lock: Lock) {
         let rank = |lock: &Lock| match lock {
             Lock::Collection(_) | Lock::CollectionOf(_) => 0,
-            Lock::Embeddings(_) => 1,
-            Lock::Keys => 2,
-            Lock::Audit => 3,
+            Lock::Caller(_) => 1,
+            Lock::Embeddings(_) => 2,
+            Lock::Keys => 3,
+            Lock::Audit => 4,
         };
         let highest = self.held.iter().map(rank).max().unwrap_or(0);
         assert!(rank(&lock) >= highest, "{lock:?} after {:?}", self.held);
@@ -142,6 +143,8 @@ impl DoubleTx<'_> {
             // new ones, counters that each statement changes at once
             "collections" if sql.starts_with("INSERT") => true,
             "fingerprints" | "spending" => true,
+            "webhooks" | "idempotency_keys" if !sql.starts_with("INSERT") => true,
+            "webhooks" | "idempotency_keys" => held(|lock| matches!(lock, Lock::Caller(_))),
             "api_keys" => held(|lock| matches!(lock, Lock::Keys)),
             "audit" => held(|lock| matches!(lock, Lock::Audit)),
             "embeddings" => held(|lock| matches!(lock, Lock::Embeddings(_))),

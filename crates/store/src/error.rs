@@ -83,6 +83,17 @@ pub enum Error {
         /// Its version; `None` if it does not exist for the caller.
         version: Option<u64>,
     },
+    /// The idempotency key belongs to a request that asked for something else.
+    #[error(
+        "the idempotency key was sent with another request before; send a new key with each new request, and the same key only with \
+         the same body"
+    )]
+    IdempotencyMismatch,
+    /// The caller has as many webhooks that are not delivered as it may have.
+    #[error(
+        "{0} webhooks of jobs are not delivered yet, which is the limit; try again later, or ask for the state of the job"
+    )]
+    TooManyWebhooks(u64),
     /// A cursor that this list did not return.
     #[error("the cursor `{0}` is not one that this list returned; start again without a cursor")]
     UnknownCursor(String),

@@ -37,6 +37,7 @@ mod document;
 mod double;
 mod error;
 mod feedback;
+mod idempotency;
 mod job;
 mod key;
 mod location;
@@ -51,6 +52,7 @@ mod tx;
 mod value;
 mod verify;
 mod view;
+mod webhook;
 
 pub use change::{Change, Changes};
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
@@ -60,15 +62,19 @@ pub use document::{
 };
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
-pub use job::{DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission};
+pub use idempotency::IdempotencyKey;
+pub use job::{
+    Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
+};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
 pub use location::Location;
 pub use operation::{Operation, OperationKind};
-pub use original::Original;
+pub use original::{NewOriginal, Original};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use store::Store;
 pub use verify::VerifyReport;
 pub use view::StoreView;
+pub use webhook::{DueWebhook, NewWebhook, Webhook, WebhookOutcome};
 
 /// A point in time in unix seconds, with fractions. The caller's clock, never the store's.
 pub type Timestamp = f64;

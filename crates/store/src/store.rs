@@ -13,15 +13,16 @@ use crate::database::Database;
 use crate::location::{Location, Place};
 use crate::postgres::Postgres;
 use crate::scripts::{
-    chunks, collections, feedback, generations, job_control, jobs, keys, originals, query_log, spending,
-    verify,
+    chunks, collections, feedback, generations, idempotency, job_control, jobs, keys, originals, query_log,
+    spending, verify, webhooks,
 };
 use crate::sqlite::Sqlite;
 use crate::tx::{Script, Tx, script};
 use crate::{
-    AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, JobDocument,
-    JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Spent,
-    StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
+    Acceptance, AuditEntry, Collection, CollectionId, DocumentError, DueWebhook, Error, GenerationId,
+    IdempotencyKey, Job, JobDocument, JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey,
+    PreparedDocument, Result, Retention, Spent, StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
+    WebhookOutcome,
 };
 
 /// The store, in one of the supported databases. Cheap to clone; all clones are one store. Callers do not know which database it is.
@@ -356,7 +357,46 @@ impl Store {
         self.database.read(script!(tx => job_control::documents(tx, &access, &id, &query))).await
     }
 
-    /// Deletes one batch of the finished jobs, and of the collection's applied operations, beyond `retention`. `false` if there are more.
+    /// What an earlier submission with this idempotency key stored. `None` if there was none, or it is not kept any more. A later submission
+    /// with the key decides again: this read saves work.
+    ///
+    /// # Errors
+    /// `IdempotencyMismatch` if it asked for something else.
+    pub async fn repeated(&self, key: IdempotencyKey, now: Timestamp) -> Result<Option<Acceptance>> {
+        self.database.read(script!(tx => idempotency::find(tx, &key, now))).await
+    }
+
+    /// When the next attempt of any webhook is due; `None` while no job with a webhook has ended.
+    pub async fn next_webhook_due(&self) -> Result<Option<Timestamp>> {
+        self.database.read(script!(tx => webhooks::next_due(tx))).await
+    }
+
+    /// Begins attempts of due webhooks, the longest due first, at most `limit`. `may_send` is asked for the origin of each, in this order; those
+    /// for which it is false stay due. The others are due again at `until`, unless [`Store::finish_webhook`] is called before: an attempt that is
+    /// interrupted is repeated.
+    pub async fn claim_webhooks(
+        &self,
+        now: Timestamp,
+        until: Timestamp,
+        limit: usize,
+        may_send: impl FnMut(&str) -> bool + Send + 'static,
+    ) -> Result<Vec<DueWebhook>> {
+        self.database.write(script!(tx => webhooks::claim(tx, now, until, limit, may_send))).await
+    }
+
+    /// Records what became of an attempt of a job's webhook. Ignored if a later attempt was begun.
+    pub async fn finish_webhook(
+        &self,
+        job: &str,
+        attempt: u64,
+        outcome: WebhookOutcome,
+        now: Timestamp,
+    ) -> Result<()> {
+        let job = job.to_owned();
+        self.database.write(script!(tx => webhooks::finish(tx, &job, attempt, &outcome, now))).await
+    }
+
+    /// Deletes one batch of the finished jobs, of the collection's applied operations, and of the idempotency keys, beyond `retention`. `false` if there are more.
     pub async fn prune(&self, id: CollectionId, retention: Retention) -> Result<bool> {
         self.database.write(script!(tx => collections::prune(tx, id, retention))).await
     }

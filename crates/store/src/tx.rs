@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 
 use rusqlite::Connection;
+use weir_policy::KeyId;
 
 #[cfg(test)]
 use crate::double::DoubleTx;
@@ -45,6 +46,8 @@ pub(crate) enum Lock {
     Collection(CollectionId),
     /// The collection of a generation.
     CollectionOf(GenerationId),
+    /// The webhooks and idempotency keys of a caller, by its API key.
+    Caller(Option<KeyId>),
     /// The embeddings of a model, by the id of its fingerprint: all collections share them.
     Embeddings(i64),
     /// The API keys and their numbers.

@@ -8,9 +8,9 @@ use crate::scripts::{
 };
 use crate::tx::script;
 use crate::{
-    DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job, KnownFile,
-    NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument, Submission,
-    TextHash, Timestamp,
+    Acceptance, DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
+    KnownFile, NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument,
+    Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -94,29 +94,26 @@ impl StoreView {
     /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids
     /// are one namespace per collection.
     ///
+    /// With an idempotency key, what an earlier submission with it stored is returned, and nothing is stored.
+    ///
     /// # Errors
-    /// `PreconditionFailed`; nothing is stored then.
+    /// `PreconditionFailed`, `IdempotencyMismatch`, `TooManyWebhooks`; nothing is stored then.
     pub async fn accept(&self, submission: Submission, now: Timestamp) -> Result<Option<Job>> {
-        Ok(self.accept_versioned(submission, now).await?.map(|(job, _)| job))
+        Ok(self.accept_versioned(submission, now).await?.map(|accepted| accepted.job))
     }
 
-    /// The same, with the version of the last document, whether it was stored or unchanged; `None` if it was refused.
+    /// The same, with the version of the last document.
     pub async fn accept_versioned(
         &self,
         submission: Submission,
         now: Timestamp,
-    ) -> Result<Option<(Job, Option<u64>)>> {
+    ) -> Result<Option<Acceptance>> {
         let access = self.access.clone();
         let submission = accept::HashedSubmission::new(submission, &access);
-        let damage = self.store.damage.clone();
-        let accepted = self
-            .store
-            .write_and_tell(
-                Change::Operations(self.access.collection),
-                script!(tx => accept::accept(tx, &access, &submission, now, &damage)),
-            )
-            .await?;
-        Ok(accepted.map(|accepted| (accepted.job, accepted.last_version)))
+        let (damage, change) = (self.store.damage.clone(), Change::Operations(access.collection));
+        self.store
+            .write_and_tell(change, script!(tx => accept::accept(tx, &access, &submission, now, &damage)))
+            .await
     }
 
     /// The files of these document ids and hashes whose documents are all stored by a file with this hash; `None` for the others, for
@@ -130,13 +127,6 @@ impl StoreView {
     pub async fn original(&self, id: &str) -> Result<Option<Original>> {
         let (access, id) = (self.access.clone(), id.to_owned());
         self.store.database.read(script!(tx => originals::of_document(tx, &access, &id))).await
-    }
-
-    /// Records the files of documents, by their ids; `None` takes a record away. A document that is newer than the operation `until`, hidden or
-    /// deleted is left as it is. The record goes with the document, and when that has another text.
-    pub async fn set_originals(&self, files: Vec<(String, Option<Original>)>, until: u64) -> Result<()> {
-        let access = self.access.clone();
-        self.store.database.write(script!(tx => originals::set(tx, &access, &files, until))).await
     }
 
     /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not

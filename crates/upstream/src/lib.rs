@@ -24,9 +24,11 @@ mod reply;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod webhook;
 
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
 pub use decoded::{DecodeError, DecodedBody};
 pub use error::{Awaited, Result, UpstreamError};
 pub use reply::{Deadline, ReplyBody};
+pub use webhook::{WebhookClient, WebhookError, WebhookSecret, WebhookUrl};

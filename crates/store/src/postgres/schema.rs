@@ -192,6 +192,30 @@ CREATE TABLE spending (
     PRIMARY KEY (key_id, model, day)
 );
 
+CREATE TABLE webhooks (
+    job_id   text COLLATE "C" PRIMARY KEY,
+    caller   bigint NOT NULL,
+    url      text COLLATE "C" NOT NULL,
+    origin   text COLLATE "C" NOT NULL,
+    attempts bigint NOT NULL,
+    due_at   double precision,
+    ended_at double precision,
+    error    text COLLATE "C"
+);
+CREATE INDEX webhooks_open ON webhooks (due_at, caller) WHERE ended_at IS NULL;
+
+CREATE TABLE idempotency_keys (
+    scope       bytea PRIMARY KEY,
+    caller      bigint NOT NULL,
+    number      bigint NOT NULL,
+    fingerprint bytea NOT NULL,
+    job         text COLLATE "C" NOT NULL,
+    version     bigint,
+    created_at  double precision NOT NULL,
+    UNIQUE (caller, number)
+);
+CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);
+
 CREATE TABLE originals (
     document   bigint PRIMARY KEY,
     sha256     text COLLATE "C" NOT NULL,

@@ -24,6 +24,7 @@ const ARRAY_ROWS_MIN: usize = 4;
 /// The classes of advisory locks, the upper half of their keys.
 const EMBEDDINGS_LOCKS: i32 = 0x7765_6901;
 const OTHER_LOCKS: i32 = 0x7765_6902;
+const CALLERS_LOCKS: i32 = 0x7765_6903;
 
 /// An open transaction.
 pub(crate) struct PostgresTx<'a> {
@@ -213,6 +214,9 @@ impl<'a> PostgresTx<'a> {
         match lock {
             Lock::Collection(id) => self.run(COLLECTION, &[Value::Integer(id.0)]).await?,
             Lock::CollectionOf(id) => self.run(COLLECTION_OF, &[Value::Integer(id.0)]).await?,
+            Lock::Caller(key) => {
+                self.run(ADVISORY, &advisory(CALLERS_LOCKS, key.map_or(0, |key| key.0))).await?
+            }
             Lock::Embeddings(id) => self.run(ADVISORY, &advisory(EMBEDDINGS_LOCKS, id)).await?,
             Lock::Keys => self.run(ADVISORY, &advisory(OTHER_LOCKS, 1)).await?,
             Lock::Audit => self.run(ADVISORY, &advisory(OTHER_LOCKS, 2)).await?,
@@ -250,8 +254,9 @@ fn over_arrays(sql: &str, types: &[String]) -> Option<String> {
     let query = (1..=types.len())
         .rev()
         .fold(sql.to_owned(), |sql, number| sql.replace(&format!("${number}"), &format!("given.p{number}")));
+    // `OFFSET 0`: the query is carried out for each element, by its index, and not planned as a join with a table that was small then
     Some(format!(
-        "SELECT found.*, given.place FROM unnest({arrays}) WITH ORDINALITY AS given ({}, place), LATERAL ({query}) AS found",
+        "SELECT found.*, given.place FROM unnest({arrays}) WITH ORDINALITY AS given ({}, place), LATERAL ({query} OFFSET 0) AS found",
         names("p")
     ))
 }
@@ -294,7 +299,7 @@ mod tests {
             "SELECT c FROM t WHERE a = $1 AND b = $2 ORDER BY c",
             Some(
                 "SELECT found.*, given.place FROM unnest($1::int8[], $2::text[]) WITH ORDINALITY AS given (p1, p2, place), \
-                 LATERAL (SELECT c FROM t WHERE a = given.p1 AND b = given.p2 ORDER BY c) AS found",
+                 LATERAL (SELECT c FROM t WHERE a = given.p1 AND b = given.p2 ORDER BY c OFFSET 0) AS found",
             ),
         );
         check("INSERT INTO t (a, b) SELECT $1, c FROM t WHERE b = $2", None);

@@ -1,18 +1,18 @@
 //! Storing submitted documents: one transaction per submission, committed before it is acknowledged.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::collections::CollectionRow;
 use super::documents::Put;
 use super::operations::NewOperation;
-use super::{documents, files, jobs, operations, unsearchable};
+use super::{documents, files, idempotency, jobs, operations, originals, unsearchable};
 use crate::access::Access;
 use crate::damage::Damage;
 use crate::tx::{Lock, Tx};
 use crate::{
-    DocumentError, Error, Job, NewDocument, OperationKind, Precondition, Result, Submission, Timestamp,
+    Acceptance, DocumentError, Error, NewDocument, OperationKind, Precondition, Result, Submission, Timestamp,
 };
 
 /// A submission with the content hashes of its documents. Hashes and the check of new metadata are computed outside the writing thread.
@@ -67,9 +67,17 @@ pub(crate) async fn accept(
     submission: &HashedSubmission,
     now: Timestamp,
     damage: &Damage,
-) -> Result<Option<Accepted>> {
+) -> Result<Option<Acceptance>> {
     let collection = access.collection;
     tx.lock(Lock::Collection(collection)).await?;
+    if submission.submission.idempotency.is_some() || submission.submission.webhook.is_some() {
+        tx.lock(Lock::Caller(access.key)).await?;
+    }
+    if let Some(key) = &submission.submission.idempotency
+        && let Some(repeated) = idempotency::find(tx, key, now).await?
+    {
+        return Ok(Some(repeated));
+    }
     let Some(mut row) = CollectionRow::by_id(tx, collection).await? else {
         return Ok(None);
     };
@@ -109,6 +117,11 @@ pub(crate) async fn accept(
         job,
     });
     operations::insert(tx, collection, &operations.collect::<Vec<_>>()).await?;
+    let refusals = submission.submission.rejected.iter().chain(&refused);
+    let refusals: HashSet<&str> = refusals.map(|error| error.document_id.as_str()).collect();
+    let files = submission.submission.originals.iter();
+    let files: Vec<_> = files.filter(|file| !refusals.contains(file.document_id.as_str())).collect();
+    originals::set(tx, collection, &files).await?;
     row.save(tx).await?;
     puts.iter().for_each(|put| damage.forget(collection, &put.content.id));
     let accepted = jobs::Accepted {
@@ -119,9 +132,26 @@ pub(crate) async fn accept(
         unchanged,
         refused,
         filter_hash: access.filter_hash(),
+        key: access.key,
     };
-    let job = jobs::insert(tx, accepted, &submission.submission, now).await?;
-    Ok(job.map(|job| Accepted { job, last_version }))
+    record(tx, accepted, &submission.submission, last_version, now).await
+}
+
+/// Inserts the job, and the idempotency key if there is one.
+async fn record(
+    tx: &mut Tx<'_>,
+    accepted: jobs::Accepted,
+    submission: &Submission,
+    version: Option<u64>,
+    now: Timestamp,
+) -> Result<Option<Acceptance>> {
+    let caller = accepted.key;
+    let Some(job) = jobs::insert(tx, accepted, submission, now).await? else { return Ok(None) };
+    let accepted = Acceptance { job, version, is_repeated: false };
+    if let Some(key) = &submission.idempotency {
+        idempotency::insert(tx, key, caller, &accepted).await?;
+    }
+    Ok(Some(accepted))
 }
 
 /// What is stored with the id of a document.
@@ -184,13 +214,6 @@ impl Stored {
             None => Decision::Put,
         }
     }
-}
-
-/// A submission that was stored.
-pub(crate) struct Accepted {
-    pub(crate) job: Job,
-    /// The version of the last document that is stored or was already.
-    pub(crate) last_version: Option<u64>,
 }
 
 async fn check(tx: &mut Tx<'_>, access: &Access, precondition: &Precondition) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Collections: the row, and changes of a whole collection.
 
-use super::{generations, jobs, operations};
+use super::{generations, idempotency, jobs, operations};
 use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::damage::Damage;
@@ -189,12 +189,13 @@ pub(crate) async fn delete(tx: &mut Tx<'_>, access: &Access, now: Timestamp) -> 
     Ok(tx.run("DELETE FROM collections WHERE id = $1", &values![id.0]).await? == 1)
 }
 
-/// Deletes one batch of the jobs and operations beyond `retention`; `false` when there are more.
+/// Deletes one batch of the jobs, operations and idempotency keys beyond `retention`; `false` when there are more.
 pub(crate) async fn prune(tx: &mut Tx<'_>, id: CollectionId, retention: Retention) -> Result<bool> {
     tx.lock(Lock::Collection(id)).await?;
     let jobs = jobs::prune(tx, retention.jobs_max).await?;
     let operations = operations::prune(tx, id, retention.operations_max).await?;
-    Ok(jobs && operations)
+    let keys = idempotency::prune(tx, retention.idempotency_since).await?;
+    Ok(jobs && operations && keys)
 }
 
 /// Takes the next operation number for a change other than a submission, which has locked the collection; `None` when the collection is deleted.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::collections::CollectionRow;
 use super::jobs::{self, Accepted};
 use super::operations::NewOperation;
-use super::{documents, generations, operations, unsearchable};
+use super::{documents, generations, operations, unsearchable, webhooks};
 use crate::access::{Access, JobAccess};
 use crate::tx::{AsValue as _, Lock, Row, Tx, values};
 use crate::{
@@ -43,6 +43,7 @@ pub(crate) async fn cancel(
          WHERE collection_id = $1 AND id = $2",
         &values![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled],
     ).await?;
+    webhooks::job_ended(tx, job, now).await?;
     tx.first(jobs::BY_ID, &values![job], jobs::read).await
 }
 
@@ -94,6 +95,7 @@ pub(crate) async fn retry(
         unchanged: 0,
         refused: Vec::new(),
         filter_hash: access.filter_hash(),
+        key: access.key,
     };
     let submission = Submission { job_id: new_job.to_owned(), ..Submission::default() };
     jobs::insert(tx, accepted, &submission, now).await

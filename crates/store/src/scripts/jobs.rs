@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use weir_policy::KeyId;
+
 use super::collections::CollectionRow;
-use super::{documents, generations, unsearchable};
+use super::{documents, generations, unsearchable, webhooks};
 use crate::access::{FilterHash, JobAccess};
 use crate::damage::Damage;
 use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
@@ -24,6 +26,8 @@ pub(super) struct Accepted {
     pub(super) refused: Vec<DocumentError>,
     /// The filter of the caller that submitted the job.
     pub(super) filter_hash: Option<FilterHash>,
+    /// The API key of this caller.
+    pub(super) key: Option<KeyId>,
 }
 
 pub(super) async fn insert(
@@ -32,7 +36,8 @@ pub(super) async fn insert(
     submission: &Submission,
     now: Timestamp,
 ) -> Result<Option<Job>> {
-    let Accepted { collection, first_operation, total, changed, unchanged, refused, filter_hash } = accepted;
+    let Accepted { collection, first_operation, total, changed, unchanged, refused, filter_hash, key } =
+        accepted;
     let operations = collection.next_operation - first_operation;
     let errors = [submission.rejected.as_slice(), &refused].concat();
     let (status, finished_at) = match operations {
@@ -61,6 +66,9 @@ pub(super) async fn insert(
             changed
         ],
     ).await?;
+    if let Some(webhook) = &submission.webhook {
+        webhooks::insert(tx, &submission.job_id, key, webhook, finished_at).await?;
+    }
     tx.first(BY_ID, &values![submission.job_id], read).await
 }
 
@@ -91,6 +99,7 @@ pub(super) async fn advance(
     ).await?;
     let mut jobs = Vec::with_capacity(ended.len());
     for id in ended {
+        webhooks::job_ended(tx, &id, now).await?;
         // a damaged row was updated, and is left out
         match tx.first(BY_ID, &values![id], read).await {
             Err(Error::Damaged { .. }) => {}
@@ -139,17 +148,22 @@ pub(crate) async fn fail_documents(
 /// Upper bound of the jobs that one transaction deletes.
 const PRUNE_BATCH: u64 = 1_000;
 
-/// Deletes finished jobs that are not among the newest `jobs_max`; `false` when there are more.
+/// Deletes finished jobs that are not among the newest `jobs_max`, unless their webhooks are open; `false` when there are more.
 pub(super) async fn prune(tx: &mut Tx<'_>, jobs_max: u64) -> Result<bool> {
-    let removed = tx
-        .run(
+    let removed: Vec<String> = tx
+        .all(
             "DELETE FROM jobs WHERE sequence IN (
-             SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - $1
-                 AND finished_at IS NOT NULL LIMIT $2)",
+                 SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - $1
+                     AND finished_at IS NOT NULL
+                     AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.job_id = jobs.id AND w.ended_at IS NULL)
+                 LIMIT $2)
+             RETURNING id",
             &values![jobs_max, PRUNE_BATCH],
+            |row| Ok(row.get(0)?),
         )
         .await?;
-    Ok(removed < PRUNE_BATCH)
+    webhooks::delete(tx, &removed).await?;
+    Ok((removed.len() as u64) < PRUNE_BATCH)
 }
 
 fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
@@ -160,6 +174,7 @@ fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
 pub(super) async fn cancel(tx: &mut Tx<'_>, collection: CollectionId, now: Timestamp) -> Result<()> {
     let applied_seq =
         generations::current(tx, collection).await?.map_or(0, |generation| generation.applied_seq);
+    webhooks::jobs_end(tx, collection, now).await?;
     tx.run(
         "UPDATE jobs SET status = 'cancelled', finished_at = $3,
              processed = processed + CASE
@@ -176,15 +191,17 @@ pub(super) async fn cancel(tx: &mut Tx<'_>, collection: CollectionId, now: Times
 pub(super) const BY_ID: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
-         j.filter_hash, j.changed, j.chunks
+         j.filter_hash, j.changed, j.chunks, w.attempts, w.due_at, w.ended_at, w.error
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
+     LEFT JOIN webhooks w ON w.job_id = j.id
      WHERE j.id = $1";
 
 const BEFORE: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
          j.errors, j.created_at, j.started_at, j.finished_at, j.first_operation, j.last_operation, g.indexed,
-         j.filter_hash, j.changed, j.chunks
+         j.filter_hash, j.changed, j.chunks, w.attempts, w.due_at, w.ended_at, w.error
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
+     LEFT JOIN webhooks w ON w.job_id = j.id
      WHERE j.sequence < $1 ORDER BY j.sequence DESC";
 
 pub(crate) async fn by_id(tx: &mut Tx<'_>, access: &JobAccess, id: &str) -> Result<Option<Job>> {
@@ -271,6 +288,7 @@ fn decode(row: &Row<'_>) -> Result<Option<Job>, Undecodable> {
         started_at: row.get(10)?,
         finished_at: row.get(11)?,
         last_operation: row.get(13)?,
+        webhook: webhooks::read(row, 18)?,
     };
     let first_operation: u64 = row.get(12)?;
     job.new = (job.last_operation + 1).saturating_sub(first_operation + job.changed);

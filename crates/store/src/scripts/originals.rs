@@ -2,32 +2,31 @@
 
 use super::documents;
 use crate::access::Access;
-use crate::tx::{AsValue as _, Lock, OrDamaged as _, Tx, Undecodable, values};
-use crate::{Original, Result};
+use crate::tx::{AsValue as _, OrDamaged as _, Tx, Undecodable, values};
+use crate::{CollectionId, NewOriginal, Original, Result};
 
-/// Records the files of documents, or removes the records. See [`StoreView::set_originals`](crate::StoreView::set_originals).
-pub(crate) async fn set(
-    tx: &mut Tx<'_>,
-    access: &Access,
-    files: &[(String, Option<Original>)],
-    until: u64,
-) -> Result<()> {
-    tx.lock(Lock::Collection(access.collection)).await?;
-    for (id, original) in files {
-        let stored = documents::key_and_version(tx, access.collection, id).await?;
-        let Some((key, version)) = stored else { continue };
-        if version > until || documents::is_hidden(tx, access, id).await? {
-            continue;
+/// Records the files of documents that were stored, or that are stored unchanged.
+pub(super) async fn set(tx: &mut Tx<'_>, collection: CollectionId, files: &[&NewOriginal]) -> Result<()> {
+    let ids: Vec<&str> = files.iter().map(|file| file.document_id.as_str()).collect();
+    let stored = documents::keys_and_versions(tx, collection, &ids).await?;
+    let (mut kept, mut others) = (Vec::new(), Vec::new());
+    for (file, stored) in files.iter().zip(&stored) {
+        let Some((key, _)) = stored else { continue };
+        match &file.kept {
+            Some(Original { sha256, media_type, name, bytes }) => {
+                kept.push(values![key, sha256, media_type, name, bytes]);
+            }
+            None => others.push(values![key, file.sha256]),
         }
-        let Some(Original { sha256, media_type, name, bytes }) = original else {
-            tx.run("DELETE FROM originals WHERE document = $1", &values![key]).await?;
-            continue;
-        };
+    }
+    tx.run_each("DELETE FROM originals WHERE document = $1 AND sha256 <> $2", &others).await?;
+    // one after the other: a submission can have a document twice
+    for kept in &kept {
         tx.run(
             "INSERT INTO originals (document, sha256, media_type, name, bytes) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (document) DO UPDATE SET sha256 = excluded.sha256, media_type = excluded.media_type,
                  name = excluded.name, bytes = excluded.bytes",
-            &values![key, sha256, media_type, name, bytes],
+            kept,
         )
         .await?;
     }

@@ -133,6 +133,7 @@ async fn send(
         batch_documents_max: arguments.batch as usize,
         bytes_total: sources.bytes(),
         replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
+        webhook_url: None,
     };
     let (steps, left_out) = steps(sources);
     let steps = steps.inspect(|step| plan.observe(step));

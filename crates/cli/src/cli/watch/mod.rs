@@ -212,6 +212,7 @@ impl Watch<'_> {
                     batch_documents_max: self.arguments.batch as usize,
                     bytes_total,
                     replace_if_equal,
+                    webhook_url: None,
                 };
                 ingest(
                     self.client,

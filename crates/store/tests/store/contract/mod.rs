@@ -8,13 +8,17 @@ pub mod collections;
 pub mod conditions;
 pub mod documents;
 pub mod feedback;
+pub mod idempotency;
 pub mod jobs;
 pub mod keys;
 pub mod prepared;
 pub mod visibility;
+pub mod webhooks;
 
 pub use weir_policy::{Allowlist, Caller};
-pub use weir_store::{ChunkSpan, Collection, Job, NewDocument, Store, StoreView, Submission, TextHash};
+pub use weir_store::{
+    ChunkSpan, Collection, Job, NewDocument, Retention, Store, StoreView, Submission, TextHash,
+};
 
 /// Opens the store of one test.
 pub type Open<'a> = &'a dyn Fn() -> Store;
@@ -94,6 +98,12 @@ macro_rules! contract {
                 the_query_log_is_summed_up_by_query,
                 the_oldest_logged_queries_are_deleted_beyond_the_maximum,
             }
+            idempotency::{
+                a_submission_with_the_same_key_is_stored_once,
+                of_concurrent_submissions_with_one_key_one_is_stored,
+                a_refused_submission_leaves_no_key,
+                idempotency_keys_are_bounded_in_number_and_time,
+            }
             jobs::{
                 a_job_progresses_with_the_applied_sequence,
                 a_job_lists_refused_documents,
@@ -133,6 +143,12 @@ macro_rules! contract {
                 the_query_log_operations_and_embeddings_are_empty_with_a_filter,
                 jobs_exist_for_callers_with_the_filter_of_their_submitter,
                 deleted_documents_are_hidden_with_their_feedback,
+            }
+            webhooks::{
+                a_webhook_is_due_when_its_job_ends,
+                an_attempt_that_is_not_finished_is_repeated,
+                a_webhook_is_tried_again_until_it_is_delivered_or_given_up,
+                open_webhooks_are_bounded_and_kept_with_their_jobs,
             }
         }
     };
@@ -174,6 +190,10 @@ pub fn document(id: &str, text: &str) -> NewDocument {
 
 pub fn submission(job: &str, documents: &[NewDocument]) -> Submission {
     Submission { job_id: job.to_owned(), documents: documents.to_vec(), ..Submission::default() }
+}
+
+pub fn kept(operations_max: u64, jobs_max: u64) -> Retention {
+    Retention { operations_max, jobs_max, idempotency_since: 0.0 }
 }
 
 /// A collection with model `m`, created at second 1.
