@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
-use weir_store::Store;
+use weir_store::{Location, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -140,8 +140,9 @@ async fn serve(
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
-    let is_new_store = !Store::exists(&config.server.data_dir);
-    let store = open_store(&config).await?;
+    let location = Location::data_dir(&config.server.data_dir);
+    let is_new_store = !Store::exists(&location).await?;
+    let store = Store::open(&location).await?;
     let keys = Keys::load(store.clone(), unix_now()).await?;
     keys.set_default_limits(default_limits(&config), unix_now()).await?;
     if is_exposed && !keys.are_required() {
@@ -295,11 +296,4 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(cfg!(unix))?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// Opening reads and may migrate: it belongs on a thread that may wait.
-async fn open_store(config: &Config) -> Result<Store, ServeError> {
-    let folder = config.server.data_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || Store::open_sqlite(&folder)).await;
-    Ok(opened.map_err(|error| ServeError::Start(io::Error::other(error)))??)
 }

@@ -104,8 +104,7 @@ impl Retrieval {
 
     /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
     pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
-        let mut failing: Vec<String> =
-            self.store.check_files().err().iter().map(ToString::to_string).collect();
+        let mut failing: Vec<String> = self.store.check().err().iter().map(ToString::to_string).collect();
         let damaged = self.models.damaged().into_iter();
         failing.extend(damaged.map(|model| {
             format!("the packed weights of model `{model}` were truncated; start weir again, which packs them again")

@@ -304,11 +304,11 @@ CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);
 ";
 
 /// Migrates the file to the newest format, one transaction per step.
-pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
+pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {
     let known = MIGRATIONS.len() as u32;
     let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
-        return Err(Error::NewerFormat { found, known });
+        return Err(Error::NewerSchema { found, known });
     }
     for (step, migration) in (1_u32..).zip(MIGRATIONS).skip(found as usize) {
         let transaction = connection.transaction()?;

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use crate::contract::{Caller, accept, close_sound, collection, document, hash, span, view};
 use rusqlite::Connection;
-use weir_store::{Collection, DocumentState, Error, FeedbackLimits, NewFeedback, PreparedDocument, Store};
+use weir_store::{
+    Collection, DocumentState, Error, FeedbackLimits, Location, NewFeedback, PreparedDocument, Store,
+};
 
-crate::contract!(Store::open_sqlite);
+crate::contract!(contract_tests!, Store::open_sqlite);
 
 /// A store with one prepared document `a` (version 1) and a second one `b`.
 async fn filled(folder: &Path) -> (Store, Collection) {
@@ -55,7 +57,9 @@ async fn a_file_in_place_of_the_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, "").unwrap();
-    assert!(matches!(Store::open_sqlite(&path), Err(Error::Io { path: named, .. }) if named == path));
+    assert!(
+        matches!(Store::open_sqlite(&path), Err(Error::Unusable { place, .. }) if place == path.to_str().unwrap())
+    );
 }
 
 #[tokio::test]
@@ -66,7 +70,7 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 17 }), "{error}");
+    assert!(matches!(error, Error::NewerSchema { found: 999, known: 17 }), "{error}");
 }
 
 #[tokio::test]
@@ -210,7 +214,9 @@ async fn check_skipped(sql: &str, list: impl AsyncFn(&Store, &Collection) -> usi
         "{sql}"
     );
     let message = message_of(expected.1);
-    for report in [store.verify().await.unwrap(), Store::verify_folder(folder.path()).unwrap()] {
+    for report in
+        [store.verify().await.unwrap(), Store::verify_at(&Location::data_dir(folder.path())).await.unwrap()]
+    {
         let found: Vec<String> = report.problems.iter().map(Error::to_string).collect();
         assert!(found.contains(&message), "{sql}: {found:?}");
     }
@@ -309,9 +315,9 @@ async fn a_store_whose_file_was_removed_acknowledges_nothing_until_it_is_back() 
         let (file, aside) = (folder.path().join(name), folder.path().join("aside"));
         std::fs::rename(&file, &aside).unwrap();
         let refused = view(&store, &made).delete_document("a").await;
-        assert!(matches!(refused, Err(Error::Replaced(path)) if path == file));
+        assert!(matches!(refused, Err(Error::Replaced { part }) if part == file.to_str().unwrap()));
         std::fs::copy(&aside, &file).unwrap();
-        assert!(store.check_files().is_err(), "a copy is another file");
+        assert!(store.check().is_err(), "a copy is another file");
         std::fs::rename(&aside, &file).unwrap();
         assert!(view(&store, &made).document("a").await.unwrap().is_some(), "it was rolled back");
         assert!(view(&store, &made).delete_document("a").await.unwrap().is_some());

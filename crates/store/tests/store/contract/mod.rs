@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub, reason = "the suite is a module of the test program of each store implementation")]
 
+pub mod changes;
 pub mod collections;
 pub mod conditions;
 pub mod documents;
@@ -36,11 +37,30 @@ macro_rules! contract_tests {
     };
 }
 
-/// All tests of the contract.
+/// Defines one `#[tokio::test]` that runs all functions of the contract in turn. `$databases` starts a server and returns a function of a test's name,
+/// which makes a database and returns a function that opens its store.
+#[macro_export]
+macro_rules! contract_in_turn {
+    ($databases:path: $($module:ident::{$($name:ident),* $(,)?})*) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn the_contract() {
+            let database = $databases();
+            $($(
+                println!("{}", stringify!($name));
+                $crate::contract::$module::$name(&*database(stringify!($name))).await;
+            )*)*
+        }
+    };
+}
+
+/// Defines all tests of the contract by another macro, which is given `$open` and their names.
 #[macro_export]
 macro_rules! contract {
-    ($open:path) => {
-        $crate::contract_tests! { $open:
+    ($tests:ident!, $open:path) => {
+        $crate::$tests! { $open:
+            changes::{
+                committed_changes_are_told,
+            }
             collections::{
                 creating_an_existing_collection_returns_it_unchanged,
                 deleting_a_collection_deletes_everything_except_its_jobs,

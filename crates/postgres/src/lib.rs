@@ -1,5 +1,8 @@
 //! The address of PostgreSQL and the TLS of its connections: `sslmode` and `sslrootcert` have the meaning of libpq.
 
+#![forbid(unsafe_code)]
+
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -11,9 +14,9 @@ use percent_encoding::percent_decode_str;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use rustls::{CertificateError, Error, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_postgres::{Client, Config, Socket};
 use tokio_rustls::{TlsConnector, client};
 use weir_trust::{AuthorityCheck, CertificateCheck};
 
@@ -46,16 +49,28 @@ enum Check {
     AuthorityAndName,
 }
 
-/// Where the database is, and how it is connected.
+/// Where a database is, and how it is connected. `Debug` shows neither.
 #[derive(Clone)]
-pub(super) struct Address {
-    pub(super) config: Config,
-    pub(super) tls: RustlsConnect,
+pub struct Address {
+    config: Config,
+    tls: RustlsConnect,
+}
+
+/// An open connection, which is to be polled until the client is dropped.
+pub type Connection = tokio_postgres::Connection<Socket, RustlsStream<Socket>>;
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address").finish_non_exhaustive()
+    }
 }
 
 impl Address {
     /// Reads `postgresql://…` or `host=… user=…`.
-    pub(super) fn parse(text: &str) -> Result<Address, AddressError> {
+    ///
+    /// # Errors
+    /// When it is not an address, or its `sslmode` or `sslrootcert` can't be used.
+    pub fn parse(text: &str) -> Result<Address, AddressError> {
         let (text, mode) = take_parameter(text, "sslmode");
         let (text, authorities) = take_parameter(&text, "sslrootcert");
         let authorities = authorities.filter(|file| file != "system");
@@ -70,6 +85,14 @@ impl Address {
         let mut config: Config = text.parse().map_err(|_| AddressError::Form)?;
         config.ssl_mode(mode).connect_timeout(CONNECT_TIMEOUT).application_name("weir");
         Ok(Address { config, tls: RustlsConnect::new(check, authorities.as_deref())? })
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// Those of the network, of TLS, and of authentication.
+    pub async fn connect(&self) -> Result<(Client, Connection), tokio_postgres::Error> {
+        self.config.connect(self.tls.clone()).await
     }
 }
 
@@ -92,7 +115,7 @@ fn take_parameter(text: &str, name: &str) -> (String, Option<String>) {
 
 /// Opens TLS over connections to the database.
 #[derive(Clone)]
-pub(super) struct RustlsConnect(TlsConnector);
+struct RustlsConnect(TlsConnector);
 
 impl RustlsConnect {
     fn new(mode: Check, authorities: Option<&str>) -> Result<RustlsConnect, AddressError> {
@@ -159,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for R
 }
 
 /// Opens TLS to a server of this name.
-pub(super) struct NamedConnect(TlsConnector, ServerName<'static>);
+struct NamedConnect(TlsConnector, ServerName<'static>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for NamedConnect {
     type Stream = RustlsStream<S>;
@@ -172,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Named
 }
 
 /// An encrypted connection.
-pub(super) struct RustlsStream<S>(Box<client::TlsStream<S>>);
+pub struct RustlsStream<S>(Box<client::TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for RustlsStream<S> {
     fn channel_binding(&self) -> ChannelBinding {

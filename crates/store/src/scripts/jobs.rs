@@ -1,14 +1,14 @@
 //! Jobs: inserted with their documents, updated when the applied sequence advances.
 
-use rusqlite::{Connection, Row, params};
+use std::ops::ControlFlow;
+
 use weir_policy::KeyId;
 
 use super::collections::CollectionRow;
-use super::error::{OrDamaged, damaged};
-use super::statements::Statements as _;
 use super::{documents, generations, unsearchable, webhooks};
 use crate::access::{FilterHash, JobAccess};
 use crate::damage::Damage;
+use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
 use crate::{
     CollectionId, DocumentError, Error, GenerationId, Job, JobStatus, Result, Submission, Timestamp,
 };
@@ -30,8 +30,8 @@ pub(super) struct Accepted {
     pub(super) key: Option<KeyId>,
 }
 
-pub(super) fn insert(
-    connection: &Connection,
+pub(super) async fn insert(
+    tx: &mut Tx<'_>,
     accepted: Accepted,
     submission: &Submission,
     now: Timestamp,
@@ -44,11 +44,11 @@ pub(super) fn insert(
         0 => (JobStatus::Completed, Some(now)),
         _ => (JobStatus::Pending, None),
     };
-    connection.run(
+    tx.run(
         "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
              unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash, changed, refused)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, ?9)",
-        params![
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14, $15, $9)",
+        &values![
             submission.job_id,
             collection.id.0,
             collection.name,
@@ -65,43 +65,45 @@ pub(super) fn insert(
             filter_hash,
             changed
         ],
-    )?;
+    ).await?;
     if let Some(webhook) = &submission.webhook {
-        webhooks::insert(connection, &submission.job_id, key, webhook, finished_at)?;
+        webhooks::insert(tx, &submission.job_id, key, webhook, finished_at).await?;
     }
-    connection.first(BY_ID, [&submission.job_id], read)
+    tx.first(BY_ID, &values![submission.job_id], read).await
 }
 
 /// Updates the unfinished jobs of a collection for a new applied sequence of its current generation. Returns those that have ended.
-pub(super) fn advance(
-    connection: &Connection,
+pub(super) async fn advance(
+    tx: &mut Tx<'_>,
     collection: CollectionId,
     generation: GenerationId,
     applied_seq: u64,
     now: Timestamp,
 ) -> Result<Vec<Job>> {
-    connection.run(
-        "UPDATE jobs SET status = 'running', started_at = ?3
-         WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND status = 'pending'",
-        params![collection.0, applied_seq, now],
-    )?;
-    let ended: Vec<String> = connection.all(
-        "UPDATE jobs SET status = iif(error IS NULL, 'completed', 'failed'), finished_at = ?3, processed = total, chunks = (
+    tx.run(
+        "UPDATE jobs SET status = 'running', started_at = $3
+         WHERE collection_id = $1 AND finished_at IS NULL AND first_operation <= $2 AND status = 'pending'",
+        &values![collection.0, applied_seq, now],
+    )
+    .await?;
+    let ended: Vec<String> = tx.all(
+        "UPDATE jobs SET status = CASE WHEN error IS NULL THEN 'completed' ELSE 'failed' END, finished_at = $3, processed = total, chunks = (
              SELECT count(*) FROM operations o
-             JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id AND d.version = o.number
-             JOIN chunks c ON c.generation_id = ?4 AND c.document = d.key AND c.version = d.version
-             WHERE o.collection_id = ?1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
-         WHERE collection_id = ?1 AND finished_at IS NULL AND first_operation <= ?2 AND last_operation <= ?2
+             JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
+             JOIN chunks c ON c.generation_id = $4 AND c.document = d.key AND c.version = d.version
+             WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
+         WHERE collection_id = $1 AND finished_at IS NULL AND first_operation <= $2 AND last_operation <= $2
          RETURNING id",
-        params![collection.0, applied_seq, now, generation.0],
+        &values![collection.0, applied_seq, now, generation.0],
         |row| Ok(row.get(0)?),
-    )?;
+    ).await?;
     let mut jobs = Vec::with_capacity(ended.len());
     for id in ended {
-        webhooks::job_ended(connection, &id, now)?;
+        webhooks::job_ended(tx, &id, now).await?;
         // a damaged row was updated, and is left out
-        if let Ok(job) = connection.first(BY_ID, [&id], read) {
-            jobs.extend(job);
+        match tx.first(BY_ID, &values![id], read).await {
+            Err(Error::Damaged { .. }) => {}
+            job => jobs.extend(job?),
         }
     }
     Ok(jobs)
@@ -109,21 +111,24 @@ pub(super) fn advance(
 
 /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs, once per
 /// document. Submitting such a document again counts as a change. With `job_error`, the jobs end as failed.
-pub(crate) fn fail_documents(
-    connection: &Connection,
+pub(crate) async fn fail_documents(
+    tx: &mut Tx<'_>,
     collection: CollectionId,
     failed: &[(u64, DocumentError)],
     job_error: Option<&str>,
 ) -> Result<()> {
+    tx.lock(Lock::Collection(collection)).await?;
     for (operation, error) in failed {
-        documents::clear_content_hash(connection, collection, &error.document_id, *operation)?;
-        unsearchable::add_failed(connection, collection, *operation, error)?;
-        let job: Option<(String, String)> = connection.first(
-            "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
-             WHERE o.collection_id = ?1 AND o.number = ?2 AND j.finished_at IS NULL",
-            params![collection.0, operation],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
+        documents::clear_content_hash(tx, collection, &error.document_id, *operation).await?;
+        unsearchable::add_failed(tx, collection, *operation, error).await?;
+        let job: Option<(String, String)> = tx
+            .first(
+                "SELECT j.id, j.errors FROM operations o JOIN jobs j ON j.id = o.job_id
+             WHERE o.collection_id = $1 AND o.number = $2 AND j.finished_at IS NULL",
+                &values![collection.0, operation],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .await?;
         let Some((id, errors)) = job else { continue };
         // a damaged job is not made worse
         let Ok(mut errors) = serde_json::from_str::<Vec<DocumentError>>(&errors) else { continue };
@@ -131,48 +136,55 @@ pub(crate) fn fail_documents(
             continue;
         }
         errors.push(error.clone());
-        connection.run(
-            "UPDATE jobs SET errors = ?2, failed = failed + 1, error = coalesce(error, ?3) WHERE id = ?1",
-            params![id, errors_to_json(&errors)?, job_error],
-        )?;
+        tx.run(
+            "UPDATE jobs SET errors = $2, failed = failed + 1, error = coalesce(error, $3) WHERE id = $1",
+            &values![id, errors_to_json(&errors)?, job_error],
+        )
+        .await?;
     }
     Ok(())
 }
 
 /// Upper bound of the jobs that one transaction deletes.
-const PRUNE_BATCH: usize = 1_000;
+const PRUNE_BATCH: u64 = 1_000;
 
 /// Deletes finished jobs that are not among the newest `jobs_max`, unless their webhooks are open; `false` when there are more.
-pub(super) fn prune(connection: &Connection, jobs_max: u64) -> Result<bool> {
-    let removed: Vec<String> = connection.all(
-        "DELETE FROM jobs WHERE sequence IN (
-             SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - ?1
-                 AND finished_at IS NOT NULL
-                 AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.job_id = jobs.id AND w.ended_at IS NULL)
-             LIMIT ?2)
-         RETURNING id",
-        params![i64::try_from(jobs_max).unwrap_or(i64::MAX), PRUNE_BATCH as i64],
-        |row| Ok(row.get(0)?),
-    )?;
-    removed.iter().try_for_each(|id| webhooks::delete(connection, id))?;
-    Ok(removed.len() < PRUNE_BATCH)
+pub(super) async fn prune(tx: &mut Tx<'_>, jobs_max: u64) -> Result<bool> {
+    let removed: Vec<String> = tx
+        .all(
+            "DELETE FROM jobs WHERE sequence IN (
+                 SELECT sequence FROM jobs WHERE sequence <= (SELECT max(sequence) FROM jobs) - $1
+                     AND finished_at IS NOT NULL
+                     AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.job_id = jobs.id AND w.ended_at IS NULL)
+                 LIMIT $2)
+             RETURNING id",
+            &values![jobs_max, PRUNE_BATCH],
+            |row| Ok(row.get(0)?),
+        )
+        .await?;
+    webhooks::delete(tx, &removed).await?;
+    Ok((removed.len() as u64) < PRUNE_BATCH)
 }
 
 fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
-    serde_json::to_string(errors).map_err(|source| Error::Sqlite { source: std::sync::Arc::new(source) })
+    serde_json::to_string(errors).map_err(|source| Error::Failed { source: std::sync::Arc::new(source) })
 }
 
 /// Cancels the unfinished jobs of a collection that is about to be deleted. `processed` counts what is searchable by then.
-pub(super) fn cancel(connection: &Connection, collection: CollectionId, now: Timestamp) -> Result<()> {
+pub(super) async fn cancel(tx: &mut Tx<'_>, collection: CollectionId, now: Timestamp) -> Result<()> {
     let applied_seq =
-        generations::current(connection, collection)?.map_or(0, |generation| generation.applied_seq);
-    webhooks::jobs_end(connection, collection, now)?;
-    connection.run(
-        "UPDATE jobs SET status = 'cancelled', finished_at = ?3,
-             processed = processed + max(0, min(last_operation, ?2) + 1 - first_operation)
-         WHERE collection_id = ?1 AND finished_at IS NULL",
-        params![collection.0, applied_seq, now],
-    )?;
+        generations::current(tx, collection).await?.map_or(0, |generation| generation.applied_seq);
+    webhooks::jobs_end(tx, collection, now).await?;
+    tx.run(
+        "UPDATE jobs SET status = 'cancelled', finished_at = $3,
+             processed = processed + CASE
+                 WHEN first_operation > $2 THEN 0
+                 WHEN last_operation < $2 THEN last_operation + 1 - first_operation
+                 ELSE $2 + 1 - first_operation END
+         WHERE collection_id = $1 AND finished_at IS NULL",
+        &values![collection.0, applied_seq, now],
+    )
+    .await?;
     Ok(())
 }
 
@@ -182,7 +194,7 @@ pub(super) const BY_ID: &str =
          j.filter_hash, j.changed, j.chunks, w.attempts, w.due_at, w.ended_at, w.error
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
      LEFT JOIN webhooks w ON w.job_id = j.id
-     WHERE j.id = ?1";
+     WHERE j.id = $1";
 
 const BEFORE: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,
@@ -190,54 +202,56 @@ const BEFORE: &str =
          j.filter_hash, j.changed, j.chunks, w.attempts, w.due_at, w.ended_at, w.error
      FROM jobs j LEFT JOIN generations g ON g.collection_id = j.collection_id AND g.current = 1
      LEFT JOIN webhooks w ON w.job_id = j.id
-     WHERE j.sequence < ?1 ORDER BY j.sequence DESC";
+     WHERE j.sequence < $1 ORDER BY j.sequence DESC";
 
-pub(crate) fn by_id(connection: &Connection, access: &JobAccess, id: &str) -> Result<Option<Job>> {
-    let job = connection.first(BY_ID, [id], |row| match is_visible_row(access, row)? {
-        true => read(row).map(Some),
-        false => Ok(None),
-    });
+pub(crate) async fn by_id(tx: &mut Tx<'_>, access: &JobAccess, id: &str) -> Result<Option<Job>> {
+    let job = tx
+        .first(BY_ID, &values![id], |row| match is_visible_row(access, row)? {
+            true => read(row).map(Some),
+            false => Ok(None),
+        })
+        .await;
     Ok(job?.flatten())
 }
 
 /// The cursor is the id of the last job of the previous page.
-pub(crate) fn list(
-    connection: &Connection,
+pub(crate) async fn list(
+    tx: &mut Tx<'_>,
     access: &JobAccess,
     limit: usize,
     cursor: Option<&str>,
     damage: &Damage,
 ) -> Result<(Vec<Job>, Option<String>)> {
     let before = match cursor {
-        Some(cursor) => sequence_of(connection, access, cursor)?,
+        Some(cursor) => sequence_of(tx, access, cursor).await?,
         None => i64::MAX,
     };
-    let mut statement = connection.prepare_cached(BEFORE)?;
-    let mut rows = statement.query([before])?;
-    let mut page: Vec<Job> = Vec::new();
-    while let Some(row) = rows.next()? {
+    let (mut page, mut next): (Vec<Job>, _) = (Vec::new(), None);
+    let visit = |row: &Row<'_>| -> Result<ControlFlow<()>> {
         if damage.skip(is_visible_row(access, row))? != Some(true) {
-            continue;
+            return Ok(ControlFlow::Continue(()));
         }
         if page.len() == limit {
-            let next = page.last().map(|job| job.id.clone());
-            return Ok((page, next));
+            next = page.last().map(|job| job.id.clone());
+            return Ok(ControlFlow::Break(()));
         }
         page.extend(damage.skip(read(row))?);
-    }
-    Ok((page, None))
+        Ok(ControlFlow::Continue(()))
+    };
+    tx.scan(BEFORE, &values![before], visit).await?;
+    Ok((page, next))
 }
 
-fn sequence_of(connection: &Connection, access: &JobAccess, cursor: &str) -> Result<i64> {
+async fn sequence_of(tx: &mut Tx<'_>, access: &JobAccess, cursor: &str) -> Result<i64> {
     let unknown = || Error::UnknownCursor(cursor.to_owned());
-    by_id(connection, access, cursor)?.ok_or_else(unknown)?;
-    let mut statement = connection.prepare_cached("SELECT sequence FROM jobs WHERE id = ?1")?;
-    Ok(statement.query_row([cursor], |row| row.get(0))?)
+    by_id(tx, access, cursor).await?.ok_or_else(unknown)?;
+    let sequence = "SELECT sequence FROM jobs WHERE id = $1";
+    tx.first(sequence, &values![cursor], |row| Ok(row.get(0)?)).await?.ok_or_else(unknown)
 }
 
 /// Whether the job of a row in the column order of [`BY_ID`] is visible.
 fn is_visible_row(access: &JobAccess, row: &Row<'_>) -> Result<bool> {
-    let decoded = row.get::<_, String>(1).and_then(|collection| Ok((collection, row.get(15)?)));
+    let decoded = row.get::<String>(1).and_then(|collection| Ok((collection, row.get(15)?)));
     let (collection, filter_hash) = decoded.or_damaged("job", || name(row))?;
     Ok(access.is_visible(&collection, filter_hash))
 }
@@ -252,7 +266,7 @@ fn name(row: &Row<'_>) -> String {
     row.get(0).unwrap_or_else(|_| "with an unreadable id".to_owned())
 }
 
-fn decode(row: &Row<'_>) -> rusqlite::Result<Option<Job>> {
+fn decode(row: &Row<'_>) -> Result<Option<Job>, Undecodable> {
     let (status, errors): (String, String) = (row.get(2)?, row.get(8)?);
     let (Ok(status), Ok(errors)) = (status.parse(), serde_json::from_str(&errors)) else {
         return Ok(None);

@@ -1,87 +1,92 @@
 //! Steering of jobs: cancellation, another attempt of documents that are not searchable, and the state of each document.
 
-use rusqlite::{Connection, Row, params};
+use std::ops::ControlFlow;
 
 use super::collections::CollectionRow;
 use super::jobs::{self, Accepted};
-use super::statements::Statements as _;
+use super::operations::NewOperation;
 use super::{documents, generations, operations, unsearchable, webhooks};
 use crate::access::{Access, JobAccess};
+use crate::tx::{AsValue as _, Lock, Row, Tx, values};
 use crate::{
     CollectionId, DocumentError, Error, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus,
     OperationKind, Result, Submission, Timestamp,
 };
 
 /// Cancels an unfinished job: those of its documents that are not in the index are not made searchable. `None` if there is no such job.
-pub(crate) fn cancel(
-    connection: &Connection,
+pub(crate) async fn cancel(
+    tx: &mut Tx<'_>,
     collection: CollectionId,
     job: &str,
     applied_seq: u64,
     applied_early: &[u64],
     now: Timestamp,
 ) -> Result<Option<Job>> {
+    tx.lock(Lock::Collection(collection)).await?;
     let range = "SELECT first_operation, last_operation FROM jobs
-         WHERE collection_id = ?1 AND id = ?2 AND finished_at IS NULL";
+         WHERE collection_id = $1 AND id = $2 AND finished_at IS NULL";
     let range: Option<(u64, u64)> =
-        connection.first(range, params![collection.0, job], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        tx.first(range, &values![collection.0, job], |row| Ok((row.get(0)?, row.get(1)?))).await?;
     let Some((first, last)) = range else { return Ok(None) };
     // while an index is rebuilt, the generation knows more
-    let recorded = generations::current(connection, collection)?.map_or(0, |current| current.applied_seq);
+    let recorded = generations::current(tx, collection).await?.map_or(0, |current| current.applied_seq);
     let from = first.max(applied_seq.max(recorded) + 1);
-    let cancelled = unsearchable::add_cancelled(connection, collection, from..=last, applied_early)?;
-    connection.run(
-        "UPDATE jobs SET status = ?3, finished_at = ?4, processed = total - ?5, chunks = (
+    let cancelled = unsearchable::add_cancelled(tx, collection, from..=last, applied_early).await?;
+    tx.run(
+        "UPDATE jobs SET status = $3, finished_at = $4, processed = total - $5, chunks = (
              SELECT count(*) FROM operations o
-             JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id AND d.version = o.number
-             JOIN generations g ON g.collection_id = ?1 AND g.current = 1
+             JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
+             JOIN generations g ON g.collection_id = $1 AND g.current = 1
              JOIN chunks c ON c.generation_id = g.id AND c.document = d.key AND c.version = d.version
-             WHERE o.collection_id = ?1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation
-                 AND NOT EXISTS (SELECT 1 FROM unsearchable u WHERE u.collection_id = ?1 AND u.number = o.number))
-         WHERE collection_id = ?1 AND id = ?2",
-        params![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled],
-    )?;
-    webhooks::job_ended(connection, job, now)?;
-    connection.first(jobs::BY_ID, [job], jobs::read)
+             WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation
+                 AND NOT EXISTS (SELECT 1 FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number))
+         WHERE collection_id = $1 AND id = $2",
+        &values![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled],
+    ).await?;
+    webhooks::job_ended(tx, job, now).await?;
+    tx.first(jobs::BY_ID, &values![job], jobs::read).await
 }
 
 /// Stores the documents of a job that are not searchable again, as those of the new job `new_job`, as far as they have no later version and
 /// the caller sees them. `None` if there are none.
-pub(crate) fn retry(
-    connection: &Connection,
+pub(crate) async fn retry(
+    tx: &mut Tx<'_>,
     access: &Access,
     job: &str,
     new_job: &str,
     now: Timestamp,
 ) -> Result<Option<Job>> {
     let collection = access.collection;
-    let Some(mut row) = CollectionRow::by_id(connection, collection)? else { return Ok(None) };
-    let found: Vec<(u64, String)> = connection.all(
+    tx.lock(Lock::Collection(collection)).await?;
+    let Some(mut row) = CollectionRow::by_id(tx, collection).await? else { return Ok(None) };
+    let found: Vec<(u64, String)> = tx.all(
         "SELECT o.number, o.document_id FROM jobs j
-         JOIN unsearchable u ON u.collection_id = ?1 AND u.number BETWEEN j.first_operation AND j.last_operation
-         JOIN operations o ON o.collection_id = ?1 AND o.number = u.number
-         JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id AND d.version = o.number
-         WHERE j.id = ?2 AND j.collection_id = ?1 ORDER BY o.number",
-        params![collection.0, job],
+         JOIN unsearchable u ON u.collection_id = $1 AND u.number BETWEEN j.first_operation AND j.last_operation
+         JOIN operations o ON o.collection_id = $1 AND o.number = u.number
+         JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
+         WHERE j.id = $2 AND j.collection_id = $1 ORDER BY o.number",
+        &values![collection.0, job],
         |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
+    ).await?;
     let first_operation = row.next_operation;
     for (version, id) in found {
         let number = row.next_operation;
-        if documents::is_hidden(connection, access, &id)?
-            || !documents::renew(connection, collection, &id, number)?
+        if documents::is_hidden(tx, access, &id).await?
+            || !documents::renew(tx, collection, &id, number).await?
         {
             continue;
         }
-        operations::prune_superseded(connection, collection, version)?;
-        operations::insert(connection, collection, number, OperationKind::Put, &id, Some(new_job))?;
+        operations::prune_superseded(tx, collection, &[version]).await?;
+        let kind = OperationKind::Put;
+        let again = NewOperation { number, kind, document_id: &id, job: Some(new_job) };
+        operations::insert(tx, collection, &[again]).await?;
         row.next_operation += 1;
     }
     let total = row.next_operation - first_operation;
     if total == 0 {
         return Ok(None);
     }
-    row.save(connection)?;
+    row.save(tx).await?;
     let accepted = Accepted {
         collection: row,
         first_operation,
@@ -93,26 +98,28 @@ pub(crate) fn retry(
         key: access.key,
     };
     let submission = Submission { job_id: new_job.to_owned(), ..Submission::default() };
-    jobs::insert(connection, accepted, &submission, now)
+    jobs::insert(tx, accepted, &submission, now).await
 }
 
 /// The documents of a job: first those that were not stored, then the stored ones in the order of the request. `None` if there is no such
 /// job for the caller. A cursor is the number of the next entry.
-pub(crate) fn documents(
-    connection: &Connection,
+pub(crate) async fn documents(
+    tx: &mut Tx<'_>,
     access: &JobAccess,
     id: &str,
     query: &JobDocumentsQuery,
 ) -> Result<Option<(Vec<JobDocument>, Option<String>)>> {
-    let Some(job) = jobs::by_id(connection, access, id)? else { return Ok(None) };
+    let Some(job) = jobs::by_id(tx, access, id).await? else { return Ok(None) };
     let start = match &query.cursor {
         Some(cursor) => cursor.parse().map_err(|_| Error::UnknownCursor(cursor.clone()))?,
         None => 0,
     };
-    let columns = "SELECT collection_id, first_operation, refused FROM jobs WHERE id = ?1";
-    let found = connection.first(columns, [id], |row| {
-        Ok((CollectionId(row.get(0)?), row.get::<_, u64>(1)?, row.get::<_, Option<usize>>(2)?))
-    })?;
+    let columns = "SELECT collection_id, first_operation, refused FROM jobs WHERE id = $1";
+    let found = tx
+        .first(columns, &values![id], |row| {
+            Ok((CollectionId(row.get(0)?), row.get::<u64>(1)?, row.get::<Option<usize>>(2)?))
+        })
+        .await?;
     let Some((collection, first_operation, refused)) = found else { return Ok(None) };
     let refused = refused.unwrap_or(job.errors.len()).min(job.errors.len());
     let mut page = Page { query, found: Vec::new(), next: None };
@@ -121,24 +128,25 @@ pub(crate) fn documents(
             return Ok(Some(page.finish()));
         }
     }
-    let recorded = generations::current(connection, collection)?.map_or(0, |current| current.applied_seq);
-    let mut statement = connection.prepare_cached(
-        "SELECT o.number, o.document_id, d.version, u.state, u.code, u.message FROM operations o
-         LEFT JOIN documents d ON d.collection_id = ?1 AND d.id = o.document_id
-         LEFT JOIN unsearchable u ON u.collection_id = ?1 AND u.number = o.number
-         WHERE o.collection_id = ?1 AND o.number BETWEEN ?2 AND ?3 ORDER BY o.number",
-    )?;
+    let recorded = generations::current(tx, collection).await?.map_or(0, |current| current.applied_seq);
     let skipped = (start.saturating_sub(refused) as u64).min(job.last_operation);
     let from = first_operation + skipped;
-    let mut rows = statement.query(params![collection.0, from, job.last_operation])?;
-    while let Some(row) = rows.next()? {
+    let visit = |row: &Row<'_>| -> Result<ControlFlow<()>> {
         let (number, document) = stored(row, recorded, query)?;
-        if !page.add(refused + (number - first_operation) as usize, document) {
-            break;
-        }
-    }
+        Ok(match page.add(refused + (number - first_operation) as usize, document) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    };
+    tx.scan(DOCUMENTS, &values![collection.0, from, job.last_operation], visit).await?;
     Ok(Some(page.finish()))
 }
+
+const DOCUMENTS: &str =
+    "SELECT o.number, o.document_id, d.version, u.state, u.code, u.message FROM operations o
+     LEFT JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id
+     LEFT JOIN unsearchable u ON u.collection_id = $1 AND u.number = o.number
+     WHERE o.collection_id = $1 AND o.number BETWEEN $2 AND $3 ORDER BY o.number";
 
 /// A page that is being filled.
 struct Page<'a> {

@@ -1,12 +1,12 @@
 //! The full check of the database.
 
-use rusqlite::{Connection, Row};
+use std::ops::ControlFlow;
 
 use super::chunks::{self, ChunksKey};
-use super::collections::CollectionRow;
+use super::collections::{self, CollectionRow};
 use super::documents::DocumentRow;
-use super::error::{OrDamaged, damaged};
 use super::{embeddings, operations};
+use crate::tx::{AsValue as _, OrDamaged as _, Row, Tx, damaged, values};
 use crate::{Collection, Error, GenerationId, Result, VerifyReport};
 
 /// Upper bound of the problems in a report: a badly damaged file has more than anybody reads.
@@ -23,10 +23,12 @@ const CONTRADICTIONS: [(&str, &str); 4] = [
     (
         "document (its last operation contradicts it)",
         "SELECT o.document_id || ' of collection ' || o.collection_id FROM (
-             SELECT collection_id, document_id, kind, max(number) AS number FROM operations
-             GROUP BY collection_id, document_id) o
+             SELECT collection_id, document_id, kind, number,
+                 row_number() OVER (PARTITION BY collection_id, document_id ORDER BY number DESC) AS place
+             FROM operations) o
          LEFT JOIN documents d ON d.collection_id = o.collection_id AND d.id = o.document_id
-         WHERE CASE o.kind WHEN 'put' THEN d.version IS NOT o.number ELSE d.version IS NOT NULL END",
+         WHERE o.place = 1
+             AND CASE o.kind WHEN 'put' THEN d.version IS DISTINCT FROM o.number ELSE d.version IS NOT NULL END",
     ),
     (
         "chunk (its document or its generation is missing)",
@@ -37,52 +39,52 @@ const CONTRADICTIONS: [(&str, &str); 4] = [
     ),
     (
         "embedding (no chunk refers to it)",
-        "SELECT hex(e.text_hash) FROM embeddings e WHERE NOT EXISTS (
+        "SELECT e.text_hash FROM embeddings e WHERE NOT EXISTS (
              SELECT 1 FROM chunks c JOIN generations g ON g.id = c.generation_id
              WHERE c.text_hash = e.text_hash AND g.fingerprint_id = e.fingerprint_id)",
     ),
 ];
 
-pub(crate) fn verify(connection: &Connection) -> Result<VerifyReport> {
+pub(crate) async fn verify(tx: &mut Tx<'_>) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
-    check_file(connection, &mut report)?;
-    check_collections(connection, &mut report)?;
+    for problem in tx.structural_problems().await? {
+        add_problem(&mut report, problem);
+    }
+    check_collections(tx, &mut report).await?;
     report.documents =
-        check_rows(connection, &mut report, DocumentRow::ALL, |row| DocumentRow::read(row).map(drop))?;
-    report.chunks = check_rows(connection, &mut report, CHUNKS, |row| {
+        check_rows(tx, &mut report, DocumentRow::ALL, |row| DocumentRow::read(row).map(drop)).await?;
+    report.chunks = check_rows(tx, &mut report, CHUNKS, |row| {
         let key = ChunksKey { generation: GenerationId(row.get(6)?), document: row.get(7)? };
         chunks::read(key, row).map(drop)
-    })?;
-    report.embeddings = check_rows(connection, &mut report, embeddings::ALL, |row| {
+    })
+    .await?;
+    report.embeddings = check_rows(tx, &mut report, embeddings::ALL, |row| {
         let hash = row.get(3).or_damaged("embedding", || "with an unreadable text hash".to_owned())?;
         embeddings::read_row(row.get(2)?, &hash, row).map(drop)
-    })?;
+    })
+    .await?;
     for (what, sql) in CONTRADICTIONS {
-        check_rows(connection, &mut report, sql, |row| Err(damaged(what, row.get::<_, String>(0)?)))?;
+        check_rows(tx, &mut report, sql, |row| Err(damaged(what, name(row)?))).await?;
     }
     Ok(report)
 }
 
-const CHUNKS: &str =
-    "SELECT ordinal, version, start, end, text_hash, checksum, generation_id, document FROM chunks";
-
-fn check_file(connection: &Connection, report: &mut VerifyReport) -> Result<()> {
-    let mut statement = connection.prepare("PRAGMA integrity_check")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let line: String = row.get(0)?;
-        if line != "ok" {
-            add_problem(report, damaged(Error::WHOLE_FILE, format!("({line})")));
-        }
+/// The name of a row that [`CONTRADICTIONS`] finds: a text, or a hash.
+fn name(row: &Row<'_>) -> Result<String> {
+    if let Ok(hash) = row.get::<Vec<u8>>(0) {
+        return Ok(hash.iter().map(|byte| format!("{byte:02X}")).collect());
     }
-    Ok(())
+    Ok(row.get(0)?)
 }
 
-fn check_collections(connection: &Connection, report: &mut VerifyReport) -> Result<()> {
-    for row in CollectionRow::all(connection)? {
+const CHUNKS: &str =
+    "SELECT ordinal, version, \"start\", \"end\", text_hash, checksum, generation_id, document FROM chunks";
+
+async fn check_collections(tx: &mut Tx<'_>, report: &mut VerifyReport) -> Result<()> {
+    for row in CollectionRow::all(tx).await? {
         report.collections += 1;
-        match row.and_then(|row| row.with_generation(connection)) {
-            Ok(collection) => check_operations(connection, &collection, report)?,
+        match collections::with_generation(tx, row).await {
+            Ok(collection) => check_operations(tx, &collection, report).await?,
             Err(problem @ Error::Damaged { .. }) => add_problem(report, problem),
             Err(error) => return Err(error),
         }
@@ -90,15 +92,9 @@ fn check_collections(connection: &Connection, report: &mut VerifyReport) -> Resu
     Ok(())
 }
 
-fn check_operations(
-    connection: &Connection,
-    collection: &Collection,
-    report: &mut VerifyReport,
-) -> Result<()> {
-    let mut statement = connection.prepare_cached(operations::ALL)?;
-    let mut rows = statement.query([collection.id.0, 0, i64::MAX])?;
+async fn check_operations(tx: &mut Tx<'_>, collection: &Collection, report: &mut VerifyReport) -> Result<()> {
     let mut expected = 1;
-    while let Some(row) = rows.next()? {
+    let visit = |row: &Row<'_>| -> Result<ControlFlow<()>> {
         report.operations += 1;
         match operations::read(collection.id, expected, collection.pruned_to, row) {
             Ok(operation) => expected = operation.number + 1,
@@ -107,7 +103,9 @@ fn check_operations(
                 expected += 1;
             }
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    };
+    tx.scan(operations::ALL, &values![collection.id.0, 0_i64, i64::MAX], visit).await?;
     if expected != collection.last_operation + 1 {
         let missing = format!("{} of collection {}", collection.last_operation, collection.id);
         add_problem(report, damaged("operation", missing));
@@ -116,21 +114,21 @@ fn check_operations(
 }
 
 /// Runs `check` on each row of `sql` and adds its errors to the report; returns the number of rows.
-fn check_rows(
-    connection: &Connection,
+async fn check_rows(
+    tx: &mut Tx<'_>,
     report: &mut VerifyReport,
-    sql: &str,
-    check: impl Fn(&Row<'_>) -> Result<()>,
+    sql: &'static str,
+    mut check: impl FnMut(&Row<'_>) -> Result<()> + Send,
 ) -> Result<u64> {
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
     let mut read = 0;
-    while let Some(row) = rows.next()? {
+    let visit = |row: &Row<'_>| -> Result<ControlFlow<()>> {
         read += 1;
         if let Err(problem) = check(row) {
             add_problem(report, problem);
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    };
+    tx.scan(sql, &[], visit).await?;
     Ok(read)
 }
 

@@ -1,10 +1,8 @@
 //! The files that documents were read from: a file that is sent again is recognised without reading it.
 
-use rusqlite::{Connection, params};
-
-use super::statements::Statements as _;
 use super::{documents, unsearchable};
 use crate::access::Access;
+use crate::tx::{AsValue as _, Tx, values};
 use crate::{CollectionId, FileSource, KnownFile, Result};
 
 /// The column `source`.
@@ -13,26 +11,30 @@ pub(super) fn to_json(source: &FileSource) -> String {
 }
 
 /// The file of each id and hash that is stored already, with all of its documents; else `None`.
-pub(crate) fn known(
-    connection: &Connection,
+pub(crate) async fn known(
+    tx: &mut Tx<'_>,
     access: &Access,
     files: &[(String, [u8; 32])],
 ) -> Result<Vec<Option<KnownFile>>> {
-    files.iter().map(|(id, hash)| known_file(connection, access, id, hash)).collect()
+    let mut known = Vec::with_capacity(files.len());
+    for (id, hash) in files {
+        known.push(known_file(tx, access, id, hash).await?);
+    }
+    Ok(known)
 }
 
-fn known_file(
-    connection: &Connection,
+async fn known_file(
+    tx: &mut Tx<'_>,
     access: &Access,
     id: &str,
     hash: &[u8; 32],
 ) -> Result<Option<KnownFile>> {
-    let Some((version, source)) = source_of(connection, access, id)?.filter(|found| found.1.hash == *hash)
+    let Some((version, source)) = source_of(tx, access, id).await?.filter(|found| found.1.hash == *hash)
     else {
         return Ok(None);
     };
     for attachment in &source.attachments {
-        if source_of(connection, access, attachment)?.is_none_or(|found| found.1.hash != *hash) {
+        if source_of(tx, access, attachment).await?.is_none_or(|found| found.1.hash != *hash) {
             return Ok(None);
         }
     }
@@ -41,27 +43,26 @@ fn known_file(
     Ok(Some(KnownFile { ids, version }))
 }
 
-fn source_of(connection: &Connection, access: &Access, id: &str) -> Result<Option<(u64, FileSource)>> {
-    let found = documents::version_and_source(connection, access, id)?;
+async fn source_of(tx: &mut Tx<'_>, access: &Access, id: &str) -> Result<Option<(u64, FileSource)>> {
+    let found = documents::version_and_source(tx, access, id).await?;
     let Some((version, source)) = found else { return Ok(None) };
     // sending the file again is another attempt to make it searchable
-    if unsearchable::contains(connection, access.collection, version)? {
+    if unsearchable::contains(tx, access.collection, &[version]).await? == [true] {
         return Ok(None);
     }
     // a source that cannot be read is none
     Ok(serde_json::from_str(&source).ok().map(|source| (version, source)))
 }
 
-/// Records the file of a document whose content stays as it is.
-pub(super) fn record(
-    connection: &Connection,
+/// Records the files of documents whose content stays as it is.
+pub(super) async fn record(
+    tx: &mut Tx<'_>,
     collection: CollectionId,
-    id: &str,
-    source: &FileSource,
+    sources: &[(&str, &FileSource)],
 ) -> Result<()> {
-    connection.run(
-        "UPDATE documents SET source = ?3 WHERE collection_id = ?1 AND id = ?2",
-        params![collection.0, id, to_json(source)],
-    )?;
+    let texts: Vec<String> = sources.iter().map(|(_, source)| to_json(source)).collect();
+    let rows: Vec<_> =
+        sources.iter().zip(&texts).map(|((id, _), text)| values![collection.0, id, text]).collect();
+    tx.run_each("UPDATE documents SET source = $3 WHERE collection_id = $1 AND id = $2", &rows).await?;
     Ok(())
 }
