@@ -446,7 +446,7 @@ class GatewayTest(unittest.TestCase):
         text = "# A\n\nOne.\n\n## B\n\nTwo."
         shown = client.preview_chunks(text, collection=own, title="T", chunking={"policy": "headings"})
         self.assertEqual([chunk.quote for chunk in shown.chunks], ["# A\n\nOne.", "## B\n\nTwo."])
-        self.assertEqual((shown.total_chunks, shown.chunks[1].context, shown.chunks[1].start), (2, "A", 12))
+        self.assertEqual((shown.total_chunks, shown.chunks[1].context, shown.chunks[1].start), (2, "A", 11))
         pages = client.preview_file(
             b"One.\n\fTwo.", name="a.txt", collection=own, chunking={"policy": "pages"}, limit=1
         )
