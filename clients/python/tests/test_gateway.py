@@ -7,16 +7,16 @@ import functools
 import inspect
 import tempfile
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 import servers
 
 import weir
-from weir import AsyncWeir, Weir, _options, _types
+from weir import AsyncWeir, BadRequest, Weir, _options, _types
 
 # The method that makes each call of the API.
 METHODS = {
@@ -102,9 +102,9 @@ OTHERS = {
 }
 # Query parameters without an argument: the client looks at the job until it ends, however long that takes.
 # `from` is a word of Python: `from_day` and `to_day`.
-# Pages of models are for clients of Anthropic.
+# Pages of models are for clients of Anthropic. Files go as forms.
 PARAMETERS_NOT_USED = {
-    "ingest": {"wait"},
+    "ingest": {"wait", "filename", "id", "title", "metadata", "keep_original"},
     "usage": {"from", "to"},
     "list_models": {"limit", "after_id", "before_id"},
 }
@@ -241,6 +241,28 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual({(entry.value, entry.count) for entry in reply.facets["lang"]}, {("en", 1), ("de", 1)})
         self.assertEqual((reply.why_not.id, reply.why_not.stage), ("a/3", "filter"))
         self.assertEqual(reply.timings_ms.keys() >= {"parse", "embed", "lexical"}, True)
+
+    @with_both_clients
+    def test_a_stream_of_documents_is_read_while_it_is_sent(self, client: Weir, own: str) -> None:
+        read: list[int] = []
+
+        def documents() -> Iterator[dict[str, Any]]:
+            for number in range(2_500):
+                read.append(number)
+                # the first bad one has no JSON form, the second has no text
+                bad: dict[int, dict[str, Any]] = {7: {"text": float("nan")}, 9: {"metadata": {}}}
+                yield {"id": f"s/{number}", **bad.get(number, {"text": "A lock."})}
+
+        outcome = client.ingest_lines(documents(), collection=own, wait=True)
+        self.assertEqual((outcome.lines, outcome.new_documents, outcome.failed_documents), (2_500, 2_498, 2))
+        self.assertEqual([(error.line, error.document_id) for error in outcome.errors], [(8, "s/7"), (10, "s/9")])
+        self.assertIn("nan", outcome.errors[0].message)
+        self.assertTrue(outcome.done and outcome.jobs)
+        self.assertEqual(client.search("lock", collection=own, mode="lexical", top_k=1).results[0].text, "A lock.")
+        self.assertEqual(client.ingest_lines(documents(), collection=own).unchanged_documents, 2_498)
+        self.assertEqual(len(read), 5_000)
+        with self.assertRaises(BadRequest):
+            client.ingest_lines([], collection="no such name")
 
     @with_both_clients
     def test_an_uploaded_file_is_cited_by_page(self, client: Weir, own: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Union
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -25,6 +26,17 @@ def ingest(documents: Sequence[bytes], collection: str, replace_if_equal: Sequen
     compared = b',"replace_if_equal":%b' % encode(list(replace_if_equal)) if replace_if_equal else b""
     body = b'{"collection":%b,"documents":[%b]%b}' % (encode(collection), b",".join(documents), compared)
     return Call(_post("/v1/ingest", body), _object(types.Job))
+
+
+def ingest_lines(
+    parts: Iterable[bytes] | AsyncIterable[bytes], collection: str, replace_if_equal: Sequence[str], wait: bool
+) -> Call[types.IngestLines]:
+    """`parts` are lines of JSON. They are gone after one attempt."""
+    compared = [("replace_if_equal", name) for name in replace_if_equal]
+    parameters = urlencode([("collection", collection), *compared, ("wait", str(wait).lower())], quote_via=quote)
+    media = {"content-type": "application/x-ndjson"}
+    request = Request("POST", f"/v1/ingest?{parameters}", parts, media, has_timeout=False)
+    return Call(request, _object(types.IngestLines), is_repeatable=False)
 
 
 def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any]) -> Call[types.Job]:

@@ -192,4 +192,5 @@ class NewCollection(TypedDict, total=False):
     embedding: Literal["none"]
     language: str
     chunking: Chunks
+    keep_originals: bool
     lexical: Lexical
