@@ -38,6 +38,8 @@ pub struct CollectionSettings {
     /// How texts are split into chunks.
     #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
+    /// Whether the files of documents are kept beside their text, unless an upload says otherwise; default: the gateway's `extract.keep_originals`.
+    pub keep_originals: Option<bool>,
     /// Synonyms, stop words and the weight of titles. The only settings that can be changed later; they apply to the next search.
     #[serde(default, deserialize_with = "optional")]
     pub lexical: Option<LexicalSettings>,

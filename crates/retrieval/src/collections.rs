@@ -329,6 +329,7 @@ impl Collections {
                     chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens.into()),
                 ),
             }),
+            keep_originals: settings.keep_originals,
             lexical: settings.lexical.clone(),
         }
     }
@@ -361,6 +362,7 @@ impl Collections {
         same_model
             && sent.language == collection.settings.language
             && sent.chunking == collection.settings.chunking
+            && sent.keep_originals == collection.settings.keep_originals
     }
 
     fn folder(&self, id: CollectionId) -> PathBuf {

@@ -74,6 +74,15 @@ impl Store {
         Sqlite::verify_folder(folder)
     }
 
+    /// Calls `each` for each original file of the store in `folder`: its SHA-256 in hexadecimal, its bytes, and the id of a document that has it. Also
+    /// while another process uses the store. Blocks.
+    ///
+    /// # Errors
+    /// As [`Store::open_sqlite`], except `Locked`.
+    pub fn originals_of_folder(folder: &Path, each: impl FnMut(&str, u64, &str)) -> Result<()> {
+        Sqlite::originals_of_folder(folder, each)
+    }
+
     /// The collections in the caller's allow list, by name. Skips damaged rows.
     pub async fn collections(&self, caller: &Caller) -> Result<Vec<Collection>> {
         let Store::Sqlite(sqlite) = self;

@@ -103,10 +103,10 @@ pub enum Command {
     Jobs(JobsArguments),
     /// Tell whether a gateway takes requests: exit code 0, or 1.
     Health(HealthArguments),
-    /// Check every row of a data directory, and name those that are damaged.
+    /// Check every row and every original file of a data directory, and name those that are damaged.
     ///
-    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document again replaces its
-    /// row, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
+    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document or a file again replaces
+    /// its row or file, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
     Doctor(DoctorArguments),
     /// Export, import and delete the judgments that relevance learns from.
     Feedback(FeedbackArguments),
@@ -218,6 +218,9 @@ pub struct IngestArguments {
     /// others of their names. Without this they stay, and the new ones fail.
     #[arg(long)]
     pub replace: bool,
+    /// Keep the files of documents in the gateway beside their text, such as PDF and Office files. GET …/original returns them.
+    #[arg(long)]
+    pub keep_originals: bool,
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
@@ -283,6 +286,9 @@ pub struct SettingsArguments {
     /// Tokens that neighbouring chunks share, about.
     #[arg(long, value_name = "N")]
     pub overlap_tokens: Option<u64>,
+    /// Keep the files of documents beside their text, such as PDF and Office files.
+    #[arg(long)]
+    pub keep_originals: bool,
 }
 
 /// The arguments of `weir search`.

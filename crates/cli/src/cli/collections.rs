@@ -70,6 +70,7 @@ fn settings_of(arguments: &SettingsArguments) -> CollectionSettings {
         embedding: is_none.then_some(EmbeddingChoice::None),
         language: arguments.language.clone(),
         chunking: (chunking != Chunking::default()).then_some(chunking),
+        keep_originals: arguments.keep_originals.then_some(true),
         lexical: None,
     }
 }

@@ -10,14 +10,15 @@ mod lines;
 mod patch;
 mod prepare;
 mod progress;
+mod recognition;
 mod upload;
 mod worker;
 
 pub use accept::IngestOutcome;
 pub(crate) use accept::new_job_id;
 pub(crate) use cancel::Cancellations;
-pub(crate) use extraction::Extraction;
 pub use extraction::isolation;
+pub(crate) use extraction::{Content, Extraction};
 pub(crate) use job_log::JobLog;
 pub use lines::LineIngest;
 pub(crate) use prepare::{IngestError, Preparer};

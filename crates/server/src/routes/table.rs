@@ -143,8 +143,16 @@ const CONDITIONS: &[(&str, &str)] = &[
 /// The query parameters of a request with documents.
 const INGEST_PARAMETERS: &[(&str, &str)] = &[
     ("wait", "`true` answers when the documents are searchable, or at the deadline"),
-    ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
-    ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
+    ("collection", "of lines or a file: the collection, which is created if it does not exist (`default`)"),
+    ("replace_if_equal", "of lines or a file: a field of the metadata, as in JSON; can be repeated"),
+    ("filename", "the body is a file of this name, whatever its media type"),
+    ("id", "of a file: the id of its document (its name without folders)"),
+    ("title", "of a file: the title (that which the file declares, or its name)"),
+    ("metadata", "of a file: the metadata, a JSON object"),
+    (
+        "keep_original",
+        "of a file: whether it is kept (the setting of the collection, or `extract.keep_originals`)",
+    ),
 ];
 
 /// The query parameters of a `PUT` of a document.
@@ -170,7 +178,7 @@ pub const ROUTES: &[Route] = &[
             .about("Store documents; they are on disk when this answers.")
             .with_query(INGEST_PARAMETERS)
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
-            .or_files(&[FORM, LINES_MEDIA_TYPE])
+            .or_files(&[FORM, LINES_MEDIA_TYPE, "application/octet-stream"])
             .reserves(AdmissionClass::Ingest)
             .replies::<IngestReply>()
             .fails_with(INGEST_CODES)
@@ -517,7 +525,7 @@ pub const ROUTES: &[Route] = &[
             .with_query(PUT_PARAMETERS)
             .with_headers(CONDITIONS)
             .takes::<Document>(BodyLimit::Ingest)
-            .or_files(&["application/octet-stream"])
+            .or_files(&["application/octet-stream", FORM])
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
             .without_deadline()

@@ -112,6 +112,11 @@ impl Sqlite {
         verify::verify(&connection)
     }
 
+    /// The original files of the store in `folder`.
+    pub(crate) fn originals_of_folder(folder: &Path, each: impl FnMut(&str, u64, &str)) -> Result<()> {
+        originals::each(&open::reader(folder)?, each)
+    }
+
     /// Runs `work` on a consistent snapshot that includes every write acknowledged before this call.
     pub(crate) async fn read<T: Send + 'static>(
         &self,

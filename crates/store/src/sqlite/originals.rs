@@ -58,6 +58,19 @@ pub(crate) fn of_document(connection: &Connection, access: &Access, id: &str) ->
     )
 }
 
+/// Calls `each` for each file: its SHA-256, its bytes, and the id of a document that was made from it.
+pub(crate) fn each(connection: &Connection, mut each: impl FnMut(&str, u64, &str)) -> Result<()> {
+    let mut statement = connection.prepare(
+        "SELECT o.sha256, max(o.bytes), min(d.id) FROM originals o JOIN documents d ON d.key = o.document GROUP BY o.sha256",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (sha256, id): (String, String) = (row.get(0)?, row.get(2)?);
+        each(&sha256, row.get(1)?, &id);
+    }
+    Ok(())
+}
+
 /// Whether a document was made from the file with this SHA-256.
 pub(crate) fn is_used(connection: &Connection, sha256: &str) -> Result<bool> {
     let found =
