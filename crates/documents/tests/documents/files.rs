@@ -170,6 +170,6 @@ pub(crate) fn check_settings(bytes: &[u8], name: &str, hidden: usize) {
     let limits = Limits { hidden_text: true, comments: false, ..Limits::default() };
     let extracted = read_within(bytes, name, &limits).unwrap();
     assert_eq!(extracted.text.matches("Mhidden").count(), hidden, "{}", extracted.text);
-    assert!(!extracted.text.contains("comment"), "{}", extracted.text);
+    assert!(!extracted.text.contains("[comment"), "{}", extracted.text);
     assert!(extracted.warnings.iter().all(|warning| warning.code != "hidden_text"));
 }
