@@ -84,7 +84,7 @@ miri: ## undefined behaviour in kernels and mapped, by Miri; needs a nightly com
 	@scripts/miri.sh
 
 .PHONY: crash
-crash: ## 50 rounds of SIGKILL while ingesting; ROUNDS=n for another number
+crash: ## 50 rounds of SIGKILL while documents and files are sent, jobs cancelled and a folder watched; ROUNDS=n for another number
 	@scripts/setup.sh
 	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test weir -- --nocapture crash::
 

@@ -34,6 +34,7 @@ METHODS = {
     "GET /v1/collections/{name}": "get_collection",
     "PUT /v1/collections/{name}": "put_collection",
     "DELETE /v1/collections/{name}": "delete_collection",
+    "POST /v1/collections/{name}/chunks/preview": "preview_chunks",
     "GET /v1/collections/{name}/export": "export",
     "PATCH /v1/collections/{name}/documents/{id}": "patch_document",
     "GET /v1/collections/{name}/queries": "list_queries",
@@ -106,6 +107,7 @@ OTHERS = {
 PARAMETERS_NOT_USED = {
     "ingest": {"wait", "filename", "id", "title", "metadata", "keep_original"},
     "usage": {"from", "to"},
+    "preview_chunks": {"filename"},
     "list_models": {"limit", "after_id", "before_id"},
 }
 # Fields of embeddings that other clients send, and those of the encoding, which the client chooses.
@@ -408,12 +410,48 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual((made.settings.language, made.settings.embedding, made.model), ("german", "none", None))
         self.assertEqual(client.get_collection(name), made)
         self.assertIn(name, [collection.name for collection in client.list_collections()])
+        self.assertEqual(made.settings.chunking, weir.Chunking("tokens", 64, 32))
+        with self.assertRaises(weir.Conflict):
+            client.put_collection(own, chunking={"policy": "sentences"})
+        changed = client.put_collection(own, rechunk=True, chunking={"policy": "sentences", "max_sentences": 1})
+        expected = weir.Chunking("sentences", 200, max_sentences=1, overlap_sentences=0)
+        self.assertEqual(changed.settings.chunking, expected)
         with self.assertRaises(weir.Conflict) as caught:
             client.put_collection(name, language="english")
         self.assertEqual(caught.exception.code, "collection_conflict")
         self.assertTrue(client.delete_collection(name).deleted)
         with self.assertRaises(weir.NotFound):
             client.get_collection(name)
+
+    @with_both_clients
+    def test_documents_bring_their_embeddings(self, client: Weir, own: str) -> None:
+        name = own + "-vectors"
+        made = client.put_collection(name, vectors={"dimension": 2})
+        self.assertEqual(made.settings.vectors, _types.VectorSettings(2, "cosine"))
+        vectors = np.array([[2, 0], [0, 3]], dtype=np.float32)
+        documents: list[weir.Document] = [
+            {"id": "x", "text": "A weir.", "vector": vectors[0]},
+            {"id": "y", "text": "A lock.", "vector": [0, 3]},
+            {"id": "nan", "text": "A dam.", "vector": [0, float("nan")]},
+        ]
+        job = client.ingest(documents, collection=name, wait=True)
+        self.assertEqual((job.processed_documents, [error.document_id for error in job.errors]), (2, ["nan"]))
+        found = client.search(vector=[0, 1], collection=name, top_k=1).results[0]
+        self.assertEqual((found.id, round(found.scores.dense or 0, 3)), ("y", 1.0))
+        exported = {document["id"]: document["vector"] for document in client.export(name)}
+        self.assertEqual(exported, {"x": [2.0, 0.0], "y": [0.0, 3.0]})
+
+    @with_both_clients
+    def test_chunks_are_previewed(self, client: Weir, own: str) -> None:
+        text = "# A\n\nOne.\n\n## B\n\nTwo."
+        shown = client.preview_chunks(text, collection=own, title="T", chunking={"policy": "headings"})
+        self.assertEqual([chunk.quote for chunk in shown.chunks], ["# A\n\nOne.", "## B\n\nTwo."])
+        self.assertEqual((shown.total_chunks, shown.chunks[1].context, shown.chunks[1].start), (2, "A", 11))
+        pages = client.preview_file(
+            b"One.\n\fTwo.", name="a.txt", collection=own, chunking={"policy": "pages"}, limit=1
+        )
+        self.assertEqual((pages.total_chunks, [(one.quote, one.page) for one in pages.chunks]), (2, [("One.", 1)]))
+        self.assertEqual(client.preview_chunks("One.", collection=own).chunking, weir.Chunking("tokens", 200, 32))
 
     @with_both_clients
     def test_feedback_and_the_query_log_are_read(self, client: Weir, own: str) -> None:
@@ -477,6 +515,29 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual((job.changed_documents, [error.document_id for error in job.errors]), (2, ["a/2"]))
         report = client.ingest_many(changed, collection=own, replace_if_equal=["lang"], batch_size=1)
         self.assertEqual((report.unchanged, [error.code for error in report.errors]), (2, ["document_conflict"]))
+
+    @with_both_clients
+    def test_a_call_that_is_repeated_with_its_key_has_one_job(self, client: Weir, own: str) -> None:
+        key = f'{own} "1"'
+        jobs = [client.ingest(RIVER, collection=own, idempotency_key=key, wait=True) for _ in range(2)]
+        self.assertEqual((jobs[0].job_id, jobs[0].new_documents), (jobs[1].job_id, 3))
+        with self.assertRaises(weir.ApiError) as caught:
+            client.ingest(RIVER[:1], collection=own, idempotency_key=key)
+        self.assertEqual(caught.exception.code, "idempotency_mismatch")
+        files = [client.upload(b"text", name="a.txt", collection=own, idempotency_key=f"{own} 2") for _ in range(2)]
+        self.assertEqual(files[0].job_id, files[1].job_id)
+
+    @with_both_clients
+    def test_a_webhook_needs_a_secret_of_the_gateway(self, client: Weir, own: str) -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: client.ingest(RIVER, collection=own, webhook_url="https://example.com/"),
+            lambda: client.ingest_many(RIVER, collection=own, webhook_url="https://example.com/"),
+            lambda: client.upload(b"text", name="a.txt", collection=own, webhook_url="https://example.com/"),
+        ]
+        for call in calls:
+            with self.assertRaises(weir.BadRequest) as caught:
+                call()
+            self.assertEqual(caught.exception.param, "webhook_url")
 
     @with_both_clients
     def test_an_error_has_code_parameter_remedy_and_request(self, client: Weir, own: str) -> None:

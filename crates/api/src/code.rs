@@ -26,6 +26,7 @@ const INVALID_REQUEST: &str = "invalid_request_error";
 
 /// Classes of errors: the `error.type` of OpenAI's API, and whether the same request can succeed later.
 const CLIENT: (&str, bool) = (INVALID_REQUEST, false);
+const PENDING: (&str, bool) = (INVALID_REQUEST, true);
 const SERVER: (&str, bool) = ("server_error", false);
 const BUSY: (&str, bool) = ("server_error", true);
 const LIMITED: (&str, bool) = ("requests", true);
@@ -131,14 +132,18 @@ error_codes! {
         "Give the document another id (`weir ingest --prefix` does it for all of a folder), or leave out `replace_if_equal` (`weir ingest --replace`) to replace the stored one.";
     PreconditionFailed "precondition_failed" 412 CLIENT "The document is not in the version that the request requires",
         "Read the document again, apply the change to what it is now, and send its `ETag` as `If-Match`; `If-None-Match: *` stores a document only if its id is free.";
+    IdempotencyInFlight "idempotency_in_flight" 409 PENDING "A request with the same idempotency key is being carried out",
+        "Wait for the reply to that request, or send this one again later with the same `Idempotency-Key`.";
+    IdempotencyMismatch "idempotency_mismatch" 422 CLIENT "The idempotency key belongs to another request",
+        "Send a new `Idempotency-Key` with each new request, and the same key only with the same body.";
     RateLimitExceeded "rate_limit_exceeded" 429 LIMITED "A limit of the API key is reached",
         "Retry after the time in `Retry-After` if the reply has it, or use a key with a higher limit.";
     BudgetExceeded "budget_exceeded" 429 QUOTA "A budget of the API key is used up",
         "Wait until the day or the month (UTC) that the message names is over, send less in one request (fewer texts, a smaller `max_tokens`), or use a key with a higher budget.";
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
         "Send a request without what the rule detects, or one that is answered without it; the operator of the gateway can change `[[guardrails]]`.";
-    CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings, which cannot be changed",
-        "Send the collection's current settings, use another name, or delete the collection first.";
+    CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings",
+        "Send the collection's current settings, use another name, or delete the collection first; `chunking` is changed with `?rechunk=true`.";
     CollectionLimitReached "collection_limit_reached" 409 CLIENT "The gateway has its maximum of collections",
         "Delete a collection that is not needed, or raise `limits.collections_max`.";
     KeyLimitReached "key_limit_reached" 409 CLIENT "The API keys take all memory that is set aside for them",

@@ -6,13 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::optional;
-use crate::{Count, Result, require};
+use crate::{Chunking, ChunkingPolicy, Result, VectorSettings, require};
 
 /// Most characters of a collection's name.
 const NAME_LENGTH_MAX: usize = 128;
-
-/// Most tokens of a chunk; exceeds the input limit of current embedding models.
-const CHUNK_TOKENS_MAX: u32 = 8_192;
 
 /// Most words with synonyms, synonyms of a word, and stop words of a collection.
 const SYNONYMS_MAX: usize = 10_000;
@@ -33,14 +30,17 @@ pub struct CollectionSettings {
     pub model: Option<String>,
     /// `none` creates a text-only collection: lexical search only, no model. Cannot be combined with `model`.
     pub embedding: Option<EmbeddingChoice>,
+    /// The embeddings that the documents bring. Cannot be combined with `model` and `embedding`.
+    #[serde(default, deserialize_with = "optional")]
+    pub vectors: Option<VectorSettings>,
     /// The language of the texts, which determines the stemmer and the stop words.
     pub language: Option<String>,
-    /// How texts are split into chunks.
+    /// How texts are split into chunks. Can be changed later with `?rechunk=true`.
     #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
     /// Whether the files of documents are kept beside their text, unless an upload says otherwise; default: the gateway's `extract.keep_originals`.
     pub keep_originals: Option<bool>,
-    /// Synonyms, stop words and the weight of titles. The only settings that can be changed later; they apply to the next search.
+    /// Synonyms, stop words and the weight of titles. They can be changed later, and apply to the next search.
     #[serde(default, deserialize_with = "optional")]
     pub lexical: Option<LexicalSettings>,
 }
@@ -112,19 +112,6 @@ pub enum EmbeddingChoice {
     None,
 }
 
-/// How texts are split into chunks.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Chunking {
-    /// Most tokens of a chunk.
-    #[schemars(with = "Option<u32>")]
-    pub max_tokens: Option<Count>,
-    /// Approximate number of tokens that neighbouring chunks share; less than `max_tokens`.
-    #[schemars(with = "Option<u32>")]
-    pub overlap_tokens: Option<Count>,
-}
-
 /// A collection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Collection")]
@@ -135,9 +122,9 @@ pub struct CollectionReply {
     pub document_count: u64,
     /// Number of searchable chunks.
     pub chunk_count: u64,
-    /// Id of the model that embeds the chunks; null for a text-only collection.
+    /// Id of the model that embeds the chunks; null for a text-only collection, and for one whose documents bring their embeddings.
     pub model: Option<String>,
-    /// The effective settings; no field is absent.
+    /// The effective settings. Fields that have no meaning beside the others are absent.
     pub settings: CollectionSettings,
     /// Whether the collection can be searched.
     pub status: CollectionStatus,
@@ -183,12 +170,21 @@ impl CollectionSettings {
             &["embedding"],
             || "`embedding` is `none` and `model` names a model; send one of them",
         )?;
-        let chunking = self.chunking.unwrap_or_default();
-        let max_tokens = chunking.max_tokens.unwrap_or(default_max_tokens.into());
-        max_tokens.check(&["chunking", "max_tokens"], 1..=CHUNK_TOKENS_MAX.into(), "")?;
-        let overlap_tokens = chunking.overlap_tokens.unwrap_or(default_overlap_tokens.into());
-        let most = max_tokens.get() - 1;
-        overlap_tokens.check(&["chunking", "overlap_tokens"], 0..=most, ", below chunking.max_tokens")?;
+        if let Some(vectors) = &self.vectors {
+            require(
+                self.model.is_none() && self.embedding.is_none(),
+                &["vectors"],
+                || "`vectors` are embeddings that the documents bring; leave out `model` and `embedding`",
+            )?;
+            vectors.check()?;
+            let policy = self.chunking.map(|chunking| chunking.policy.unwrap_or_default());
+            require(
+                policy.is_none_or(|policy| policy == ChunkingPolicy::None),
+                &["chunking"],
+                || "a document with its own vector is one chunk; leave out `chunking`, or send the policy `none`",
+            )?;
+        }
+        self.chunking.unwrap_or_default().check(default_max_tokens, default_overlap_tokens)?;
         self.lexical.as_ref().map_or(Ok(()), LexicalSettings::check)
     }
 }
@@ -243,6 +239,16 @@ mod tests {
         check("{}", "ok");
         check(r#"{"embedding":"none"}"#, "ok");
         check(r#"{"embedding":"none","model":"m"}"#, "embedding");
+        check(r#"{"vectors":{"dimension":3}}"#, "ok");
+        check(r#"{"vectors":{"dimension":3,"metric":"dot"},"chunking":{"policy":"none"}}"#, "ok");
+        check(r#"{"vectors":{"dimension":0}}"#, "vectors.dimension");
+        check(r#"{"vectors":{"dimension":3},"embedding":"none"}"#, "vectors");
+        check(r#"{"vectors":{"dimension":3},"model":"m"}"#, "vectors");
+        check(r#"{"vectors":{"dimension":3},"chunking":{}}"#, "chunking");
+        check(
+            r#"{"vectors":{"dimension":3},"chunking":{"policy":"none","max_tokens":9}}"#,
+            "chunking.max_tokens",
+        );
         check(r#"{"chunking":{"max_tokens":0}}"#, "chunking.max_tokens");
         check(r#"{"chunking":{"max_tokens":8193}}"#, "chunking.max_tokens");
         check(r#"{"chunking":{"max_tokens":32}}"#, "chunking.overlap_tokens");

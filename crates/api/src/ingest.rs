@@ -11,7 +11,9 @@ use crate::collections::check_collection_name;
 use crate::invalid::without_position;
 use crate::limits::check_bytes;
 use crate::pages::check_pages;
-use crate::{DEFAULT_COLLECTION, DocumentPage, ErrorCode, Invalid, Limits, Result, parse_item, require};
+use crate::{
+    DEFAULT_COLLECTION, DocumentPage, ErrorCode, Invalid, Limits, Result, Vector, parse_item, require,
+};
 
 /// Fields that can be compared before a document is replaced.
 const COMPARED_FIELDS_MAX: usize = 16;
@@ -35,6 +37,9 @@ pub struct IngestRequest<'a> {
     /// replace one of another folder.
     #[serde(default, borrow, skip_serializing_if = "Vec::is_empty")]
     pub replace_if_equal: Vec<Cow<'a, str>>,
+    /// An address that is told when the job has ended, by a signed call; needs the setting `webhooks.secret`.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<Cow<'a, str>>,
 }
 
 /// A document to ingest. A document with the same id is replaced; identical content is a no-op.
@@ -52,6 +57,9 @@ pub struct Document {
     pub metadata: Option<Metadata>,
     /// The pages of the text, in order, for citations by page; default: a text without pages.
     pub pages: Option<Vec<DocumentPage>>,
+    /// The embedding of the document: required in a collection with `vectors`, refused in others.
+    #[schemars(with = "Option<Vec<f32>>")]
+    pub vector: Option<Vector>,
 }
 
 /// What the part `options` of an upload says about the file before it, as JSON.
@@ -208,7 +216,7 @@ impl Document {
         }
         let has_title = self.title.as_ref().is_some_and(|title| !title.trim().is_empty());
         require(
-            has_title || !self.text.trim().is_empty(),
+            has_title || self.vector.is_some() || !self.text.trim().is_empty(),
             &["text"],
             || "text and title are empty; omit the document, or delete it by its id",
         )?;

@@ -68,6 +68,9 @@ pub struct JobReply {
     /// Why the job does not advance, such as a model whose upstream does not answer. Null while it advances.
     #[serde(default)]
     pub waiting_for: Option<String>,
+    /// Since when the job does not advance, in unix seconds. Null while it advances.
+    #[serde(default)]
+    pub waiting_since: Option<f64>,
     /// Why the whole job failed; null otherwise.
     pub error: Option<String>,
     /// Time of acceptance, in unix seconds.
@@ -77,8 +80,41 @@ pub struct JobReply {
     /// The version of the document, in the reply of a `PUT` or `PATCH` of one; else absent. It is the `ETag` of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// The call that tells the end of the job; absent if the request named no `webhook_url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<JobWebhook>,
     /// The failed documents, in the order of the request.
     pub errors: Vec<JobDocumentError>,
+}
+
+/// The webhook of a job. Its address is not shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobWebhook {
+    /// The status.
+    pub status: WebhookStatus,
+    /// Attempts that were begun.
+    pub attempts: u64,
+    /// When the next attempt begins, in unix seconds; null if there is none.
+    pub next_attempt_at: Option<f64>,
+    /// When it was delivered or given up, in unix seconds; null before.
+    pub finished_at: Option<f64>,
+    /// Why the last attempt failed; null otherwise.
+    pub error: Option<String>,
+}
+
+/// The status of the webhook of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum WebhookStatus {
+    /// The job has not ended.
+    Waiting,
+    /// It is being sent, or is sent again later.
+    Pending,
+    /// The receiver took it.
+    Delivered,
+    /// It was given up; `error` has the reason.
+    Failed,
 }
 
 /// The state of a document of a job.

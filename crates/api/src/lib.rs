@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod chat;
+mod chunking;
 mod code;
 mod cohere;
 mod collections;
@@ -36,15 +37,17 @@ mod similar;
 mod tei;
 mod texts;
 mod usage;
+mod vectors;
 
 pub use chat::{ChatCitation, ChatRetrieval, ChatSource, OnEmpty, SourcesAs};
+pub use chunking::{Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, PreviewedChunk};
 pub use code::{ERROR_TABLE, ErrorCode, ErrorRow};
 pub use cohere::{
     CohereEmbedReply, CohereEmbedRequest, CohereEmbeddings, CohereError, CohereInputType, CohereMeta,
     CohereUnits, EmbeddingType, EmbeddingsByType,
 };
 pub use collections::{
-    Chunking, CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
+    CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
     check_collection_name,
 };
 pub use count::Count;
@@ -58,7 +61,9 @@ pub use feedback::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, GRADE_MA
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, FileOptions, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, Result, parse, parse_item, require};
-pub use jobs::{JobDocument, JobDocumentError, JobDocumentState, JobReply, JobStatus};
+pub use jobs::{
+    JobDocument, JobDocumentError, JobDocumentState, JobReply, JobStatus, JobWebhook, WebhookStatus,
+};
 pub use keys::{
     AuditReply, KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeySpending, KeyUpdate, NewKeyReply,
     check_grace_seconds,
@@ -87,7 +92,7 @@ pub use rerank::{
     RerankRequest, RerankResult, RerankUnits, RerankedDocument, TeiRank,
 };
 pub use search::{
-    BatchItem, BatchReply, Citation, CitedPages, ContextChunk, Correction, DEFAULT_FACET_VALUES,
+    BatchItem, BatchReply, Citation, CitedPages, CitedPart, ContextChunk, Correction, DEFAULT_FACET_VALUES,
     DEFAULT_LATE_INTERACTION_TOP_N, DegradedReason, EmbeddingSource, Explain, ExplainFusion, ExplainLearned,
     ExplainRerank, Explanation, Facet, FacetCount, FacetCounts, FusedPosition, Fusion, FusionMethod,
     FusionWeights, GroupBy, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, Mode, Order, PhraseScore, Prefix,
@@ -104,6 +109,7 @@ pub use tei::{
 };
 pub use texts::{INPUTS_MAX, Texts};
 pub use usage::{UsageClassReply, UsageReportReply, UsageSource, UsageSumReply};
+pub use vectors::{Metric, Vector, VectorSettings};
 
 /// The collection of a request without `collection`.
 pub const DEFAULT_COLLECTION: &str = "default";

@@ -9,9 +9,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
-use weir_store::Store;
+use weir_store::{Location, Store};
 
-use http::HeaderMap;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys};
@@ -22,7 +21,7 @@ use weir_inference::{
 use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
-use weir_server::{Gateway, Tls, TlsError};
+use weir_server::{Gateway, Services, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, Reload, default_limits};
@@ -141,8 +140,9 @@ async fn serve(
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
-    let is_new_store = !Store::exists(&config.server.data_dir);
-    let store = open_store(&config).await?;
+    let location = Location::data_dir(&config.server.data_dir);
+    let is_new_store = !Store::exists(&location).await?;
+    let store = Store::open(&location).await?;
     let keys = Keys::load(store.clone(), unix_now()).await?;
     keys.set_default_limits(default_limits(&config), unix_now()).await?;
     if is_exposed && !keys.are_required() {
@@ -209,21 +209,21 @@ async fn serve(
     // without API keys, everybody who reaches the gateway is its operator
     let operator = Arc::new(Caller::system());
     let known = keys.clone();
-    let authenticate = Arc::new(move |headers: &HeaderMap| match known.are_required() {
-        true => known.caller(weir_server::api_key(headers)?, unix_now()),
+    let authenticate = Arc::new(move |credential: Option<&str>| match known.are_required() {
+        true => known.caller(credential?, unix_now()),
         false => Some(operator.clone()),
     });
-    let gateway = Gateway::new(
+    let gateway = Gateway::new(Services {
         config,
-        retrieval.clone(),
+        retrieval: retrieval.clone(),
         models,
         scheduler,
         metrics,
-        requests.clone(),
+        requests: requests.clone(),
         authenticate,
         keys,
         llm,
-    );
+    });
     weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
     // before the store is closed
@@ -296,11 +296,4 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(cfg!(unix))?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// Opening reads and may migrate: it belongs on a thread that may wait.
-async fn open_store(config: &Config) -> Result<Store, ServeError> {
-    let folder = config.server.data_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || Store::open_sqlite(&folder)).await;
-    Ok(opened.map_err(|error| ServeError::Start(io::Error::other(error)))??)
 }

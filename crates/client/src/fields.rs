@@ -1,9 +1,9 @@
 //! Documents from the fields of a JSON object.
 
 use serde_json::{Map, Value};
-use weir_api::{Document, DocumentPage, Metadata};
+use weir_api::{Document, DocumentPage, Metadata, Vector};
 
-/// Makes a document of an object with `text`, and optionally `id` (or `_id`), `title`, `metadata`, and `pages` as exports have
+/// Makes a document of an object with `text`, and optionally `id` (or `_id`), `title`, `metadata`, and `pages` and `vector` as exports have
 /// them. Its other fields are added to the metadata, and so is `path` unless there is one. An id of its own is put behind `prefix`; without one the
 /// document gets `default_id`.
 ///
@@ -33,11 +33,12 @@ pub fn document_of_fields(
         }
     };
     let pages = take_pages(&mut fields);
+    let vector = take_vector(&mut fields);
     for (name, value) in fields {
         metadata.entry(name).or_insert(value);
     }
     metadata.entry("path").or_insert_with(|| path.into());
-    Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)), pages })
+    Ok(Document { id: Some(id), title, text, metadata: Some(Metadata::from_map(&metadata)), pages, vector })
 }
 
 /// The pages of the text, if the field has that form: `pages` is also a number of pages, or their range in a journal.
@@ -45,6 +46,13 @@ fn take_pages(fields: &mut Map<String, Value>) -> Option<Vec<DocumentPage>> {
     let pages: Vec<DocumentPage> = serde_json::from_value(fields.get("pages")?.clone()).ok()?;
     fields.remove("pages");
     Some(pages)
+}
+
+/// The embedding of the document, if the field is a list of numbers.
+fn take_vector(fields: &mut Map<String, Value>) -> Option<Vector> {
+    let vector: Vector = serde_json::from_value(fields.get("vector")?.clone()).ok()?;
+    fields.remove("vector");
+    Some(vector)
 }
 
 fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {

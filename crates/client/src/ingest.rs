@@ -88,6 +88,8 @@ pub struct IngestOptions<'a> {
     pub replace_if_equal: &'a [&'a str],
     /// Whether the files are kept that the gateway reads; otherwise as the collection and the gateway are set.
     pub keep_originals: bool,
+    /// The address that the gateway tells the end of each job.
+    pub webhook_url: Option<&'a str>,
 }
 
 /// Shows the progress of an ingest.
@@ -428,11 +430,7 @@ impl Ingest<'_> {
                 let files =
                     [FileUpload { name, bytes, options: FileOptions { keep_original, ..file.options } }];
                 let report = |message: &str| self.progress.note(message);
-                match self
-                    .client
-                    .upload_unless_conflict(options.collection, &files, options.replace_if_equal, report)
-                    .await
-                {
+                match self.client.upload_on_terms(&options, &files, report).await {
                     Err(ClientError::Refused { code, message }) if is_of_the_file(code) => {
                         Err(format!("{message} ({code})"))
                     }
@@ -462,6 +460,7 @@ impl Ingest<'_> {
             collection: Some(self.options.collection.into()),
             documents: documents.iter().map(|document| &*document.json).collect(),
             replace_if_equal: self.options.replace_if_equal.iter().map(|field| (*field).into()).collect(),
+            webhook_url: self.options.webhook_url.map(Into::into),
         };
         self.client.ingest(&request, |message| self.progress.note(message)).await
     }

@@ -54,6 +54,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
         let hint = "write a scheme and a host without a path, such as `https://app.example.com` or `http://localhost:3000`";
         problems.push(Problem::new(Location::General, message).hint(hint));
     }
+    if unknowns.are_known(&["webhooks.secret"]) {
+        problems.extend(config.check_webhooks());
+    }
     if unknowns.are_known(&TLS_FILES) {
         problems.extend(config.check_tls_pair());
     }
@@ -208,6 +211,26 @@ impl Config {
         };
         let message = format!("`telemetry.requests` is `postgres`, and there is no URL of it: {reason}");
         let hint = "set a variable or write a file with postgresql://USER:PASSWORD@HOST/DATABASE, and name it in `telemetry.postgres_url` as env:NAME or file:PATH";
+        Some(Problem::new(Location::General, message).hint(hint))
+    }
+
+    /// Checks that the secret of webhooks can be read, and is base64 of 24 to 64 bytes, as receivers' libraries expect.
+    fn check_webhooks(&self) -> Option<Problem> {
+        let reason = match self.webhooks.secret.as_ref()?.secret() {
+            Ok(secret) => {
+                let text = secret.reveal();
+                let digits = text.strip_prefix("whsec_").unwrap_or(text).trim_end_matches('=');
+                let is_base64 =
+                    digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
+                if is_base64 && digits.len() % 4 != 1 && (24..=64).contains(&(digits.len() * 3 / 4)) {
+                    return None;
+                }
+                "it is not `whsec_` and 24 to 64 bytes in base64"
+            }
+            Err(reason) => reason,
+        };
+        let message = format!("`webhooks.secret` can't be used: {reason}");
+        let hint = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, set it in a variable or write it to a file, and name that as env:NAME or file:PATH";
         Some(Problem::new(Location::General, message).hint(hint))
     }
 

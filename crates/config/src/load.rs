@@ -166,6 +166,9 @@ impl Layers {
         for key in [&mut config.telemetry.postgres_url, &mut config.extract.api_key].into_iter().flatten() {
             key.read(environment);
         }
+        if let Some(secret) = &mut layers.config.webhooks.secret {
+            secret.read(environment);
+        }
         layers
     }
 
@@ -256,10 +259,11 @@ impl Layers {
         }
     }
 
-    /// Whether `variable` holds the `api_key` of a server or the URL of the database.
+    /// Whether `variable` holds the `api_key` of a server, the URL of the database or the secret of webhooks.
     fn is_key(&self, variable: &str) -> bool {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
-        let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.extract.api_key);
+        let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.webhooks.secret);
+        let keys = keys.chain(&self.config.extract.api_key);
         let mut keys = keys.chain(self.config.llm.api_keys());
         keys.any(|key| key.variable() == Some(variable))
     }

@@ -374,6 +374,28 @@ settings! {
         operations_kept_max: u64 = 100_000, "operations", 1.0..=1e12;
         /// Finished jobs to keep; the oldest are deleted.
         jobs_kept_max: u64 = 10_000, "jobs", 1.0..=1e12;
+        /// Time for which a request with an `Idempotency-Key` is answered again as it was, instead of being carried out again.
+        idempotency_kept_s: u32 = 86_400, "seconds", 1.0..=31_536_000.0;
+        /// Maximum requests of one API key that are kept by their `Idempotency-Key`; the oldest are forgotten.
+        idempotency_keys_max: u64 = 100_000, "keys", 1.0..=1e8;
+    }
+    /// Webhooks: calls that tell the address of a request to ingest (`webhook_url`) that its job has ended.
+    webhooks: Webhooks {
+        /// Where the secret is that signs webhooks, in base64: `echo "whsec_$(openssl rand -base64 32)"` makes one. Without it, requests with
+        /// `webhook_url` are refused.
+        secret: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+        /// Call private, loopback and other addresses that are not public, too. Whoever may ingest can then make the gateway call servers of its network.
+        allow_private_addresses: bool = false, "true or false", ANY;
+        /// Time for one attempt: name, connection and reply.
+        timeout_ms: u64 = 10_000, "ms", 1.0..=120_000.0;
+        /// Attempts of one webhook.
+        attempts_max: u64 = 10, "attempts", 1.0..=100.0;
+        /// Wait after the first attempt that fails; each further wait is four times as long, up to four hours.
+        retry_after_ms: u64 = 5_000, "ms", 1.0..=14_400_000.0;
+        /// Time after the end of the job in which attempts begin.
+        give_up_after_s: u64 = 86_400, "seconds", 1.0..=2_592_000.0;
+        /// Maximum webhooks of one API key that are neither delivered nor given up; further requests with `webhook_url` are refused with `overloaded`.
+        open_max: u64 = 1_000, "webhooks", ONE;
     }
     /// The embedded index.
     index: Index {

@@ -121,6 +121,7 @@ impl Target<'_> {
             bytes_total,
             replace_if_equal: &[],
             keep_originals: false,
+            webhook_url: None,
         };
         let report = ingest(self.client, options, documents, self.progress, self.cancelled).await?;
         // public sets have documents with equal ids, which were named

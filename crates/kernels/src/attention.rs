@@ -55,7 +55,32 @@ impl<V: Bf16Lanes> AttentionFormat<V> for Bf16Pair {
     }
 }
 
-/// See [`crate::Kernels::attention`].
+/// One product of attention with a panel: of keys with queries, or of values with scores.
+pub(crate) struct Product<'a, N> {
+    rows: usize,
+    lhs: Lhs<N>,
+    rhs: &'a Rhs<N>,
+    out: *mut f32,
+    out_stride: usize,
+}
+
+impl<N> Product<'_, N> {
+    /// Multiplies `rows` rows with a panel of `C` registers.
+    ///
+    /// # Safety
+    /// As [`multiply_panel`].
+    #[inline(always)]
+    pub(crate) unsafe fn multiply<V: Lanes, F: AttentionFormat<V, Number = N>, const C: usize>(self) {
+        let Product { rows, lhs, rhs, out, out_stride } = self;
+        // SAFETY: guaranteed by the caller.
+        unsafe { multiply_panel::<V, F, C>(rows, lhs, rhs, Epilogue::Store, out, out_stride) }
+    }
+}
+
+/// [`Product::multiply`] for some instruction set, format and number of registers.
+type Multiply<N> = unsafe fn(Product<'_, N>);
+
+/// See [`crate::Kernels::attention`]. `products` are [`Product::multiply`] with 1 and with `C` registers.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`.
@@ -65,6 +90,7 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
     qkv: &[f32],
     scratch: &mut [f32],
     out: &mut [f32],
+    [narrow_product, product]: [Multiply<F::Number>; 2],
 ) {
     const {
         assert!(
@@ -112,9 +138,9 @@ pub(crate) unsafe fn attention<V: Lanes, F: AttentionFormat<V>, const C: usize>(
                 let count = remaining.min(lanes);
                 pack_queries::<V>(qkv.add(first * qkv_stride), qkv_stride, count, head_dim, queries, lanes);
                 if lanes == V::WIDTH {
-                    attend::<V, F, 1>(&panel);
+                    attend::<V, F, 1>(&panel, narrow_product);
                 } else {
-                    attend::<V, F, C>(&panel);
+                    attend::<V, F, C>(&panel, product);
                 }
                 let to = out.as_mut_ptr().add(first * out_stride + head * head_dim);
                 unpack_context::<V>(context, lanes, head_dim, to, out_stride, count);
@@ -209,13 +235,16 @@ struct Panel<N> {
     scores: *mut f32,
 }
 
-/// Computes the context of a panel of `C` registers of queries.
+/// Computes the context of a panel of `C` registers of queries; `multiply` is [`Product::multiply`] for so many.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; keys and values are readable, queries, context and scores writable in the shapes that
 /// [`Panel`] gives, for `C * WIDTH` lanes and at least one token and one float of a head.
 #[inline(always)]
-unsafe fn attend<V: Lanes, F: AttentionFormat<V>, const C: usize>(panel: &Panel<F::Number>) {
+unsafe fn attend<V: Lanes, F: AttentionFormat<V>, const C: usize>(
+    panel: &Panel<F::Number>,
+    multiply: Multiply<F::Number>,
+) {
     let Panel { keys, values, tokens, head_dim, queries, scores, context } = *panel;
     let lanes = C * V::WIDTH;
     let (dim_units, token_units) = (head_dim.div_ceil(F::UNIT), tokens.div_ceil(F::UNIT));
@@ -226,11 +255,11 @@ unsafe fn attend<V: Lanes, F: AttentionFormat<V>, const C: usize>(panel: &Panel<
         }
         let rhs = Rhs { panel: queries.cast_const().cast(), units: dim_units, bias: None };
         let keys = Lhs { data: keys, row_stride: dim_units * F::UNIT, unit_stride: F::UNIT };
-        multiply_panel::<V, F, C>(tokens, keys, &rhs, Epilogue::Store, scores, lanes);
+        multiply(Product { rows: tokens, lhs: keys, rhs: &rhs, out: scores, out_stride: lanes });
         let sums = softmax::<V, F, C>(scores, tokens);
         let rhs = Rhs { panel: scores.cast_const().cast(), units: token_units, bias: None };
         let values = Lhs { data: values, row_stride: F::UNIT, unit_stride: head_dim * F::UNIT };
-        multiply_panel::<V, F, C>(head_dim, values, &rhs, Epilogue::Store, context, lanes);
+        multiply(Product { rows: head_dim, lhs: values, rhs: &rhs, out: context, out_stride: lanes });
         let scales = sums.map(|sum| V::splat(1.0).div(sum));
         for row in 0..head_dim {
             for (c, scale) in scales.iter().enumerate() {

@@ -33,7 +33,7 @@ pub(crate) fn is_faster_than_floats() -> bool {
 mod table {
     use super::F32x16;
     use crate::lanes::Bf16Pair;
-    use crate::layout::{AttentionShape, Matmul};
+    use crate::layout::Matmul;
 
     crate::table::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", round(
         rows: &[f32], stride: usize, width: usize, to: &mut [u16], to_stride: usize
@@ -41,9 +41,7 @@ mod table {
     crate::table::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", matmul(
         args: Matmul<'_, u16, u16>
     ) => crate::generic::matmul::<F32x16, Bf16Pair, 2>);
-    crate::table::entry!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", attention(
-        shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
-    ) => crate::attention::attention::<F32x16, Bf16Pair, 2>);
+    crate::table::attention!("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16", F32x16, Bf16Pair, 2);
 }
 
 // SAFETY of every block: the processor has avx512bf16, by guarantee of the caller or because a register or pairs exist. Pointers are

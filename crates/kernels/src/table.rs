@@ -26,7 +26,7 @@ macro_rules! table {
         /// The functions of the table. Each calls its counterpart under `#[target_feature]`.
         mod table {
             use crate::int8::{QuantizedRows, MatmulInt8};
-            use crate::layout::{AttentionShape, Matmul};
+            use crate::layout::Matmul;
 
             crate::table::entry!($features, matmul(
                 args: Matmul<'_, f32>
@@ -40,9 +40,7 @@ macro_rules! table {
             crate::table::entry!($features, matmul_int8(
                 args: MatmulInt8<'_>
             ) => crate::generic_int8::matmul::<$lanes, $registers>);
-            crate::table::entry!($features, attention(
-                shape: &AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
-            ) => crate::attention::attention::<$lanes, f32, $registers>);
+            crate::table::attention!($features, $lanes, f32, $registers);
             crate::table::entry!($features, layer_norm(
                 rows: &mut [f32], stride: usize, gamma: &[f32], beta: &[f32], epsilon: f32
             ) => crate::generic::layer_norm::<$lanes>);
@@ -52,6 +50,33 @@ macro_rules! table {
             crate::table::entry!($features, scan_pq4(
                 block: &crate::Pq4Block<'_>, scores: &mut [f32; crate::PQ4_BLOCK_ROWS]
             ) -> u32 => super::scan_pq4);
+        }
+    };
+}
+
+/// Defines `attention` in the number format `$format`, and the products that it calls: as functions of their own, because the compiler takes
+/// twice as long for one function with all tiles of both products.
+macro_rules! attention {
+    ($features:literal, $lanes:ty, $format:ty, $registers:literal) => {
+        crate::table::attention!(@product $features, $lanes, $format, 1, narrow_product);
+        crate::table::attention!(@product $features, $lanes, $format, $registers, product);
+        crate::table::entry!($features, attention(
+            shape: &crate::layout::AttentionShape, qkv: &[f32], scratch: &mut [f32], out: &mut [f32]
+        ) => |shape, qkv, scratch, out| crate::attention::attention::<$lanes, $format, $registers>(
+            shape, qkv, scratch, out, [narrow_product, product],
+        ));
+    };
+    (@product $features:literal, $lanes:ty, $format:ty, $registers:literal, $name:ident) => {
+        /// [`multiply`](crate::attention::Product::multiply) under the features.
+        ///
+        /// # Safety
+        /// As there.
+        #[target_feature(enable = $features)]
+        unsafe fn $name(
+            product: crate::attention::Product<'_, <$format as crate::lanes::ProductFormat<$lanes>>::Number>,
+        ) {
+            // SAFETY: this function runs under the features that the body needs; the caller guarantees the product.
+            unsafe { product.multiply::<$lanes, $format, $registers>() }
         }
     };
 }
@@ -72,4 +97,4 @@ macro_rules! entry {
     };
 }
 
-pub(crate) use {entry, table};
+pub(crate) use {attention, entry, table};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use weir_api::{Chunking, CollectionSettings, Count, EmbeddingChoice, LexicalSettings};
+use weir_api::{CollectionSettings, EmbeddingChoice, LexicalSettings, VectorSettings};
 use weir_index::{
     CpuLimiter, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
 };
@@ -18,8 +18,9 @@ use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::ingest::{JobLog, Preparer};
+use crate::ingest::{Chunker, JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
+use crate::own_vectors;
 use weir_config::Config;
 use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
 use weir_telemetry::metrics::Metrics;
@@ -111,7 +112,9 @@ pub struct Inner {
     background: Handle,
     open: RwLock<BTreeMap<String, Arc<OpenCollection>>>,
     /// Serialises creation and deletion.
-    changing: tokio::sync::Mutex<()>,
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Wakes the sender of webhooks.
+    pub(crate) webhooks_due: Arc<Notify>,
 }
 
 impl Collections {
@@ -136,6 +139,7 @@ impl Collections {
             background,
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
+            webhooks_due: Arc::default(),
         }));
         collections.check_folders(collections.0.store.last_collection_id().await?)?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
@@ -221,7 +225,7 @@ impl Collections {
     /// # Errors
     /// The name of a model that is not configured.
     pub fn model_for(&self, settings: &CollectionSettings) -> Result<Option<Arc<LoadedModel>>, String> {
-        if settings.embedding == Some(EmbeddingChoice::None) {
+        if settings.embedding == Some(EmbeddingChoice::None) || settings.vectors.is_some() {
             return Ok(None);
         }
         let models = &self.0.models;
@@ -259,7 +263,7 @@ impl Collections {
         let settings = self.pinned(settings);
         let model = self.model_for(&settings).map_err(|model| no_model(name, model))?;
         learn_dimension(name, model.as_deref()).await?;
-        let fingerprint = fingerprint_of(model.as_deref());
+        let fingerprint = fingerprint_of(&settings, model.as_deref());
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
         let (collection, created) = self.0.store.create_collection(name, &json, &fingerprint, now()).await?;
         match self.open_stored(collection.clone()).await {
@@ -296,6 +300,7 @@ impl Collections {
         let _changing = self.0.changing.lock().await;
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
         let deleted = self.0.store.view(caller, &collection.stored)?.delete_collection(now()).await?;
+        self.0.webhooks_due.notify_one();
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         collection.close().await;
         remove_folder(&self.folder(collection.id))?;
@@ -318,17 +323,14 @@ impl Collections {
     /// The settings with the defaults of the configuration filled in, so that later changes of the configuration do not apply.
     fn pinned(&self, settings: &CollectionSettings) -> CollectionSettings {
         let config = &self.0.config;
-        let chunking = settings.chunking.unwrap_or_default();
         CollectionSettings {
             model: settings.model.clone(),
             embedding: settings.embedding,
             language: Some(language_of(settings, config).name().to_owned()),
-            chunking: Some(Chunking {
-                max_tokens: Some(chunking.max_tokens.unwrap_or(config.chunking.max_tokens.into())),
-                overlap_tokens: Some(
-                    chunking.overlap_tokens.unwrap_or(config.chunking.overlap_tokens.into()),
-                ),
-            }),
+            vectors: settings
+                .vectors
+                .map(|vectors| VectorSettings { metric: Some(vectors.metric()), ..vectors }),
+            chunking: Some(self.chunking_of(settings)),
             keep_originals: settings.keep_originals,
             lexical: settings.lexical.clone(),
         }
@@ -345,7 +347,8 @@ impl Collections {
         lexical: &LexicalSettings,
     ) -> Result<(), CollectionError> {
         let _changing = self.0.changing.lock().await;
-        let settings = CollectionSettings { lexical: Some(lexical.clone()), ..collection.settings.clone() };
+        let settings =
+            CollectionSettings { lexical: Some(lexical.clone()), ..self.stored_settings(collection)? };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
         store.change_settings(&json).await?;
         let in_force = LexicalInForce::new(lexical.clone(), collection.language());
@@ -353,34 +356,41 @@ impl Collections {
         Ok(())
     }
 
-    /// Whether `settings`, as a request has them, are those of the collection.
+    /// Whether `settings`, as a request has them, are those of the collection, apart from those that can be changed.
     pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
         let same_model = self
             .model_for(settings)
-            .is_ok_and(|model| fingerprint_of(model.as_deref()) == collection.preparer.fingerprint);
-        let sent = self.pinned(settings);
+            .is_ok_and(|model| fingerprint_of(settings, model.as_deref()) == collection.preparer.fingerprint);
         same_model
-            && sent.language == collection.settings.language
-            && sent.chunking == collection.settings.chunking
-            && sent.keep_originals == collection.settings.keep_originals
+            && self.pinned(settings).language == collection.settings.language
+            && settings.keep_originals == collection.settings.keep_originals
     }
 
-    fn folder(&self, id: CollectionId) -> PathBuf {
+    pub(crate) fn folder(&self, id: CollectionId) -> PathBuf {
         self.0.config.server.data_dir.join("index").join(id.to_string())
     }
 
-    async fn open_stored(&self, stored: Collection) -> Result<Arc<OpenCollection>, CollectionError> {
+    pub(crate) async fn open_stored(
+        &self,
+        stored: Collection,
+    ) -> Result<Arc<OpenCollection>, CollectionError> {
         let name = stored.name.clone();
         let mut settings: CollectionSettings =
             serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
         let model = self.model_for(&settings).map_err(|model| no_model(&name, model))?;
         learn_dimension(&name, model.as_deref()).await?;
-        let fingerprint = fingerprint_of(model.as_deref());
+        let fingerprint = fingerprint_of(&settings, model.as_deref());
         let stored = self.matching_generation(stored, &fingerprint).await?;
         let language = language_of(&settings, &self.0.config);
-        let chunking = settings.chunking.unwrap_or_default();
+        let chunking = self.chunking_of(&settings);
+        // those of earlier versions have no policy
+        settings.chunking = Some(chunking);
+        let (vectors, chunker) = (settings.vectors, Chunker::new(&chunking, model.clone()));
         let engine_settings = EngineSettings {
-            dimension: model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
+            dimension: match &settings.vectors {
+                Some(vectors) => vectors.dimension.get_u32() as usize,
+                None => model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
+            },
             language,
             fingerprint: fingerprint.clone(),
             writer_memory_bytes: self.0.config.index.writer_memory_bytes,
@@ -434,11 +444,8 @@ impl Collections {
                 model,
                 fingerprint,
                 generation: stored.generation.id,
-                chunking: weir_text::Chunking {
-                    max_tokens: tokens(chunking.max_tokens, self.0.config.chunking.max_tokens),
-                    overlap_tokens: tokens(chunking.overlap_tokens, self.0.config.chunking.overlap_tokens),
-                    ..weir_text::Chunking::default()
-                },
+                vectors,
+                chunker,
             },
             ingest: self.0.config.ingest.clone(),
             compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
@@ -453,6 +460,7 @@ impl Collections {
             progress: crate::ingest::IngestProgress::new(engine.applied_seq()),
             cancellations: crate::ingest::Cancellations::default(),
             failure: Mutex::default(),
+            webhooks_due: self.0.webhooks_due.clone(),
             job_log: JobLog::default(),
             workers: Mutex::default(),
             engine,
@@ -507,9 +515,12 @@ impl Collections {
     }
 }
 
-/// The fingerprint of a collection's model; empty without one.
-fn fingerprint_of(model: Option<&LoadedModel>) -> String {
-    model.map(LoadedModel::fingerprint).unwrap_or_default()
+/// The fingerprint of a collection's model, or of the embeddings that its documents bring; empty without embeddings.
+fn fingerprint_of(settings: &CollectionSettings, model: Option<&LoadedModel>) -> String {
+    match &settings.vectors {
+        Some(vectors) => own_vectors::fingerprint(vectors),
+        None => model.map(LoadedModel::fingerprint).unwrap_or_default(),
+    }
 }
 
 /// Asks the model's upstream for its dimension, if that is unknown.
@@ -560,11 +571,6 @@ async fn hide_deleted(
     }
 }
 
-/// The requested value, or the setting.
-fn tokens(asked: Option<Count>, setting: u32) -> usize {
-    asked.map_or(setting, Count::get_u32) as usize
-}
-
 /// The language of the settings, or the configured one.
 fn language_of(settings: &CollectionSettings, config: &Config) -> Language {
     settings.language.as_deref().and_then(Language::parse).unwrap_or(config.collections.language)
@@ -574,11 +580,11 @@ fn no_model(collection: &str, model: String) -> CollectionError {
     CollectionError::NoModel { collection: collection.to_owned(), model }
 }
 
-fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
+pub(crate) fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
     CollectionError::Settings { collection: collection.to_owned(), reason: error.to_string() }
 }
 
-fn remove_folder(path: &Path) -> Result<(), CollectionError> {
+pub(crate) fn remove_folder(path: &Path) -> Result<(), CollectionError> {
     match std::fs::remove_dir_all(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -137,20 +137,31 @@ impl From<weir_store::Error> for RequestError {
             Error::PreconditionFailed { .. } => {
                 return RequestError::new(ErrorCode::PreconditionFailed, error.to_string());
             }
+            Error::IdempotencyMismatch => {
+                return RequestError::new(ErrorCode::IdempotencyMismatch, error.to_string());
+            }
+            Error::TooManyWebhooks(_) => return RequestError::new(ErrorCode::Overloaded, error.to_string()),
             Error::UnknownCollection(name) => return RequestError::no_collection(name),
             Error::NotAllowed(_) => {
                 return RequestError::new(ErrorCode::InsufficientScope, error.to_string());
             }
-            Error::Locked(_)
-            | Error::ReadOnly(_)
-            | Error::Io { .. }
-            | Error::Replaced(_)
-            | Error::Sqlite { .. }
+            Error::InUse { .. }
+            | Error::ReadOnly { .. }
+            | Error::Unsupported(_)
+            | Error::Unusable { .. }
+            | Error::Replaced { .. }
+            | Error::Unavailable { .. }
+            | Error::Conflict
+            | Error::Failed { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,
-            Error::Damaged { .. } | Error::NewerFormat { .. } => ErrorCode::Internal,
+            Error::Damaged { .. } | Error::NewerSchema { .. } => ErrorCode::Internal,
         };
         tracing::error!(error = %chain(&error), "the store failed");
-        RequestError::new(code, error.to_string())
+        let refused = RequestError::new(code, error.to_string());
+        match error.retry_after() {
+            Some(wait) => refused.retry_after(wait),
+            None => refused,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-use weir_api::{Document, DocumentPage, Metadata};
+use weir_api::{Document, DocumentPage, Metadata, Vector};
 use weir_policy::Caller;
 use weir_store::StoredDocument;
 use weir_text::PageMap;
@@ -91,5 +91,6 @@ fn exported(stored: StoredDocument) -> Result<Document> {
         text: stored.text,
         metadata: Some(metadata),
         pages,
+        vector: stored.vector.as_deref().and_then(Vector::from_bytes),
     })
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_api::{ErrorCode, JobDocument, JobDocumentError, JobDocumentState, JobReply, JobStatus, List};
+use weir_api::{
+    ErrorCode, JobDocument, JobDocumentError, JobDocumentState, JobReply, JobStatus, JobWebhook, List,
+    WebhookStatus,
+};
 use weir_policy::Caller;
 use weir_store::{Job, JobDocumentsQuery, JobStatus as Stored};
 
@@ -165,7 +168,7 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
         }
     }
     let rate = collection.and_then(|collection| collection.progress.rate());
-    let waiting_for = collection.and_then(OpenCollection::failure);
+    let failure = collection.and_then(OpenCollection::failure);
     let done = job.processed as f64 + shares;
     let is_whole = job.finished_at.is_some() && job.status != Stored::Cancelled;
     let progress = if is_whole { 1.0 } else { (done / job.total.max(1) as f64).min(1.0) };
@@ -192,11 +195,13 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
         progress,
         chunks_per_second: rate.map(|rate| rate.chunks_per_second),
         eta_seconds: rate.and_then(|rate| rate.seconds_until(job.last_operation)),
-        waiting_for,
+        waiting_since: failure.as_ref().map(|failure| failure.since),
+        waiting_for: failure.map(|failure| failure.reason),
         error: job.error,
         started_at: job.created_at,
         finished_at: job.finished_at,
         version: None,
+        webhook: job.webhook.map(render_webhook),
         errors: job
             .errors
             .into_iter()
@@ -206,5 +211,21 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
                 message: error.message,
             })
             .collect(),
+    }
+}
+
+fn render_webhook(webhook: weir_store::Webhook) -> JobWebhook {
+    let status = match (&webhook.error, webhook.ended_at, webhook.due_at) {
+        (None, Some(_), _) => WebhookStatus::Delivered,
+        (Some(_), Some(_), _) => WebhookStatus::Failed,
+        (_, None, Some(_)) => WebhookStatus::Pending,
+        (_, None, None) => WebhookStatus::Waiting,
+    };
+    JobWebhook {
+        status,
+        attempts: webhook.attempts,
+        next_attempt_at: webhook.due_at.filter(|_| webhook.ended_at.is_none()),
+        finished_at: webhook.ended_at,
+        error: webhook.error,
     }
 }

@@ -7,6 +7,7 @@ mod clock;
 mod collections;
 mod cursor;
 mod documents;
+mod embeddings;
 mod error;
 mod export;
 mod feedback;
@@ -17,32 +18,40 @@ mod jobs;
 pub mod models;
 mod open_collection;
 mod originals;
+mod own_vectors;
+mod preview;
 mod query_log;
+mod rechunk;
+mod rerank;
 mod search;
 mod settings;
 mod view;
+mod webhooks;
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 use weir_api::ErrorCode;
 
 pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
+pub use embeddings::{
+    EmbedJob, EmbedOutput, INTERACTIVE_TOKENS_MAX, TokenizedTexts, check_dimensions, is_long_input, prompt_of,
+};
 pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
-pub use ingest::{IngestOutcome, LineIngest, UploadedFile, isolation};
+pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile, isolation};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
-pub use weir_store::VersionTest;
+pub use weir_store::{IdempotencyKey, VersionTest};
 
 /// The application core. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -60,8 +69,10 @@ pub struct Parts {
     extraction: ingest::Extraction,
     originals: originals::Originals,
     job_streams: Arc<Semaphore>,
-    /// Ends the streams of events.
+    running_keys: ingest::RunningKeys,
+    /// Ends the streams of events and the sending of webhooks.
     stopping: CancellationToken,
+    _stops_when_dropped: DropGuard,
 }
 
 /// What the collections work with, the core works with.
@@ -104,9 +115,12 @@ impl Retrieval {
             extraction,
             originals,
             job_streams,
+            running_keys: Default::default(),
+            _stops_when_dropped: stopping.clone().drop_guard(),
             stopping,
         });
         originals::start_sweeping(&parts);
+        webhooks::start(&parts);
         Retrieval(parts)
     }
 

@@ -15,6 +15,7 @@ use weir_store::{Collection, CollectionId, Job, Retention};
 use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
+use crate::clock::now;
 use crate::cursor::RequestHash;
 use crate::ingest::{Cancellations, IngestProgress, JobLog, Preparer};
 
@@ -60,9 +61,20 @@ pub struct OpenCollection {
     pub(crate) progress: IngestProgress,
     /// Jobs to cancel.
     pub(crate) cancellations: Cancellations,
-    pub(crate) failure: Mutex<Option<String>>,
+    pub(crate) failure: Mutex<Option<Failure>>,
+    /// Wakes the sender of webhooks.
+    pub(crate) webhooks_due: Arc<Notify>,
     pub(crate) job_log: JobLog,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Why a collection does not advance.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// The last error.
+    pub(crate) reason: String,
+    /// When the first of these errors occurred, in unix seconds.
+    pub(crate) since: f64,
 }
 
 /// The settings of lexical retrieval in force.
@@ -154,22 +166,36 @@ impl OpenCollection {
 
     /// What the store keeps of finished jobs and applied operations.
     pub(crate) fn retention(&self) -> Retention {
-        Retention { operations_max: self.ingest.operations_kept_max, jobs_max: self.ingest.jobs_kept_max }
+        Retention {
+            operations_max: self.ingest.operations_kept_max,
+            jobs_max: self.ingest.jobs_kept_max,
+            idempotency_since: now() - f64::from(self.ingest.idempotency_kept_s),
+        }
     }
 
     /// The error of the last batch, until one succeeds.
-    pub(crate) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn note_failure(&self, failure: Option<String>) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    pub(crate) fn note_failure(&self, reason: Option<String>) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = failure.as_ref().map_or_else(now, |before| before.since);
+        *failure = reason.map(|reason| Failure { reason, since });
     }
 
     /// Logs and counts a job that has ended.
     pub(crate) fn note_ended(&self, job: &Job) {
         self.job_log.ended(job);
         self.metrics.job_ended(job.status.into());
+        self.note_webhook(job);
+    }
+
+    /// Wakes the sender of webhooks for a job that has ended.
+    pub(crate) fn note_webhook(&self, job: &Job) {
+        if job.webhook.is_some() {
+            self.webhooks_due.notify_one();
+        }
     }
 
     /// The highest number counts: while an index is rebuilt, lower ones are applied again.

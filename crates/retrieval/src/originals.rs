@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use weir_api::{ErrorCode, Invalid};
 use weir_config::Config;
 use weir_policy::Caller;
-use weir_store::{Original, Store};
+use weir_store::{Location, Original, Store};
 use weir_telemetry::metrics::Metrics;
 
 use crate::documents::no_document;
@@ -228,17 +228,20 @@ pub struct OriginalsReport {
     pub problems: Vec<String>,
 }
 
-/// Reads each kept file of a data directory and compares its SHA-256. Also while a gateway uses it. Blocks.
+/// Reads each kept file of a data directory and compares its SHA-256 with that in the store. Also while a gateway uses both.
 ///
 /// # Errors
 /// Store errors.
-pub fn verify_originals(data_dir: &Path) -> Result<OriginalsReport, weir_store::Error> {
+pub async fn verify_originals(
+    data_dir: &Path,
+    store: &Location,
+) -> Result<OriginalsReport, weir_store::Error> {
     let folder = data_dir.join(FOLDER);
     let mut report = OriginalsReport::default();
-    Store::originals_of_folder(data_dir, |sha256, bytes, id| {
+    for (sha256, bytes, id) in Store::originals_at(store).await? {
         report.files += 1;
-        let problem = match hash_of(&path_in(&folder, sha256)) {
-            Ok((found, _)) if found == sha256 => return,
+        let problem = match hash_of(&path_in(&folder, &sha256)) {
+            Ok((found, _)) if found == sha256 => continue,
             Ok((_, length)) if length != bytes => format!("has {length} of {bytes} bytes"),
             Ok(_) => "has other bytes than were kept".to_owned(),
             Err(error) => format!("can't be read ({error})"),
@@ -249,7 +252,7 @@ pub fn verify_originals(data_dir: &Path) -> Result<OriginalsReport, weir_store::
             );
             report.problems.push(problem);
         }
-    })?;
+    }
     Ok(report)
 }
 

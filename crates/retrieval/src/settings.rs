@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List, check_collection_name,
+    require,
 };
 use weir_policy::Caller;
 use weir_telemetry::CollectionGauges;
@@ -32,28 +33,49 @@ impl Retrieval {
     }
 
     /// Creates a collection, or checks that the existing one has these settings and changes those of lexical retrieval; `true` if it was
-    /// created.
+    /// created. With `rechunk`, other settings of chunking split its documents again.
     ///
     /// # Errors
-    /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; `insufficient_scope` for other lexical settings by a caller with
+    /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; `insufficient_scope` for changes by a caller with
     /// a filter; store errors.
     pub async fn put_collection(
         &self,
         caller: &Arc<Caller>,
         name: &str,
         settings: &CollectionSettings,
+        rechunk: bool,
     ) -> Result<(CollectionReply, bool)> {
         check_collection_name(name)?;
+        require(
+            !rechunk || settings.chunking.is_some(),
+            &["chunking"],
+            || "`rechunk` splits documents by `chunking`, which the body lacks; send it, or leave out `rechunk`",
+        )?;
         self.check_settings(caller, settings)?;
         if !caller.sees(name) {
             return Err(RequestError::no_collection(name));
         }
-        let (collection, created) = self.collections.create(name, settings).await?;
-        let view = self.view(caller, name)?;
-        if !created && !self.collections.has_settings(&collection, settings) {
+        let (mut collection, created) = self.collections.create(name, settings).await?;
+        let mut view = self.view(caller, name)?;
+        let conflict = |view: &CollectionView, remedy: &str| {
             let has = serde_json::to_string(view.settings()).unwrap_or_default();
-            let message = format!("collection `{name}` exists with other settings: {has}");
-            return Err(RequestError::new(ErrorCode::CollectionConflict, message));
+            let message = format!("collection `{name}` exists with other settings: {has}{remedy}");
+            RequestError::new(ErrorCode::CollectionConflict, message)
+        };
+        if !created && !self.collections.has_settings(&collection, settings) {
+            return Err(conflict(&view, ""));
+        }
+        let chunking = self.collections.chunking_of(settings);
+        if collection.settings.chunking != Some(chunking) {
+            let is_empty = || async {
+                Ok::<_, RequestError>(view.store().documents_after("", 1, 1).await?.0.is_empty())
+            };
+            if !rechunk && (settings.chunking.is_none() || view.is_filtered() || !is_empty().await?) {
+                let remedy = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches answer 503 until all are split and embedded";
+                return Err(conflict(&view, remedy));
+            }
+            collection = self.collections.rechunk(caller, collection, chunking).await?;
+            view = self.view(caller, name)?;
         }
         let new_lexical = settings.lexical.as_ref().filter(|sent| **sent != collection.lexical().sent);
         if let Some(lexical) = new_lexical {
@@ -82,8 +104,7 @@ impl Retrieval {
 
     /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
     pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
-        let mut failing: Vec<String> =
-            self.store.check_files().err().iter().map(ToString::to_string).collect();
+        let mut failing: Vec<String> = self.store.check().err().iter().map(ToString::to_string).collect();
         let damaged = self.models.damaged().into_iter();
         failing.extend(damaged.map(|model| {
             format!("the packed weights of model `{model}` were truncated; start weir again, which packs them again")
@@ -98,7 +119,7 @@ impl Retrieval {
             }
             if let Some(failure) = collection.failure() {
                 failing.push(match names_collections {
-                    true => format!("ingest into collection `{name}` fails: {failure}"),
+                    true => format!("ingest into collection `{name}` fails: {}", failure.reason),
                     false => "ingest into a collection fails; ask with the key of an administrator without restrictions, or see the log".to_owned(),
                 });
             }

@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
-use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned};
+use weir_api::{
+    CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned, Invalid, VectorSettings,
+};
 use weir_index::{Hit, IndexError, IndexQuery, IndexResult, MatchCount, Recall};
 use weir_inference::LoadedModel;
 use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
-use weir_store::{CollectionId, DeletedDocument, GenerationId, Job, StoreView, Submission, VersionTest};
+use weir_store::{
+    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, StoreView, Submission,
+    VersionTest,
+};
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
 use crate::clock::now;
 use crate::error::RequestError;
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::{Parts, Result};
+use crate::{Parts, Result, own_vectors};
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
@@ -60,15 +65,23 @@ impl Parts {
         view.collection.note_lost(&opened);
         match opened {
             Ok(()) | Err(IndexError::Lost { .. }) => {}
-            Err(IndexError::Closed) => return Err(RequestError::no_collection(name)),
+            // it is still in the list if its documents are about to be split again
+            Err(IndexError::Closed) if self.collections.get(caller, name).is_none() => {
+                return Err(RequestError::no_collection(name));
+            }
+            Err(IndexError::Closed) => return Err(not_ready(name)),
             Err(error) => return Err(RequestError::internal(&error)),
         }
         if view.collection.is_rebuilding() {
-            let message = format!("the index of collection `{name}` is being rebuilt");
-            return Err(RequestError::new(ErrorCode::CollectionNotReady, message));
+            return Err(not_ready(name));
         }
         Ok(view)
     }
+}
+
+fn not_ready(name: &str) -> RequestError {
+    let message = format!("the index of collection `{name}` is being rebuilt");
+    RequestError::new(ErrorCode::CollectionNotReady, message)
 }
 
 /// The collection's settings, which are the same for every caller.
@@ -96,6 +109,36 @@ impl CollectionView {
     /// The model that embeds its chunks; `None` for a text-only collection.
     pub(crate) fn model(&self) -> Option<&Arc<LoadedModel>> {
         self.collection.model()
+    }
+
+    /// The embeddings that its documents bring, if they do.
+    pub(crate) fn own_vectors(&self) -> Option<&VectorSettings> {
+        self.collection.settings.vectors.as_ref()
+    }
+
+    /// Whether its chunks have embeddings.
+    pub(crate) fn has_embeddings(&self) -> bool {
+        self.model().is_some() || self.own_vectors().is_some()
+    }
+
+    /// Checks that a document has a vector if, and only if, the collection takes one, and that it fits.
+    pub(crate) fn check_vector(&self, document: &NewDocument) -> Result<(), Invalid> {
+        own_vectors::check(&self.collection, document)
+    }
+
+    /// The documents that have a vector as the collection takes it, and the others with the reason.
+    pub(crate) fn with_fitting_vectors(
+        &self,
+        documents: Vec<NewDocument>,
+    ) -> (Vec<NewDocument>, Vec<(String, Invalid)>) {
+        let (mut fitting, mut misfits) = (Vec::with_capacity(documents.len()), Vec::new());
+        for document in documents {
+            match self.check_vector(&document) {
+                Ok(()) => fitting.push(document),
+                Err(invalid) => misfits.push((document.id, invalid)),
+            }
+        }
+        (fitting, misfits)
     }
 
     /// The language of its texts.
@@ -233,10 +276,10 @@ impl CollectionView {
         self.collection.feedback_changed.notify_one();
     }
 
-    /// Stores documents, and wakes the worker: the job, and the version of the last document. `None` if the collection is deleted.
-    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<(Job, Option<u64>)>> {
+    /// Stores documents, and wakes the worker. `None` if the collection is deleted.
+    pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<Acceptance>> {
         let accepted = self.store.accept_versioned(submission, now()).await?;
-        if let Some((job, _)) = &accepted {
+        if let Some(Acceptance { job, is_repeated: false, .. }) = &accepted {
             self.note_accepted(job);
         }
         Ok(accepted)
@@ -256,6 +299,7 @@ impl CollectionView {
         self.collection.job_log.accepted(job, &self.caller);
         if job.finished_at.is_some() {
             self.collection.metrics.job_ended(job.status.into());
+            self.collection.note_webhook(job);
         }
         self.collection.wake(job.last_operation);
     }

@@ -17,7 +17,7 @@ use crate::Result;
 const AUDIT_PAGE: (usize, usize) = (100, 1_000);
 
 /// The API key that a request shows: of `Authorization: Bearer`, `x-api-key` or `api-key`, the first that is there.
-pub fn api_key(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn api_key(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
         let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())

@@ -9,13 +9,11 @@ use weir_api::{
     EmbeddingDtype, EmbeddingType, EmbeddingsByType,
 };
 use weir_inference::Rows;
-use weir_retrieval::models;
+use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 
 use super::body::{self, Call};
 use super::context;
-use super::embeddings::{
-    EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
-};
+use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::{dtype, vectors};
 use crate::Result;
 

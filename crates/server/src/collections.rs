@@ -1,6 +1,6 @@
 //! `/v1/collections`: handlers.
 
-use axum::extract::Request;
+use axum::extract::{RawQuery, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List};
@@ -20,15 +20,23 @@ pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<Coll
     Ok(Json(call.retrieval.collection(&call.caller, &name).await?))
 }
 
-/// Creates a collection; the same settings again answer 200, others 409.
-pub(super) async fn put(call: Call, Segments([name]): Segments<1>, request: Request) -> Result<Response> {
+/// Creates a collection; the same settings again answer 200, others 409. With `rechunk`, other settings of chunking are applied.
+pub(super) async fn put(
+    call: Call,
+    Segments([name]): Segments<1>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response> {
+    let rechunk = body::flag(query.as_deref(), "rechunk")?;
     let bytes = body::read(&call, request).await?;
     // a PUT without a body means the defaults
     let body: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     let settings: CollectionSettings = weir_api::parse(body)?;
-    let (reply, created) = call.retrieval.put_collection(&call.caller, &name, &settings).await?;
+    let (reply, created) = call.retrieval.put_collection(&call.caller, &name, &settings, rechunk).await?;
     if created {
         access::record(&call, "collection.create", &name).await;
+    } else if rechunk {
+        access::record(&call, "collection.rechunk", &name).await;
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(reply)).into_response())

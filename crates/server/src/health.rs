@@ -15,7 +15,7 @@ const DAMAGED_ROWS_MAX: usize = 100;
 
 /// Whether the caller may see every document. These routes need no key; only such callers get counts and names of what is stored.
 fn sees_all(gateway: &Gateway, headers: &HeaderMap) -> bool {
-    (gateway.authenticate)(headers).is_some_and(|caller| caller.is_unrestricted())
+    gateway.caller(headers).is_some_and(|caller| caller.is_unrestricted())
 }
 
 /// Alive, and how much there is to search.

@@ -10,12 +10,13 @@ use weir_api::{
     DEFAULT_COLLECTION, Document, DocumentPatch, ErrorCode, FileOptions, IngestRequest, Invalid, JobReply,
     Metadata,
 };
-use weir_retrieval::{IngestOutcome, UploadedFile, VersionTest};
+use weir_retrieval::{IngestOutcome, IngestTerms, UploadedFile};
 
 use super::body::{self, Call, Json, query_pairs, unknown_parameter};
 use super::conditions;
 use super::context::{self, Segments};
 use super::error::ApiError;
+use super::idempotency::{self, Begun, Keyed};
 use super::{Gateway, ingest_lines, upload};
 use crate::Result;
 
@@ -32,34 +33,54 @@ pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Reque
     {
         return ingest_file(call, query.as_deref(), request).await;
     }
+    let keyed = Keyed::begin(&call, &request)?;
     let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_form(request.headers()) {
         let form = upload::receive_form(&call, request).await?;
-        let upload::Form { collection, files, replace_if_equal } = form;
-        call.retrieval.upload(&call.caller, &collection, files, replace_if_equal).await?
+        match keyed.check(&call, &[&form.fingerprint()]).await? {
+            Begun::Repeated(outcome) => *outcome,
+            Begun::New(idempotency) => {
+                let upload::Form { collection, files, replace_if_equal, webhook_url } = form;
+                let terms = IngestTerms { replace_if_equal, webhook_url, idempotency, test: None };
+                call.retrieval.upload(&call.caller, &collection, files, terms).await?
+            }
+        }
     } else {
         let bytes = body::read(&call, request).await?;
-        let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
-        call.retrieval.accept(&call.caller, &request).await?
+        match keyed.check(&call, &[&bytes]).await? {
+            Begun::Repeated(outcome) => *outcome,
+            Begun::New(idempotency) => {
+                let request: IngestRequest<'_> = weir_api::parse(&bytes)?;
+                call.retrieval.accept(&call.caller, &request, idempotency).await?
+            }
+        }
     };
-    // the documents are in the store: a waiting request holds no memory for them
-    drop(admitted);
+    // the documents are in the store: a waiting request holds no memory for them, and its key is in the store
+    drop((admitted, keyed));
     reply(&call, outcome, wait_until).await
 }
 
 /// Stores the document of a file that is the body.
 async fn ingest_file(call: Call, query: Option<&str>, request: Request) -> Result<Response> {
     let parameters = FileParameters::parse(query, FileParameters::OF_POST)?;
+    let keyed = Keyed::begin(&call, &request)?;
     let wait_until = wait_until(&call, &request, parameters.wait);
     let admitted = context::take_admitted(request.extensions());
-    let FileParameters { name, options, collection, replace_if_equal, .. } = parameters;
+    let FileParameters { name, options, collection, replace_if_equal, webhook_url, .. } = parameters;
     let collection = collection.unwrap_or_else(|| DEFAULT_COLLECTION.to_owned());
     let file =
         upload::receive_file(&call, request, name.unwrap_or_else(|| upload::UNNAMED.to_owned()), options)
             .await?;
-    let outcome = call.retrieval.upload(&call.caller, &collection, vec![file], replace_if_equal).await?;
-    drop(admitted);
+    let asked = serde_json::json!([collection, replace_if_equal, webhook_url]).to_string();
+    let outcome = match keyed.check(&call, &[asked.as_bytes(), &upload::fingerprint(&file)]).await? {
+        Begun::Repeated(outcome) => *outcome,
+        Begun::New(idempotency) => {
+            let terms = IngestTerms { replace_if_equal, webhook_url, idempotency, test: None };
+            call.retrieval.upload(&call.caller, &collection, vec![file], terms).await?
+        }
+    };
+    drop((admitted, keyed));
     reply(&call, outcome, wait_until).await
 }
 
@@ -71,19 +92,33 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Response> {
     let parameters = FileParameters::parse(query.as_deref(), FileParameters::OF_PUT)?;
-    let test = conditions::test(request.headers())?;
+    let keyed = Keyed::begin(&call, &request)?;
+    let mut terms = IngestTerms { test: conditions::test(request.headers())?, ..IngestTerms::default() };
+    let condition = format!("{:?}", terms.test);
     let wait_until = wait_until(&call, &request, parameters.wait);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_json(request.headers()) {
         parameters.check_json()?;
         let bytes = body::read(&call, request).await?;
-        let document: Document = weir_api::parse(&bytes)?;
-        put_json(&call, &name, id, document, test).await?
+        match keyed.check(&call, &[condition.as_bytes(), &bytes]).await? {
+            Begun::Repeated(outcome) => *outcome,
+            Begun::New(idempotency) => {
+                terms.idempotency = idempotency;
+                let document: Document = weir_api::parse(&bytes)?;
+                put_json(&call, &name, id, document, terms).await?
+            }
+        }
     } else {
         let file = put_body(&call, request, id, parameters).await?;
-        call.retrieval.put_file(&call.caller, &name, file, test).await?
+        match keyed.check(&call, &[condition.as_bytes(), &upload::fingerprint(&file)]).await? {
+            Begun::Repeated(outcome) => *outcome,
+            Begun::New(idempotency) => {
+                terms.idempotency = idempotency;
+                call.retrieval.put_file(&call.caller, &name, file, terms).await?
+            }
+        }
     };
-    drop(admitted);
+    drop((admitted, keyed));
     reply_of_one(&call, outcome, wait_until).await
 }
 
@@ -95,10 +130,19 @@ pub(super) async fn patch(
     request: Request,
 ) -> Result<Response> {
     let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
+    let keyed = Keyed::begin(&call, &request)?;
     let test = conditions::test(request.headers())?;
+    let condition = format!("{test:?}");
     let bytes = body::read(&call, request).await?;
-    let patch: DocumentPatch = weir_api::parse(&bytes)?;
-    let outcome = call.retrieval.patch_document(&call.caller, &name, &id, &patch, test).await?;
+    let outcome = match keyed.check(&call, &[condition.as_bytes(), &bytes]).await? {
+        Begun::Repeated(outcome) => *outcome,
+        Begun::New(idempotency) => {
+            let patch: DocumentPatch = weir_api::parse(&bytes)?;
+            let terms = IngestTerms { test, idempotency, ..IngestTerms::default() };
+            call.retrieval.patch_document(&call.caller, &name, &id, &patch, terms).await?
+        }
+    };
+    drop(keyed);
     reply_of_one(&call, outcome, wait_until).await
 }
 
@@ -127,14 +171,14 @@ async fn put_json(
     name: &str,
     id: String,
     document: Document,
-    test: Option<VersionTest>,
+    terms: IngestTerms,
 ) -> Result<IngestOutcome> {
     if document.id.as_ref().is_some_and(|sent| *sent != id) {
         let message = "the id is not that of the path; leave it out";
         return Err(Invalid::at(ErrorCode::InvalidParameter, &["id"], message).into());
     }
     let document = Document { id: Some(id), ..document };
-    Ok(call.retrieval.put_document(&call.caller, name, document, test).await?)
+    Ok(call.retrieval.put_document(&call.caller, name, document, terms).await?)
 }
 
 /// The file of a `PUT` of a document: the whole body, or the only one of a form.
@@ -177,6 +221,7 @@ struct FileParameters {
     options: FileOptions,
     collection: Option<String>,
     replace_if_equal: Vec<String>,
+    webhook_url: Option<String>,
     wait: bool,
 }
 
@@ -184,8 +229,17 @@ impl FileParameters {
     /// The names of those of a `PUT` of a document.
     const OF_PUT: &[&str] = &[FILE_NAME, "title", "metadata", "keep_original", "wait"];
     /// The names of those of a `POST`.
-    const OF_POST: &[&str] =
-        &[FILE_NAME, "collection", "id", "title", "metadata", "keep_original", "replace_if_equal", "wait"];
+    const OF_POST: &[&str] = &[
+        FILE_NAME,
+        "collection",
+        "id",
+        "title",
+        "metadata",
+        "keep_original",
+        "replace_if_equal",
+        "webhook_url",
+        "wait",
+    ];
 
     fn parse(query: Option<&str>, known: &[&str]) -> Result<FileParameters> {
         let flag = |name: &str, value: &str| body::flag(Some(&format!("{name}={value}")), name);
@@ -208,6 +262,7 @@ impl FileParameters {
                 "keep_original" => found.options.keep_original = Some(flag("keep_original", &value)?),
                 "collection" => found.collection = Some(value),
                 "replace_if_equal" => found.replace_if_equal.push(value),
+                "webhook_url" => found.webhook_url = Some(value),
                 _ => found.wait = flag("wait", &value)?,
             }
         }
@@ -235,18 +290,19 @@ async fn reply_of_one(call: &Call, outcome: IngestOutcome, wait_until: Option<In
     if let Some((code, message)) = outcome.refusal() {
         return Err(ApiError::new(code, message));
     }
-    let version = outcome.version();
+    let (version, is_repeated) = (outcome.version(), outcome.is_repeated());
     let mut job = job_of(call, outcome, wait_until).await?;
     job.version = version;
     let mut response = accepted(job);
     if let Some(version) = version {
         response.headers_mut().insert(header::ETAG, conditions::tag(version));
     }
-    Ok(response)
+    Ok(idempotency::mark(response, is_repeated))
 }
 
 async fn reply(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
-    Ok(accepted(job_of(call, outcome, wait_until).await?))
+    let is_repeated = outcome.is_repeated();
+    Ok(idempotency::mark(accepted(job_of(call, outcome, wait_until).await?), is_repeated))
 }
 
 async fn job_of(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<JobReply> {

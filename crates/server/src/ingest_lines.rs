@@ -9,12 +9,13 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 use weir_api::{DEFAULT_COLLECTION, ErrorCode, LINES_MEDIA_TYPE, LinesFailure, LinesReply};
-use weir_retrieval::LineIngest;
+use weir_retrieval::{IngestTerms, LineIngest};
 
 use super::admission::Admitted;
 use super::body::{self, Call, Json, decoded, encoding_of, query_pairs, unknown_parameter};
 use super::context;
 use super::error::ApiError;
+use super::idempotency;
 use super::upload::media_type;
 use crate::Result;
 
@@ -41,14 +42,12 @@ pub(super) fn memory(limits: &weir_config::table::Limits) -> usize {
 
 /// Stores the documents of the lines.
 pub(super) async fn ingest(call: Call, query: Option<&str>, request: Request) -> Result<Response> {
+    idempotency::refuse(request.headers())?;
     let parameters = Parameters::parse(query)?;
     let admitted = context::take_admitted(request.extensions());
     let (parts, body) = request.into_parts();
     let source = decoded(body, encoding_of(&parts.headers)?);
-    let lines = call
-        .retrieval
-        .ingest_lines(&call.caller, &parameters.collection, parameters.replace_if_equal)
-        .await?;
+    let lines = call.retrieval.ingest_lines(&call.caller, &parameters.collection, parameters.terms).await?;
     let deadline_ms = call.config.server.ingest_stream_deadline_ms;
     let limit = Duration::from_millis(deadline_ms);
     let reader = LineReader::new(source, lines.line_bytes_max());
@@ -71,7 +70,7 @@ fn accepts_lines(headers: &HeaderMap) -> bool {
 /// The query parameters.
 struct Parameters {
     collection: String,
-    replace_if_equal: Vec<String>,
+    terms: IngestTerms,
     wait: bool,
 }
 
@@ -79,15 +78,19 @@ impl Parameters {
     fn parse(query: Option<&str>) -> Result<Parameters> {
         let mut found = Parameters {
             collection: DEFAULT_COLLECTION.to_owned(),
-            replace_if_equal: Vec::new(),
+            terms: IngestTerms::default(),
             wait: false,
         };
         for (key, value) in query_pairs(query) {
             match key.as_str() {
                 "collection" => found.collection = value,
-                "replace_if_equal" => found.replace_if_equal.push(value),
+                "replace_if_equal" => found.terms.replace_if_equal.push(value),
+                "webhook_url" => found.terms.webhook_url = Some(value),
                 "wait" => found.wait = body::flag(Some(&format!("wait={value}")), "wait")?,
-                _ => return Err(unknown_parameter(&key, "`collection`, `replace_if_equal` or `wait`")),
+                _ => {
+                    let known = "`collection`, `replace_if_equal`, `webhook_url` or `wait`";
+                    return Err(unknown_parameter(&key, known));
+                }
             }
         }
         Ok(found)

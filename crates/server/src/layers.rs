@@ -135,7 +135,7 @@ impl Known<'_> {
         // a browser asks for the methods of a route without its key
         let may_know = is_public || request.method() == Method::OPTIONS;
         if !may_know {
-            let Some(caller) = (self.gateway.authenticate)(request.headers()) else {
+            let Some(caller) = self.gateway.caller(request.headers()) else {
                 return refused(request, no_valid_key()).await;
             };
             self.note_caller(&caller);
@@ -154,7 +154,7 @@ impl Known<'_> {
         if route.access == Access::Public {
             return self.admitted(request, route, None).await;
         }
-        let Some(caller) = (gateway.authenticate)(request.headers()) else {
+        let Some(caller) = gateway.caller(request.headers()) else {
             return refused(request, no_valid_key()).await;
         };
         self.note_caller(&caller);

@@ -7,6 +7,7 @@ mod admission;
 mod arrow;
 mod body;
 mod chat;
+mod chunks;
 mod cohere;
 mod collections;
 mod conditions;
@@ -21,6 +22,7 @@ mod error;
 mod export;
 mod feedback;
 mod health;
+mod idempotency;
 mod ingest;
 mod ingest_lines;
 mod jobs;
@@ -59,7 +61,7 @@ use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestLog;
 
-pub use access::api_key;
+use access::api_key;
 pub use dialect::Dialect;
 use error::Result;
 pub use listener::serve;
@@ -68,30 +70,52 @@ pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUT
 pub use tls::{Tls, TlsError};
 use unknown_routes::UnknownRoutes;
 
-/// Finds the caller of a request by its headers; `None` refuses it.
-pub type Authenticate = Arc<dyn Fn(&HeaderMap) -> Option<Arc<Caller>> + Send + Sync>;
+/// Finds the caller by the credential of a request; `None` refuses it.
+pub type Authenticate = Arc<dyn Fn(Option<&str>) -> Option<Arc<Caller>> + Send + Sync>;
 
 /// What handlers work with. Cloning gives another handle to the same gateway.
 #[derive(Clone)]
 pub struct Gateway(Arc<Parts>);
 
+/// What a gateway is made of.
+pub struct Services {
+    /// The settings.
+    pub config: Arc<Config>,
+    /// The application core.
+    pub retrieval: Retrieval,
+    /// The models of this process.
+    pub models: Models,
+    /// What computes with them.
+    pub scheduler: Scheduler,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The log of requests.
+    pub requests: RequestLog,
+    /// Finds callers.
+    pub authenticate: Authenticate,
+    /// The API keys.
+    pub keys: Keys,
+    /// Chat and the models of other servers.
+    pub llm: Llm,
+}
+
 /// The parts of a gateway.
 pub struct Parts {
-    retrieval: Retrieval,
-    config: Arc<Config>,
-    models: Models,
-    scheduler: Scheduler,
-    metrics: Metrics,
-    requests: RequestLog,
-    authenticate: Authenticate,
-    keys: Keys,
-    llm: Llm,
+    services: Services,
     ingest_kib: Arc<Semaphore>,
     /// Memory for the bodies of requests for language models.
     chat_memory: MemoryBudget,
     unknown_routes: UnknownRoutes,
     /// The OpenAPI description, made when it is first asked for.
     openapi: OnceLock<Bytes>,
+}
+
+impl Deref for Parts {
+    type Target = Services;
+
+    fn deref(&self) -> &Services {
+        &self.services
+    }
 }
 
 impl Deref for Gateway {
@@ -103,37 +127,19 @@ impl Deref for Gateway {
 }
 
 impl Gateway {
-    /// Puts the parts together.
-    #[allow(clippy::too_many_arguments, reason = "each is a part, and there is one caller")]
-    pub fn new(
-        config: Arc<Config>,
-        retrieval: Retrieval,
-        models: Models,
-        scheduler: Scheduler,
-        metrics: Metrics,
-        requests: RequestLog,
-        authenticate: Authenticate,
-        keys: Keys,
-        llm: Llm,
-    ) -> Gateway {
+    /// A gateway of these services.
+    pub fn new(services: Services) -> Gateway {
+        let limits = &services.config.limits;
         // bodies of ingest requests that are read or stored at one instant: as much as two of the largest
-        let ingest_kib = Arc::new(Semaphore::new(kib(2 * config.limits.ingest_body_bytes_max) as usize));
-        let chat_memory = MemoryBudget::with_limit(config.limits.chat_memory_bytes_max);
-        Gateway(Arc::new(Parts {
-            retrieval,
-            config,
-            models,
-            scheduler,
-            metrics,
-            requests,
-            authenticate,
-            keys,
-            llm,
-            ingest_kib,
-            chat_memory,
-            unknown_routes: UnknownRoutes::default(),
-            openapi: OnceLock::new(),
-        }))
+        let ingest_kib = Arc::new(Semaphore::new(kib(2 * limits.ingest_body_bytes_max) as usize));
+        let chat_memory = MemoryBudget::with_limit(limits.chat_memory_bytes_max);
+        let (unknown_routes, openapi) = (UnknownRoutes::default(), OnceLock::new());
+        Gateway(Arc::new(Parts { services, ingest_kib, chat_memory, unknown_routes, openapi }))
+    }
+
+    /// The caller of a request with these headers; `None` refuses it.
+    fn caller(&self, headers: &HeaderMap) -> Option<Arc<Caller>> {
+        (self.authenticate)(api_key(headers))
     }
 
     /// The limit of a route's body in bytes, and its setting.

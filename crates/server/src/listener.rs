@@ -4,14 +4,13 @@ mod activity;
 mod registry;
 mod service;
 mod stream;
-mod waker;
 
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -27,7 +26,6 @@ use activity::{Activity, Closed, TimeLimits};
 use registry::{Connection, Refused, Registry};
 use service::HttpService;
 use stream::NotedStream;
-use waker::connection_waker;
 
 use super::Gateway;
 use super::router::Router;
@@ -201,7 +199,6 @@ impl Acceptor {
         let mut http = pin!(http.serve_connection(stream, service));
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         let mut is_stopping = false;
-        let waker = poll_fn(|context| Poll::Ready(connection_waker(context.waker()))).await;
         let closed = poll_fn(|context| {
             activity.watch(context);
             if activity.is_cut_off() {
@@ -211,7 +208,7 @@ impl Acceptor {
                 is_stopping = true;
                 http.as_mut().graceful_shutdown();
             }
-            match http.as_mut().poll(&mut Context::from_waker(&waker)) {
+            match http.as_mut().poll(context) {
                 Poll::Ready(ended) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a connection ended early");

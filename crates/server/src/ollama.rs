@@ -12,13 +12,11 @@ use weir_api::{
     OllamaVersion, Texts, Truncate,
 };
 use weir_inference::{Caching, LoadedModel};
-use weir_retrieval::models;
+use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 
 use super::body::{self, Body, Call, Json, Reply};
 use super::context;
-use super::embeddings::{
-    EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
-};
+use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::vectors;
 use crate::Result;
 

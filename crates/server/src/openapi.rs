@@ -169,6 +169,7 @@ fn file(media: &str, generator: &mut SchemaGenerator) -> Value {
             "file": {"type": "array", "items": file, "description": "The files; each may be followed by its `options`."},
             "options": options,
             "replace_if_equal": {"type": "array", "items": {"type": "string"}, "description": "As in JSON."},
+            "webhook_url": {"type": "string", "description": "As in JSON."},
         },
     })
 }

@@ -13,15 +13,13 @@ use weir_api::{
 use super::Gateway;
 use super::body::{self, Call, Json, Reply};
 use super::context;
-use super::embeddings::{
-    EmbedJob, EmbedOutput, check_dimensions, embed as embed_texts, is_long_reply, read_body,
-};
+use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::encoding::{Encoding, Wanted};
 use super::error::ApiError;
 use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{LoadedModel, l2_normalise};
-use weir_retrieval::models;
+use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 
 /// Embeds texts with the default model.
 pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {

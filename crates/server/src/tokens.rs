@@ -7,13 +7,11 @@ use weir_api::{
     TokenizeRequest,
 };
 use weir_inference::{LoadedModel, Token};
+use weir_retrieval::{EmbedJob, INTERACTIVE_TOKENS_MAX, is_long_input, prompt_of};
 
 use super::body::{self, Call, Json, Reply};
 use super::context;
-use super::embeddings::{
-    EmbedJob, INTERACTIVE_TOKENS_MAX, embed as embed_texts, is_long_input, is_long_reply, prompt_of,
-    read_body,
-};
+use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::error::ApiError;
 use super::tei::default_model;
 use super::vectors;

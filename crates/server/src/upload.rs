@@ -29,6 +29,21 @@ pub(super) struct Form {
     pub(super) collection: String,
     pub(super) files: Vec<UploadedFile>,
     pub(super) replace_if_equal: Vec<String>,
+    pub(super) webhook_url: Option<String>,
+}
+
+impl Form {
+    /// Identifies what the form asks for.
+    pub(super) fn fingerprint(&self) -> Vec<u8> {
+        let files: Vec<Vec<u8>> = self.files.iter().map(fingerprint).collect();
+        let asked = (&self.collection, files, &self.replace_if_equal, &self.webhook_url);
+        serde_json::to_vec(&asked).unwrap_or_default()
+    }
+}
+
+/// Identifies a file and what is to be made of it.
+pub(super) fn fingerprint(file: &UploadedFile) -> Vec<u8> {
+    serde_json::to_vec(&(&file.sha256, &file.name, &file.options)).unwrap_or_default()
 }
 
 /// Whether the body is a form.
@@ -59,8 +74,12 @@ pub(super) async fn receive_form(gateway: &Gateway, request: Request) -> Result<
     let whole = SizeLimit::new().whole_stream(limit as u64);
     let stream = decoded(body, encoding_of(&parts.headers)?);
     let mut form = Multipart::with_constraints(stream, boundary, Constraints::new().size_limit(whole));
-    let mut found =
-        Form { collection: DEFAULT_COLLECTION.to_owned(), files: Vec::new(), replace_if_equal: Vec::new() };
+    let mut found = Form {
+        collection: DEFAULT_COLLECTION.to_owned(),
+        files: Vec::new(),
+        replace_if_equal: Vec::new(),
+        webhook_url: None,
+    };
     let mut has_options = true;
     let failed = |error| match matches!(error, multer::Error::StreamSizeExceeded { .. }) {
         true => body_too_large(limit, setting),
@@ -101,9 +120,13 @@ pub(super) async fn receive_form(gateway: &Gateway, request: Request) -> Result<
                     .map_err(|error| error.or(failed))?;
                 found.replace_if_equal.push(name);
             }
+            "webhook_url" => {
+                let url = text(&mut field, "webhook_url", FIELD_BYTES_MAX);
+                found.webhook_url = Some(url.await.map_err(|error| error.or(failed))?);
+            }
             other => {
                 let message = format!(
-                    "unknown part `{}`, expected `collection`, `file`, `options` or `replace_if_equal`",
+                    "unknown part `{}`, expected `collection`, `file`, `options`, `replace_if_equal` or `webhook_url`",
                     other.escape_debug()
                 );
                 return Err(Invalid::at(ErrorCode::UnknownField, &[other], message).into());

@@ -27,13 +27,19 @@ impl Access {
         self.filter.is_some()
     }
 
-    /// Whether a document with this metadata exists for the caller. Parses the metadata only if there is a filter. Metadata that is not a
-    /// JSON object passes no filter.
-    pub(crate) fn is_visible(&self, metadata: &str) -> bool {
+    /// Whether a document exists for the caller: the one decision for every read and every database. `None`: there is no such document.
+    /// Parses the metadata only if there is a filter. Metadata that is not a JSON object passes no filter.
+    pub(crate) fn is_visible_document(&self, metadata: Option<&str>) -> bool {
+        let Some(metadata) = metadata else { return false };
         self.filter.as_ref().is_none_or(|filter| {
             let metadata: Result<Map<String, Value>, _> = serde_json::from_str(metadata);
             metadata.is_ok_and(|metadata| filter.evaluate(&metadata))
         })
+    }
+
+    /// Whether a document is hidden by the caller's filter, or does not exist. `false` without a filter.
+    pub(crate) fn hides_document(&self, metadata: Option<&str>) -> bool {
+        self.is_filtered() && !self.is_visible_document(metadata)
     }
 
     pub(crate) fn filter_hash(&self) -> Option<FilterHash> {

@@ -34,13 +34,15 @@ pub struct Collection {
     pub pruned_to: u64,
 }
 
-/// How many finished jobs and applied operations the store keeps, the newest ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the store keeps: the newest finished jobs, applied operations and idempotency keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retention {
     /// Applied operations of a collection, beside the last operation of each stored document, which is always kept. At least one.
     pub operations_max: u64,
     /// Finished jobs of all collections together.
     pub jobs_max: u64,
+    /// Results of requests with an idempotency key from before this time are deleted.
+    pub idempotency_since: Timestamp,
 }
 
 /// A collection's chunks and embeddings by one embedding model. A change of the model starts a new generation.

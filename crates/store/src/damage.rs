@@ -29,7 +29,9 @@ impl Damage {
     ) -> Result<Option<T>> {
         match read {
             Ok(found) => Ok(Some(found)),
-            Err(Error::Damaged { what, row }) if what != Error::WHOLE_FILE => {
+            Err(Error::Damaged { what, row })
+                if what != Error::WHOLE_FILE && what != Error::WHOLE_DATABASE =>
+            {
                 let mut rows = self.rows();
                 if rows.len() < ROWS_MAX {
                     rows.insert(format!("{what} {row}"), document());

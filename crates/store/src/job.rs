@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{NewDocument, Precondition, Timestamp};
+use crate::{IdempotencyKey, NewDocument, NewOriginal, NewWebhook, Precondition, Timestamp, Webhook};
 
 /// Characters of a value that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 100;
@@ -26,6 +26,12 @@ pub struct Submission {
     pub precondition: Option<Precondition>,
     /// Number of documents that are not in `documents` because they are stored already.
     pub unchanged: u64,
+    /// The files from which documents were made.
+    pub originals: Vec<NewOriginal>,
+    /// The key under which the result is kept, so that the same request is not carried out again.
+    pub idempotency: Option<IdempotencyKey>,
+    /// Where the end of the job is to be told.
+    pub webhook: Option<NewWebhook>,
 }
 
 impl Submission {
@@ -70,8 +76,19 @@ impl DocumentError {
     }
 }
 
-/// The progress of a [`Submission`].
+/// A submission that was stored.
 #[derive(Debug, Clone, PartialEq)]
+pub struct Acceptance {
+    /// The job as it was stored.
+    pub job: Job,
+    /// The version of the last document, whether it was stored or unchanged; `None` if it was refused.
+    pub version: Option<u64>,
+    /// Whether an earlier submission with the same idempotency key stored it, and this one nothing.
+    pub is_repeated: bool,
+}
+
+/// The progress of a [`Submission`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The id, chosen by the submission.
     pub id: String,
@@ -105,10 +122,15 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
     /// Once the applied sequence has reached this number, every document of the job is searchable, including the unchanged ones.
     pub last_operation: u64,
+    /// Its webhook.
+    pub webhook: Option<Webhook>,
 }
 
 /// The status of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::EnumString, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum JobStatus {
     /// The documents are durable; none of them is searchable yet.

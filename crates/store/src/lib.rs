@@ -18,23 +18,43 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as weir_store;
+
 mod access;
+mod change;
 mod checksum;
 mod collection;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+#[path = "../tests/store/contract/mod.rs"]
+mod contract;
 mod damage;
+mod database;
 mod document;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+mod double;
 mod error;
 mod feedback;
+mod idempotency;
 mod job;
 mod key;
+mod location;
 mod operation;
 mod original;
+mod postgres;
 mod query_log;
+mod scripts;
 mod sqlite;
 mod store;
+mod tx;
+mod value;
 mod verify;
 mod view;
+mod webhook;
 
+pub use change::{Change, Changes};
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
 pub use document::{
     ChunkSpan, DeletedDocument, DocumentState, FileSource, KnownFile, NewDocument, Precondition,
@@ -42,15 +62,19 @@ pub use document::{
 };
 pub use error::{Error, Result};
 pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
-pub use job::{DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission};
+pub use idempotency::IdempotencyKey;
+pub use job::{
+    Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
+};
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
+pub use location::Location;
 pub use operation::{Operation, OperationKind};
-pub use original::Original;
+pub use original::{NewOriginal, Original};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
-pub use sqlite::Sqlite;
 pub use store::Store;
 pub use verify::VerifyReport;
 pub use view::StoreView;
+pub use webhook::{DueWebhook, NewWebhook, Webhook, WebhookOutcome};
 
 /// A point in time in unix seconds, with fractions. The caller's clock, never the store's.
 pub type Timestamp = f64;

@@ -12,3 +12,14 @@ pub struct Original {
     /// Its size.
     pub bytes: u64,
 }
+
+/// The file from which a submitted document was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOriginal {
+    /// The document's id.
+    pub document_id: String,
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// The file, if it is kept. A document that was made from another file has no kept one afterwards.
+    pub kept: Option<Original>,
+}

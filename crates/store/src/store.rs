@@ -4,98 +4,164 @@ use std::path::Path;
 
 use weir_policy::key::KeyHash;
 use weir_policy::{Caller, KeyId};
+use weir_postgres::Address;
 
 use crate::access::{Access, JobAccess};
-use crate::sqlite::{
-    chunks, collections, feedback, generations, job_control, jobs, keys, originals, query_log, spending,
-    verify,
+use crate::change::{Announcer, Change, Changes};
+use crate::damage::Damage;
+use crate::database::Database;
+use crate::location::{Location, Place};
+use crate::postgres::Postgres;
+use crate::scripts::{
+    chunks, collections, feedback, generations, idempotency, job_control, jobs, keys, originals, query_log,
+    spending, verify, webhooks,
 };
+use crate::sqlite::Sqlite;
+use crate::tx::{Script, Tx, script};
 use crate::{
-    AuditEntry, Collection, CollectionId, DocumentError, Error, GenerationId, Job, JobDocument,
-    JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey, PreparedDocument, Result, Retention, Spent,
-    Sqlite, StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
+    Acceptance, AuditEntry, Collection, CollectionId, DocumentError, DueWebhook, Error, GenerationId,
+    IdempotencyKey, Job, JobDocument, JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey,
+    PreparedDocument, Result, Retention, Spent, StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
+    WebhookOutcome,
 };
 
-/// The store, in one of the supported databases. Cheap to clone; all clones are one store.
+/// The store, in one of the supported databases. Cheap to clone; all clones are one store. Callers do not know which database it is.
 ///
 /// Content is read through a [`StoreView`], which [`Store::view`] opens for a [`Caller`]. The writing methods here are the gateway's
 /// own work: they take ids and return no content.
 ///
-/// Every method can fail with [`Error::Closed`], `Damaged` or `Sqlite`; every writing method also with `Full`. Something that does not
-/// exist is `None` or empty, not an error. A call whose future is dropped before it completes may still take effect.
+/// Every method can fail with [`Error::Closed`], `Unavailable`, `Damaged` or `Failed`; every writing method also with `Full`, `Conflict`
+/// and `Replaced`. Something that does not exist is `None` or empty, not an error. A call whose future is dropped before it completes may
+/// still take effect.
 #[derive(Debug, Clone)]
-pub enum Store {
-    /// A SQLite file in the data directory.
-    Sqlite(Sqlite),
+pub struct Store {
+    pub(crate) database: Database,
+    pub(crate) damage: Damage,
+    pub(crate) announcer: Announcer,
 }
 
 impl Store {
+    /// Opens the store at a place, which is created if it is missing, and migrates it to the current format.
+    ///
+    /// # Errors
+    /// `InUse`, `ReadOnly`, `Full`, `Damaged`, `NewerSchema`, `Unavailable`, `Unsupported`, `Unusable`, `Failed`.
+    pub async fn open(location: &Location) -> Result<Store> {
+        match &location.0 {
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || Store::open_sqlite(&folder)).await
+            }
+            Place::Database(address) => Store::open_postgres(address).await,
+        }
+    }
+
     /// Opens the store in `folder`, which is created if it is missing, and locks the folder until the store is closed or its last clone is
     /// dropped. Blocks while it reads and migrates: call it at start.
     ///
     /// # Errors
-    /// `Locked`, `ReadOnly`, `Full`, `Damaged`, `NewerFormat`, `Io`, `Sqlite`.
+    /// As [`Store::open`].
     pub fn open_sqlite(folder: &Path) -> Result<Store> {
-        Sqlite::open(folder).map(Store::Sqlite)
+        Sqlite::open(folder).map(Database::Sqlite).map(Store::of)
     }
 
-    /// Whether the folder has a store.
-    pub fn exists(folder: &Path) -> bool {
-        Sqlite::exists(folder)
+    pub(crate) fn of(database: Database) -> Store {
+        Store { database, damage: Damage::default(), announcer: Announcer::new() }
     }
 
-    /// Completes the queued calls, closes the database and unlocks the folder. Later calls on other clones return [`Error::Closed`].
+    async fn open_postgres(address: &Address) -> Result<Store> {
+        let announcer = Announcer::new();
+        let postgres = Postgres::open(address, announcer.clone()).await?;
+        Ok(Store { database: Database::Postgres(postgres), damage: Damage::default(), announcer })
+    }
+
+    /// Whether there is a store at a place.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn exists(location: &Location) -> Result<bool> {
+        match &location.0 {
+            Place::Folder(folder) => Ok(Sqlite::exists(folder)),
+            Place::Database(address) => Postgres::exists(address).await,
+        }
+    }
+
+    /// Completes the queued calls, closes the database and gives its place free. Later calls on other clones return [`Error::Closed`].
     /// Durability does not depend on this call.
     pub async fn close(self) {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.close().await
+        self.database.close().await
     }
 
     /// The damaged rows that lists and the ingest worker have skipped since the store was opened, each by its kind and name. Bounded.
     pub fn damaged_rows(&self) -> Vec<String> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.damage.list()
+        self.damage.list()
     }
 
-    /// Checks that the store's files are those that were opened. After an error nothing is acknowledged until they are back.
+    /// Whether the store can acknowledge changes, as far as is known without asking the database. After an error nothing is acknowledged until
+    /// its cause is gone.
     ///
     /// # Errors
-    /// `Replaced`.
-    pub fn check_files(&self) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.check_files()
+    /// `Replaced`, `Unavailable`.
+    pub fn check(&self) -> Result<()> {
+        self.database.check()
     }
 
-    /// The full check of the store in `folder`, as [`Store::verify`], also while another process uses it. Blocks.
+    /// The full check of the store at a place, as [`Store::verify`], also while another process uses it.
     ///
     /// # Errors
-    /// As [`Store::open_sqlite`], except `Locked`.
-    pub fn verify_folder(folder: &Path) -> Result<VerifyReport> {
-        Sqlite::verify_folder(folder)
+    /// As [`Store::open`], except `InUse`.
+    pub async fn verify_at(location: &Location) -> Result<VerifyReport> {
+        match &location.0 {
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || Sqlite::verify_folder(&folder)).await
+            }
+            Place::Database(address) => Store::open_postgres(address).await?.verify().await,
+        }
     }
 
-    /// Calls `each` for each original file of the store in `folder`: its SHA-256 in hexadecimal, its bytes, and the id of a document that has it. Also
-    /// while another process uses the store. Blocks.
+    /// The original files of the store at a place: the SHA-256 of each in hexadecimal, its bytes, and the id of a document that has it. Also while
+    /// another process uses the store.
     ///
     /// # Errors
-    /// As [`Store::open_sqlite`], except `Locked`.
-    pub fn originals_of_folder(folder: &Path, each: impl FnMut(&str, u64, &str)) -> Result<()> {
-        Sqlite::originals_of_folder(folder, each)
+    /// As [`Store::open`], except `InUse`.
+    pub async fn originals_at(location: &Location) -> Result<Vec<(String, u64, String)>> {
+        match &location.0 {
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || Sqlite::originals_of_folder(&folder)).await
+            }
+            Place::Database(address) => {
+                let store = Store::open_postgres(address).await?;
+                store.database.read(script!(tx => originals::all(tx))).await
+            }
+        }
+    }
+
+    /// What changes from now on, by this process or by another one that uses the store.
+    pub fn changes(&self) -> Changes {
+        self.announcer.changes()
+    }
+
+    /// Runs a script as [`Database::write`], and tells the change after its commit.
+    pub(crate) async fn write_and_tell<T: Send + 'static>(
+        &self,
+        change: Change,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        self.database.write_and_tell(change, &self.announcer, script).await
     }
 
     /// The collections in the caller's allow list, by name. Skips damaged rows.
     pub async fn collections(&self, caller: &Caller) -> Result<Vec<Collection>> {
-        let Store::Sqlite(sqlite) = self;
-        let damage = sqlite.damage.clone();
-        let mut found = sqlite.read(move |c| collections::list(c, &damage)).await?;
+        let damage = self.damage.clone();
+        let mut found = self.database.read(script!(tx => collections::list(tx, &damage))).await?;
         found.retain(|collection| caller.sees(&collection.name));
         Ok(found)
     }
 
     /// The highest id that a collection has had in this store; 0 before the first.
     pub async fn last_collection_id(&self) -> Result<CollectionId> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(collections::last_id).await
+        self.database.read(script!(tx => collections::last_id(tx))).await
     }
 
     /// The collection called `name`; `None` if it does not exist or is outside the caller's allow list.
@@ -104,8 +170,7 @@ impl Store {
             return Ok(None);
         }
         let name = name.to_owned();
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| collections::by_name(c, &name)).await
+        self.database.read(script!(tx => collections::by_name(tx, &name))).await
     }
 
     /// Opens the view of a collection for a caller. Reads nothing: `collection` may be a record that was read earlier.
@@ -129,20 +194,21 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Collection, bool)> {
         let (name, settings, fingerprint) = (name.to_owned(), settings.to_owned(), fingerprint.to_owned());
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| collections::create(c, &name, &settings, &fingerprint, now)).await
+        self.write_and_tell(
+            Change::Collections,
+            script!(tx => collections::create(tx, &name, &settings, &fingerprint, now)),
+        )
+        .await
     }
 
     /// Stores an API key, and an audit entry whose subject becomes the key's number.
     pub async fn add_key(&self, key: NewKey, entry: NewAuditEntry, now: Timestamp) -> Result<StoredKey> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| keys::add(c, key, &entry, now)).await
+        self.write_and_tell(Change::Keys, script!(tx => keys::add(tx, key, &entry, now))).await
     }
 
     /// Every API key, expired and revoked ones included, in the order of their creation.
     pub async fn keys(&self) -> Result<Vec<StoredKey>> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(keys::list).await
+        self.database.read(script!(tx => keys::list(tx))).await
     }
 
     /// Revokes an API key; `None` if there is none, or it is revoked already.
@@ -152,8 +218,11 @@ impl Store {
         entry: NewAuditEntry,
         now: Timestamp,
     ) -> Result<Option<StoredKey>> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| keys::change(c, id, |stored| stored.revoked_at = Some(now), &entry, now)).await
+        self.write_and_tell(
+            Change::Keys,
+            script!(tx => keys::change(tx, id, |stored| stored.revoked_at = Some(now), &entry, now)),
+        )
+        .await
     }
 
     /// Changes the name of an API key, what it allows and when it expires; `None` if there is no such key, or it is revoked.
@@ -168,8 +237,7 @@ impl Store {
             let NewKey { prefix, hash, .. } = stored.key.clone();
             stored.key = NewKey { name, prefix, hash, grants, expires_at };
         };
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| keys::change(c, id, update, &entry, now)).await
+        self.write_and_tell(Change::Keys, script!(tx => keys::change(tx, id, update, &entry, now))).await
     }
 
     /// Gives an API key another text, by its hash; the one before stays valid until `previous_until`. `None` if there is no such key, or it
@@ -186,44 +254,37 @@ impl Store {
             stored.previous = Some((stored.key.hash, previous_until));
             (stored.key.prefix, stored.key.hash) = text;
         };
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| keys::change(c, id, rotate, &entry, now)).await
+        self.write_and_tell(Change::Keys, script!(tx => keys::change(tx, id, rotate, &entry, now))).await
     }
 
     /// Adds an entry to the audit log.
     pub async fn add_audit_entry(&self, entry: NewAuditEntry, now: Timestamp) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| keys::audit(c, &entry, now)).await
+        self.database.write(script!(tx => keys::audit(tx, &entry, now))).await
     }
 
     /// Adds to the ledger changes of what keys have spent.
     pub async fn add_spending(&self, spent: Vec<Spent>) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| spending::add(c, &spent)).await
+        self.database.write(script!(tx => spending::add(tx, &spent))).await
     }
 
     /// Forgets the oldest days of the ledger, except the last `days_max` on which any key has spent something.
     pub async fn prune_spending(&self, days_max: u32) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| spending::prune(c, days_max)).await
+        self.database.write(script!(tx => spending::prune(tx, days_max))).await
     }
 
     /// Writes and changes nothing: succeeds when the store can be written.
     pub async fn check_writable(&self) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(spending::rewrite).await
+        self.database.write(script!(tx => spending::rewrite(tx))).await
     }
 
     /// What every key has spent on each day from `since` on.
     pub async fn spending(&self, since: i32) -> Result<Vec<Spent>> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| spending::list(c, since)).await
+        self.database.read(script!(tx => spending::list(tx, since))).await
     }
 
     /// The newest entries of the audit log with numbers below `before`, newest first.
     pub async fn audit_entries(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| keys::audit_entries(c, before, limit)).await
+        self.database.read(script!(tx => keys::audit_entries(tx, before, limit))).await
     }
 
     /// Starts a new current generation, with applied sequence 0. Chunks and embeddings of the previous generation are kept until the new one
@@ -235,8 +296,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Collection>> {
         let fingerprint = fingerprint.to_owned();
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| generations::replace_current(c, id, &fingerprint, now)).await
+        self.write_and_tell(
+            Change::Collections,
+            script!(tx => generations::replace_current(tx, id, &fingerprint, now)),
+        )
+        .await
     }
 
     /// Replaces the chunks of each document that is still at the prepared version, and skips the others. Stores the new embeddings that a
@@ -247,8 +311,9 @@ impl Store {
         prepared: Vec<PreparedDocument>,
         new_embeddings: Vec<(TextHash, Vec<f32>)>,
     ) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| chunks::save_prepared(c, generation, &prepared, &new_embeddings)).await
+        self.database
+            .write(script!(tx => chunks::save_prepared(tx, generation, &prepared, &new_embeddings)))
+            .await
     }
 
     /// Records the applied sequence of a generation's index; a lower one than recorded before is ignored. Jobs whose first operation is
@@ -259,8 +324,9 @@ impl Store {
         applied_seq: u64,
         now: Timestamp,
     ) -> Result<Vec<Job>> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| generations::record_applied(c, generation, applied_seq, now)).await
+        self.database
+            .write(script!(tx => generations::record_applied(tx, generation, applied_seq, now)))
+            .await
     }
 
     /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs. The
@@ -272,8 +338,7 @@ impl Store {
         failed: Vec<(u64, DocumentError)>,
         job_error: Option<String>,
     ) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| jobs::fail_documents(c, id, &failed, job_error.as_deref())).await
+        self.database.write(script!(tx => jobs::fail_documents(tx, id, &failed, job_error.as_deref()))).await
     }
 
     /// Cancels a job that is not finished, of this collection. Its documents stay stored; those of operations above `applied_seq` that are not in
@@ -288,8 +353,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Job>> {
         let job = job.to_owned();
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| job_control::cancel(c, id, &job, applied_seq, &applied_early, now)).await
+        self.write_and_tell(
+            Change::Operations(id),
+            script!(tx => job_control::cancel(tx, id, &job, applied_seq, &applied_early, now)),
+        )
+        .await
     }
 
     /// The documents of a job, each with its state, and the cursor of the next page if there are more. Documents that were unchanged are not
@@ -304,35 +372,70 @@ impl Store {
         query: JobDocumentsQuery,
     ) -> Result<Option<(Vec<JobDocument>, Option<String>)>> {
         let (access, id) = (JobAccess::new(caller), id.to_owned());
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| job_control::documents(c, &access, &id, &query)).await
+        self.database.read(script!(tx => job_control::documents(tx, &access, &id, &query))).await
     }
 
-    /// Deletes one batch of the finished jobs, and of the collection's applied operations, beyond `retention`. `false` if there are more.
+    /// What an earlier submission with this idempotency key stored. `None` if there was none, or it is not kept any more. A later submission
+    /// with the key decides again: this read saves work.
+    ///
+    /// # Errors
+    /// `IdempotencyMismatch` if it asked for something else.
+    pub async fn repeated(&self, key: IdempotencyKey, now: Timestamp) -> Result<Option<Acceptance>> {
+        self.database.read(script!(tx => idempotency::find(tx, &key, now))).await
+    }
+
+    /// When the next attempt of any webhook is due; `None` while no job with a webhook has ended.
+    pub async fn next_webhook_due(&self) -> Result<Option<Timestamp>> {
+        self.database.read(script!(tx => webhooks::next_due(tx))).await
+    }
+
+    /// Begins attempts of due webhooks, the longest due first, at most `limit`. `may_send` is asked for the origin of each, in this order; those
+    /// for which it is false stay due. The others are due again at `until`, unless [`Store::finish_webhook`] is called before: an attempt that is
+    /// interrupted is repeated.
+    pub async fn claim_webhooks(
+        &self,
+        now: Timestamp,
+        until: Timestamp,
+        limit: usize,
+        may_send: impl FnMut(&str) -> bool + Send + 'static,
+    ) -> Result<Vec<DueWebhook>> {
+        self.database.write(script!(tx => webhooks::claim(tx, now, until, limit, may_send))).await
+    }
+
+    /// Records what became of an attempt of a job's webhook. Ignored if a later attempt was begun.
+    pub async fn finish_webhook(
+        &self,
+        job: &str,
+        attempt: u64,
+        outcome: WebhookOutcome,
+        now: Timestamp,
+    ) -> Result<()> {
+        let job = job.to_owned();
+        self.database.write(script!(tx => webhooks::finish(tx, &job, attempt, &outcome, now))).await
+    }
+
+    /// Deletes one batch of the finished jobs, of the collection's applied operations, and of the idempotency keys, beyond `retention`. `false` if there are more.
     pub async fn prune(&self, id: CollectionId, retention: Retention) -> Result<bool> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| collections::prune(c, id, retention)).await
+        self.database.write(script!(tx => collections::prune(tx, id, retention))).await
     }
 
-    /// Empties the write-ahead log, which keeps what was deleted: rows themselves are overwritten when they are deleted. `false` if other
-    /// transactions were running: try again later.
+    /// Takes what was deleted out of the database's files, as far as the gateway can: SQLite overwrites rows when they are deleted, and keeps
+    /// them in its write-ahead log, which is emptied; PostgreSQL takes them out by vacuum, and keeps them in its log and backups. `false` if
+    /// other transactions were running: try again later.
     pub async fn erase_deleted(&self) -> Result<bool> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.empty_log().await
+        self.database.erase_deleted().await
     }
 
     /// Whether a document was made from the file with this SHA-256.
     pub async fn has_original(&self, sha256: &str) -> Result<bool> {
         let sha256 = sha256.to_owned();
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| originals::is_used(c, &sha256)).await
+        self.database.read(script!(tx => originals::is_used(tx, &sha256))).await
     }
 
     /// The job with this id. See [`Store::jobs`] for the jobs that exist for a caller.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<Option<Job>> {
         let (access, id) = (JobAccess::new(caller), id.to_owned());
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(move |c| jobs::by_id(c, &access, &id)).await
+        self.database.read(script!(tx => jobs::by_id(tx, &access, &id))).await
     }
 
     /// The jobs of all collections in the caller's allow list, deleted collections included, newest first, at most `limit`, and the cursor
@@ -350,9 +453,8 @@ impl Store {
         cursor: Option<&str>,
     ) -> Result<(Vec<Job>, Option<String>)> {
         let (access, cursor) = (JobAccess::new(caller), cursor.map(str::to_owned));
-        let Store::Sqlite(sqlite) = self;
-        let damage = sqlite.damage.clone();
-        sqlite.read(move |c| jobs::list(c, &access, limit, cursor.as_deref(), &damage)).await
+        let damage = self.damage.clone();
+        self.database.read(script!(tx => jobs::list(tx, &access, limit, cursor.as_deref(), &damage))).await
     }
 
     /// Stores the features of judgments by their numbers, computed with embeddings of the model `fingerprint`. `None` if the document is
@@ -364,21 +466,23 @@ impl Store {
         features: Vec<(u64, Option<String>)>,
     ) -> Result<()> {
         let fingerprint = fingerprint.to_owned();
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| feedback::save_features(c, id, &fingerprint, &features)).await
+        self.database.write(script!(tx => feedback::save_features(tx, id, &fingerprint, &features))).await
     }
 
     /// Adds to the query log, in one commit, and deletes the oldest entries beyond `entries_max` per collection. Entries of deleted
     /// collections are skipped.
     pub async fn log_queries(&self, queries: Vec<LoggedQuery>, entries_max: u64) -> Result<()> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.write(move |c| query_log::add(c, &queries, entries_max)).await
+        self.database.write(script!(tx => query_log::add(tx, &queries, entries_max))).await
     }
 
     /// Reads and checks every row: checksums, gaps in the operation numbers, and contradictions between documents, operations and chunks.
     /// Takes as long as reading the whole store.
     pub async fn verify(&self) -> Result<VerifyReport> {
-        let Store::Sqlite(sqlite) = self;
-        sqlite.read(verify::verify).await
+        self.database.read(script!(tx => verify::verify(tx))).await
     }
+}
+
+/// Runs what waits for files on a thread that may.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Closed))
 }

@@ -1,16 +1,16 @@
 //! A collection as one caller sees it: the only way to read documents, feedback and the query log.
 
-use rusqlite::Connection;
-
 use crate::access::Access;
-use crate::sqlite::{
+use crate::change::Change;
+use crate::scripts::{
     accept, collections, documents, embeddings, feedback, files, job_control, operations, originals,
     query_log,
 };
+use crate::tx::script;
 use crate::{
-    DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job, KnownFile,
-    NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument, Submission,
-    TextHash, Timestamp,
+    Acceptance, DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
+    KnownFile, NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument,
+    Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -56,16 +56,14 @@ impl StoreView {
     /// read into memory: the caller limits the number of ids.
     pub async fn documents(&self, ids: Vec<String>) -> Result<Vec<Option<StoredDocument>>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| documents::read_all(c, &access, &ids)).await
+        self.store.database.read(script!(tx => documents::read_all(tx, &access, &ids))).await
     }
 
     /// The same for the ingest worker: a damaged document does not fail the others, and damaged chunks count as not prepared.
     pub async fn document_states(&self, ids: Vec<String>) -> Result<Vec<DocumentState>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        sqlite.read(move |c| documents::states(c, &access, &ids, &damage)).await
+        let damage = self.store.damage.clone();
+        self.store.database.read(script!(tx => documents::states(tx, &access, &ids, &damage))).await
     }
 
     /// The documents whose ids are greater than `after` in byte order, and whether there are more. The page ends after `limit` documents,
@@ -79,9 +77,11 @@ impl StoreView {
         bytes_max: usize,
     ) -> Result<(Vec<StoredDocument>, bool)> {
         let (access, after) = (self.access.clone(), after.to_owned());
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        sqlite.read(move |c| documents::after(c, &access, &after, limit, bytes_max, &damage)).await
+        let damage = self.store.damage.clone();
+        self.store
+            .database
+            .read(script!(tx => documents::after(tx, &access, &after, limit, bytes_max, &damage)))
+            .await
     }
 
     /// Stores documents, in one commit with their operations and the job. `None` if the collection is deleted.
@@ -94,56 +94,52 @@ impl StoreView {
     /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids
     /// are one namespace per collection.
     ///
+    /// With an idempotency key, what an earlier submission with it stored is returned, and nothing is stored.
+    ///
     /// # Errors
-    /// `PreconditionFailed`; nothing is stored then.
+    /// `PreconditionFailed`, `IdempotencyMismatch`, `TooManyWebhooks`; nothing is stored then.
     pub async fn accept(&self, submission: Submission, now: Timestamp) -> Result<Option<Job>> {
-        Ok(self.accept_versioned(submission, now).await?.map(|(job, _)| job))
+        Ok(self.accept_versioned(submission, now).await?.map(|accepted| accepted.job))
     }
 
-    /// The same, with the version of the last document, whether it was stored or unchanged; `None` if it was refused.
+    /// The same, with the version of the last document.
     pub async fn accept_versioned(
         &self,
         submission: Submission,
         now: Timestamp,
-    ) -> Result<Option<(Job, Option<u64>)>> {
+    ) -> Result<Option<Acceptance>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
         let submission = accept::HashedSubmission::new(submission, &access);
-        let damage = sqlite.damage.clone();
-        let accepted = sqlite.write(move |c| accept::accept(c, &access, &submission, now, &damage)).await?;
-        Ok(accepted.map(|accepted| (accepted.job, accepted.last_version)))
+        let (damage, change) = (self.store.damage.clone(), Change::Operations(access.collection));
+        self.store
+            .write_and_tell(change, script!(tx => accept::accept(tx, &access, &submission, now, &damage)))
+            .await
     }
 
     /// The files of these document ids and hashes whose documents are all stored by a file with this hash; `None` for the others, for
     /// hidden documents, and for those that were changed since.
     pub async fn known_files(&self, files: Vec<(String, [u8; 32])>) -> Result<Vec<Option<KnownFile>>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| files::known(c, &access, &files)).await
+        self.store.database.read(script!(tx => files::known(tx, &access, &files))).await
     }
 
     /// The file from which a document was made. `None` if it was not kept, or the document does not exist or is hidden.
     pub async fn original(&self, id: &str) -> Result<Option<Original>> {
         let (access, id) = (self.access.clone(), id.to_owned());
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| originals::of_document(c, &access, &id)).await
-    }
-
-    /// Records the files of documents, by their ids; `None` takes a record away. A document that is newer than the operation `until`, hidden or
-    /// deleted is left as it is. The record goes with the document, and when that has another text.
-    pub async fn set_originals(&self, files: Vec<(String, Option<Original>)>, until: u64) -> Result<()> {
-        let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| originals::set(c, &access, &files, until)).await
+        self.store.database.read(script!(tx => originals::of_document(tx, &access, &id))).await
     }
 
     /// Deletes a document and its chunks, in one commit with the operation that records the deletion. `None` if the document does not
     /// exist or is hidden.
     pub async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
         let (access, id) = (self.access.clone(), id.to_owned());
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        sqlite.write(move |c| documents::delete(c, &access, &id, &damage)).await
+        let damage = self.store.damage.clone();
+        self.store
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => documents::delete(tx, &access, &id, &damage)),
+            )
+            .await
     }
 
     /// Deletes documents by id and version, in one commit, and returns each deletion in the order of `versions`. `None` if the document is
@@ -153,15 +149,13 @@ impl StoreView {
         versions: Vec<(String, u64)>,
     ) -> Result<Vec<Option<DeletedDocument>>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        let delete = move |c: &Connection| {
-            let versions = versions.iter();
-            versions
-                .map(|(id, version)| documents::delete_version(c, &access, id, *version, &damage))
-                .collect()
-        };
-        sqlite.write(delete).await
+        let damage = self.store.damage.clone();
+        self.store
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => documents::delete_versions(tx, &access, &versions, &damage)),
+            )
+            .await
     }
 
     /// Deletes the collection with its content; `false` if it is deleted already. Its unfinished jobs are cancelled. All its jobs can
@@ -171,8 +165,9 @@ impl StoreView {
     /// `NotAllowed` for a caller with a filter: the collection can have hidden documents.
     pub async fn delete_collection(&self, now: Timestamp) -> Result<bool> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| collections::delete(c, &access, now)).await
+        self.store
+            .write_and_tell(Change::Collections, script!(tx => collections::delete(tx, &access, now)))
+            .await
     }
 
     /// Replaces the settings of the collection.
@@ -181,8 +176,12 @@ impl StoreView {
     /// `NotAllowed` for a caller with a filter: they hold for hidden documents too.
     pub async fn change_settings(&self, settings: &str) -> Result<()> {
         let (access, settings) = (self.access.clone(), settings.to_owned());
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| collections::change_settings(c, &access, settings)).await
+        self.store
+            .write_and_tell(
+                Change::Collections,
+                script!(tx => collections::change_settings(tx, &access, settings)),
+            )
+            .await
     }
 
     /// Stores a judgment, and deletes the oldest ones beyond `entries_max` in the collection. `None` if the judged document does not exist
@@ -194,16 +193,22 @@ impl StoreView {
         now: Timestamp,
     ) -> Result<Option<Feedback>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| feedback::add(c, &access, &feedback, entries_max, now)).await
+        self.store
+            .database
+            .write(script!(tx => feedback::add(tx, &access, &feedback, entries_max, now)))
+            .await
     }
 
     /// Stores the documents of a job that are stored and not searchable again, as those of the new job `new_job`; without those that have a later
     /// version or are hidden from the caller. `None` if there are none.
     pub async fn retry_job(&self, job: &str, new_job: &str, now: Timestamp) -> Result<Option<Job>> {
         let (access, job, new_job) = (self.access.clone(), job.to_owned(), new_job.to_owned());
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| job_control::retry(c, &access, &job, &new_job, now)).await
+        self.store
+            .write_and_tell(
+                Change::Operations(self.access.collection),
+                script!(tx => job_control::retry(tx, &access, &job, &new_job, now)),
+            )
+            .await
     }
 
     /// Deletes the judgments that `filter` names. Returns their number.
@@ -212,8 +217,7 @@ impl StoreView {
     /// `NotAllowed` for a caller with a filter who does not name itself: judgments of others can be of hidden documents.
     pub async fn delete_feedback(&self, filter: FeedbackFilter) -> Result<u64> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.write(move |c| feedback::delete(c, &access, filter)).await
+        self.store.database.write(script!(tx => feedback::delete(tx, &access, filter))).await
     }
 
     /// The judgments that `filter` names, newest first, at most `limit`, and the cursor of the next page if there are more. A caller with a filter gets those
@@ -228,9 +232,11 @@ impl StoreView {
         cursor: Option<&str>,
     ) -> Result<(Vec<Feedback>, Option<String>)> {
         let (access, cursor) = (self.access.clone(), cursor.map(str::to_owned));
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        sqlite.read(move |c| feedback::list(c, &access, filter, limit, cursor.as_deref(), &damage)).await
+        let damage = self.store.damage.clone();
+        self.store
+            .database
+            .read(script!(tx => feedback::list(tx, &access, filter, limit, cursor.as_deref(), &damage)))
+            .await
     }
 
     /// The last judgment of each caller, query and document, within `limits`.
@@ -238,25 +244,25 @@ impl StoreView {
     /// the judgments whose document exists and is visible.
     pub async fn feedback_batch(&self, fingerprint: &str, limits: FeedbackLimits) -> Result<FeedbackBatch> {
         let (access, fingerprint) = (self.access.clone(), fingerprint.to_owned());
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        sqlite.read(move |c| feedback::batch(c, &access, &fingerprint, limits, &damage)).await
+        let damage = self.store.damage.clone();
+        self.store
+            .database
+            .read(script!(tx => feedback::batch(tx, &access, &fingerprint, limits, &damage)))
+            .await
     }
 
     /// A report of the query log, at most `limit` queries. Reads every entry. Empty for a caller with a filter: a query has no document
     /// that could show that the caller may see it.
     pub async fn query_report(&self, report: QueryReport, limit: usize) -> Result<Vec<QueryCount>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| query_log::report(c, &access, report, limit)).await
+        self.store.database.read(script!(tx => query_log::report(tx, &access, report, limit))).await
     }
 
     /// The operations with numbers above `after`, in order, at most `limit`. A missing number is [`Error::Damaged`](crate::Error::Damaged).
     /// Empty for a caller with a filter: the document of an operation can be deleted.
     pub async fn operations_after(&self, after: u64, limit: usize) -> Result<Vec<Operation>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| operations::after(c, &access, after, limit)).await
+        self.store.database.read(script!(tx => operations::after(tx, &access, after, limit))).await
     }
 
     /// The random number of an operation, by which an index of another history of the store is recognised: a restored store gives the same
@@ -264,15 +270,13 @@ impl StoreView {
     /// not depend on documents.
     pub async fn operation_identity(&self, number: u64) -> Result<Option<i64>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| operations::identity_of(c, &access, number)).await
+        self.store.database.read(script!(tx => operations::identity_of(tx, &access, number))).await
     }
 
     /// The number of the last operation, and its [`StoreView::operation_identity`].
     pub async fn last_operation(&self) -> Result<Option<(u64, i64)>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| operations::last(c, &access)).await
+        self.store.database.read(script!(tx => operations::last(tx, &access))).await
     }
 
     /// The same for the ingest worker: an operation whose row is damaged is taken from the document that it stored. Where there is none, it
@@ -289,9 +293,11 @@ impl StoreView {
         skip_to: u64,
     ) -> Result<Vec<Operation>> {
         let access = self.access.clone();
-        let Store::Sqlite(sqlite) = &self.store;
-        let damage = sqlite.damage.clone();
-        sqlite.read(move |c| operations::to_index(c, &access, after, limit, skip_to, &damage)).await
+        let damage = self.store.damage.clone();
+        self.store
+            .database
+            .read(script!(tx => operations::to_index(tx, &access, after, limit, skip_to, &damage)))
+            .await
     }
 
     /// The stored embeddings of `hashes` by the model `fingerprint`, in order; `None` where there is none. Embeddings are shared by all
@@ -306,7 +312,6 @@ impl StoreView {
             return Ok(vec![None; hashes.len()]);
         }
         let fingerprint = fingerprint.to_owned();
-        let Store::Sqlite(sqlite) = &self.store;
-        sqlite.read(move |c| embeddings::read(c, &fingerprint, &hashes)).await
+        self.store.database.read(script!(tx => embeddings::read(tx, &fingerprint, &hashes))).await
     }
 }

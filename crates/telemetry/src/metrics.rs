@@ -106,6 +106,8 @@ table! {
     ingested: Family<ResultLabel, Counter> = Family::default(), "weir_ingest_documents_total", Counter, ["result"];
     /// Ingest jobs that ended: completed, failed or cancelled.
     jobs: Family<ResultLabel, Counter> = Family::default(), "weir_jobs_ended_total", Counter, ["result"];
+    /// Attempts of the webhooks of jobs: delivered, retried (they failed and are repeated), or given_up.
+    webhooks: Family<ResultLabel, Counter> = Family::default(), "weir_webhook_attempts_total", Counter, ["result"];
     /// Open streams of the events of jobs.
     job_streams: Gauge = Gauge::default(), "weir_job_event_streams", Gauge, [];
     /// Lines of streams of documents: stored, or failed.
@@ -424,6 +426,11 @@ impl Metrics {
     /// Counts a job that ended.
     pub fn job_ended(&self, status: &'static str) {
         self.jobs.get_or_create(&ResultLabel { result: LabelValue::Static(status) }).inc();
+    }
+
+    /// Counts an attempt of a webhook: `delivered`, `retried` or `given_up`.
+    pub fn webhook_attempt(&self, result: &'static str) {
+        self.webhooks.get_or_create(&ResultLabel { result: LabelValue::Static(result) }).inc();
     }
 
     /// Counts an open stream of the events of a job until the returned guard is dropped.

@@ -39,16 +39,21 @@ pub type TokenOffsets<'a> = &'a mut dyn FnMut(&str) -> Vec<Range<usize>>;
 pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -> Vec<Range<usize>> {
     let tables = tables(text);
     let mut packer = Packer::new(text, &tables, chunking, token_offsets);
+    for_each_block(text, &tables, |block| packer.push_block(block));
+    packer.finish()
+}
+
+/// Calls `take` with the sentences and rows of a text in order, as many at a time as are tokenized in one call.
+pub(crate) fn for_each_block(text: &str, tables: &[Table], mut take: impl FnMut(&[Segment])) {
     let mut block: Vec<Segment> = Vec::new();
-    for segment in segments_and_rows(text, &tables) {
+    for segment in segments_and_rows(text, tables) {
         if block.first().is_some_and(|first| segment.span.end - first.span.start > SEGMENT_BYTES_MAX) {
-            packer.push_block(&block);
+            take(&block);
             block.clear();
         }
         block.push(segment);
     }
-    packer.push_block(&block);
-    packer.finish()
+    take(&block);
 }
 
 /// The sentences of a text, and the rows of its tables.

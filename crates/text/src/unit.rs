@@ -95,7 +95,13 @@ pub(crate) fn halves(text: &str, unit: &Unit, tokens: &Tokens) -> Vec<Unit> {
 /// Appends a word as one unit per token; tokens longer than `bytes_max` are split further.
 ///
 /// A token that begins within a character (some models have tokens of bytes) is split after that character.
-fn push_word_parts(text: &str, word: &Unit, tokens: &Tokens, bytes_max: usize, out: &mut Vec<Unit>) {
+pub(crate) fn push_word_parts(
+    text: &str,
+    word: &Unit,
+    tokens: &Tokens,
+    bytes_max: usize,
+    out: &mut Vec<Unit>,
+) {
     let mut at = word.start;
     let starts = tokens.within(word.start, word.end).iter().map(|token| text.ceil_char_boundary(token.start));
     for cut in starts.chain([word.end]).filter(|&cut| cut <= word.end) {

@@ -54,7 +54,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Usage(usage) => block_on(usage::run(&usage, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
-        Command::Doctor(doctor) => doctor::run(&doctor, context),
+        Command::Doctor(doctor) => block_on(doctor::run(&doctor, context)),
         Command::Config(config) => config::run(&config, context),
         Command::Model(model) => block_on(model::run(&model, context)),
         Command::Demo(demo) => demo::run(&demo, context),

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from weir._options import (
         ChatMessage,
         ChatOptions,
+        Chunks,
+        DocumentPage,
         EmbedOptions,
         NewCollection,
         ResultOptions,
@@ -111,6 +113,8 @@ class AsyncWeir:
         *,
         collection: str = "default",
         replace_if_equal: Sequence[str] = (),
+        webhook_url: str | None = None,
+        idempotency_key: str | None = None,
         wait: bool = False,
         timeout: float | None = None,
         progress: Watch = False,
@@ -118,12 +122,14 @@ class AsyncWeir:
         """Sends documents in one request. They are stored when this returns; with `wait`, searchable.
 
         The job lists documents that failed. A stored document is replaced only by one that equals it in the metadata
-        fields `replace_if_equal`. `timeout` and `progress` are those of `wait_for_job`.
+        fields `replace_if_equal`. `timeout` and `progress` are those of `wait_for_job`. The gateway calls `webhook_url`
+        when the job has ended. The same call with the same `idempotency_key` gives the job of the first.
         """
         check_many(documents, "documents")
         shown = reporter(progress)
         try:
-            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown, replace_if_equal))
+            terms = calls.Terms(replace_if_equal, webhook_url, idempotency_key)
+            return await self._run(ingest(self._flows, documents, collection, wait, timeout, shown, terms))
         finally:
             shown.close()
 
@@ -133,17 +139,19 @@ class AsyncWeir:
         *,
         collection: str = "default",
         replace_if_equal: Sequence[str] = (),
+        webhook_url: str | None = None,
         batch_size: int = 200,
         progress: Watch = False,
     ) -> types.IngestReport:
         """Sends any number of documents in batches, and returns when all are searchable.
 
         At most four batches are unfinished at a time, and one is in memory. After an error, repeat the call: unchanged
-        documents are not embedded again.
+        documents are not embedded again. Each batch is a job, whose end the gateway tells `webhook_url`.
         """
         check_many(documents, "documents")
         total = len(documents) if isinstance(documents, Sequence) else None
-        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total, replace_if_equal)
+        terms = calls.Terms(replace_if_equal, webhook_url)
+        run = IngestRun(self._flows, collection, batch_size, reporter(progress), total, terms)
         try:
             async for document in as_async(documents):
                 await self._run(run.add(document))
@@ -179,6 +187,8 @@ class AsyncWeir:
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
         keep_original: bool | None = None,
+        webhook_url: str | None = None,
+        idempotency_key: str | None = None,
         wait: bool = False,
         timeout: float | None = None,
     ) -> types.Job:
@@ -187,10 +197,12 @@ class AsyncWeir:
         The document has the name of the file as `id` and the title that the file declares, unless they are given.
         With `keep_original`, the file itself is kept, for `get_original`.
         A file without a text is an `ApiError`, whose `code` is the reason. With `wait`, the document is searchable when
-        this returns, or `WeirTimeoutError` after `timeout` seconds.
+        this returns, or `WeirTimeoutError` after `timeout` seconds. `webhook_url` and `idempotency_key` are those of
+        `ingest`.
         """
         options = {"id": id, "title": title, "metadata": metadata, "keep_original": keep_original}
-        job = await self._call(calls.upload(*read_file(file, name), collection, options))
+        terms = calls.Terms((), webhook_url, idempotency_key)
+        job = await self._call(calls.upload(*read_file(file, name), collection, options, terms))
         return await self.wait_for_job(job, timeout=timeout) if wait else job
 
     async def wait_for_job(
@@ -248,9 +260,42 @@ class AsyncWeir:
         """One collection."""
         return await self._call(calls.get_collection(name))
 
-    async def put_collection(self, name: str, **settings: Unpack[NewCollection]) -> types.Collection:
-        """Creates a collection, or checks that it has these settings: `Conflict` if not."""
-        return await self._call(calls.put_collection(name, settings))
+    async def put_collection(
+        self, name: str, *, rechunk: bool = False, **settings: Unpack[NewCollection]
+    ) -> types.Collection:
+        """Creates a collection, or checks that it has these settings: `Conflict` if not.
+
+        With `rechunk`, the documents of an existing one are split again if `chunking` differs; until they are, its
+        `status` is `rebuilding`, and searches fail.
+        """
+        return await self._call(calls.put_collection(name, settings, rechunk))
+
+    async def preview_chunks(
+        self,
+        text: str,
+        *,
+        collection: str = "default",
+        title: str | None = None,
+        pages: Sequence[DocumentPage] | None = None,
+        chunking: Chunks | None = None,
+        limit: int | None = None,
+    ) -> types.ChunksPreview:
+        """The chunks of a text, split as the documents of a collection are, or by `chunking`. Nothing is stored."""
+        return await self._call(calls.preview_chunks(collection, text, title, pages, chunking, limit))
+
+    async def preview_file(
+        self,
+        file: File,
+        *,
+        collection: str = "default",
+        name: str | None = None,
+        title: str | None = None,
+        chunking: Chunks | None = None,
+        limit: int | None = None,
+    ) -> types.ChunksPreview:
+        """The chunks of a file: a path, or bytes with a `name`. Nothing is stored."""
+        shown, content = read_file(file, name)
+        return await self._call(calls.preview_file(shown, content, collection, title, chunking, limit))
 
     async def delete_collection(self, name: str) -> types.Deletion:
         """Deletes a collection and everything in it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar, Union
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -21,11 +21,24 @@ _JSON = {"content-type": "application/json"}
 _NOT_READY = 503
 
 
-def ingest(documents: Sequence[bytes], collection: str, replace_if_equal: Sequence[str] = ()) -> Call[types.Job]:
+class Terms(NamedTuple):
+    """How documents are stored."""
+
+    replace_if_equal: Sequence[str] = ()
+    webhook_url: str | None = None
+    idempotency_key: str | None = None
+
+    def headers(self) -> dict[str, str]:
+        return {} if self.idempotency_key is None else {"idempotency-key": quoted(self.idempotency_key)}
+
+
+def ingest(documents: Sequence[bytes], collection: str, terms: Terms = Terms()) -> Call[types.Job]:  # noqa: B008
     """`documents` are in JSON."""
-    compared = b',"replace_if_equal":%b' % encode(list(replace_if_equal)) if replace_if_equal else b""
-    body = b'{"collection":%b,"documents":[%b]%b}' % (encode(collection), b",".join(documents), compared)
-    return Call(_post("/v1/ingest", body), _object(types.Job))
+    asked = b',"replace_if_equal":%b' % encode(list(terms.replace_if_equal)) if terms.replace_if_equal else b""
+    if terms.webhook_url is not None:
+        asked += b',"webhook_url":%b' % encode(terms.webhook_url)
+    body = b'{"collection":%b,"documents":[%b]%b}' % (encode(collection), b",".join(documents), asked)
+    return Call(Request("POST", "/v1/ingest", body, {**_JSON, **terms.headers()}), _object(types.Job))
 
 
 def ingest_lines(
@@ -39,10 +52,17 @@ def ingest_lines(
     return Call(request, _object(types.IngestLines), is_repeatable=False)
 
 
-def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any]) -> Call[types.Job]:
+def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any], terms: Terms) -> Call[types.Job]:
     """`options`: the id, title and metadata of the document, and whether the file is kept."""
-    body, media_type = form(name, content, collection, options)
-    return Call(Request("POST", "/v1/ingest", body, {"content-type": media_type}), _object(types.Job))
+    body, media_type = form(name, content, collection, options, terms.webhook_url)
+    headers = {"content-type": media_type, **terms.headers()}
+    return Call(Request("POST", "/v1/ingest", body, headers), _object(types.Job))
+
+
+def quoted(key: str) -> str:
+    """An idempotency key as a structured field."""
+    escaped = key.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def get_job(job_id: str) -> Call[types.Job]:
@@ -98,8 +118,36 @@ def get_collection(name: str) -> Call[types.Collection]:
     return Call(_get(_collection(name)), _object(types.Collection))
 
 
-def put_collection(name: str, settings: Mapping[str, Any]) -> Call[types.Collection]:
-    return Call(Request("PUT", _collection(name), encode(_given(settings)), _JSON), _object(types.Collection))
+def put_collection(name: str, settings: Mapping[str, Any], rechunk: bool) -> Call[types.Collection]:
+    target = _collection(name) + query(rechunk="true" if rechunk else None)
+    return Call(Request("PUT", target, encode(_given(settings)), _JSON), _object(types.Collection))
+
+
+def preview_chunks(
+    collection: str,
+    text: str,
+    title: str | None,
+    pages: Sequence[Mapping[str, Any]] | None,
+    chunking: Mapping[str, Any] | None,
+    limit: int | None,
+) -> Call[types.ChunksPreview]:
+    body = _given({"text": text, "title": title, "pages": pages, "chunking": chunking, "limit": limit})
+    return Call(_post(_collection(collection) + "/chunks/preview", encode(body)), _object(types.ChunksPreview))
+
+
+def preview_file(
+    name: str,
+    content: bytes,
+    collection: str,
+    title: str | None,
+    chunking: Mapping[str, Any] | None,
+    limit: int | None,
+) -> Call[types.ChunksPreview]:
+    shown = None if chunking is None else encode(chunking).decode()
+    parameters = query(filename=name, title=title, chunking=shown, limit=limit)
+    headers = {"content-type": "application/octet-stream"}
+    target = _collection(collection) + "/chunks/preview" + parameters
+    return Call(Request("POST", target, content, headers), _object(types.ChunksPreview))
 
 
 def delete_collection(name: str) -> Call[types.Deletion]:

@@ -34,7 +34,7 @@ def ingest(
     wait: bool,
     timeout: float | None,
     shown: Reporter,
-    replace_if_equal: Sequence[str] = (),
+    terms: calls.Terms,
 ) -> Flow[Job]:
     """Sends documents in one request; with `wait`, waits until they are searchable.
 
@@ -47,7 +47,7 @@ def ingest(
         encoded.append(made) if isinstance(made, bytes) else errors.append(made)
     if errors and not encoded:
         raise refusal(errors)
-    job = yield from flows.call(calls.ingest(encoded, collection, replace_if_equal))
+    job = yield from flows.call(calls.ingest(encoded, collection, terms))
     if wait:
         job = yield from flows.wait_for_job(job, timeout, shown.show_job)
     return replace(
@@ -122,14 +122,14 @@ class IngestRun:
         batch_size: int,
         shown: Reporter,
         total: int | None,
-        replace_if_equal: Sequence[str] = (),
+        terms: calls.Terms,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         self._flows = flows
         self._collection = collection
         self._batch_size = batch_size
-        self._replace_if_equal = replace_if_equal
+        self._terms = terms
         self._shown = shown
         self._total = total
         self._batch: list[bytes] = []
@@ -169,7 +169,7 @@ class IngestRun:
 
     def _send(self) -> Flow[None]:
         yield from self._finish_jobs(JOBS_MAX - 1)
-        job = yield from self._flows.call(calls.ingest(self._batch, self._collection, self._replace_if_equal))
+        job = yield from self._flows.call(calls.ingest(self._batch, self._collection, self._terms))
         self._job_ids.append(job.job_id)
         self._unfinished.append(job.job_id)
         self._batch, self._batch_bytes = [], 0

@@ -37,6 +37,7 @@ class Document(_DocumentText, total=False):
     title: str
     metadata: Mapping[str, Any]
     pages: Sequence[DocumentPage]
+    vector: Sequence[float]
 
 
 class SortKey(TypedDict, total=False):
@@ -170,11 +171,17 @@ class ChatOptions(ChatRetrieval, total=False):
     extra: Mapping[str, Any]
 
 
-class Chunks(TypedDict, total=False):
-    """How texts are split."""
+ChunkingPolicy = Literal["tokens", "sentences", "headings", "pages", "fixed", "none"]
 
+
+class Chunks(TypedDict, total=False):
+    """How texts are split. Each policy has its own numbers; default: `tokens`."""
+
+    policy: ChunkingPolicy
     max_tokens: int
     overlap_tokens: int
+    max_sentences: int
+    overlap_sentences: int
 
 
 class Lexical(TypedDict, total=False):
@@ -185,11 +192,22 @@ class Lexical(TypedDict, total=False):
     title_weight: float
 
 
+class _VectorDimension(TypedDict):
+    dimension: int
+
+
+class Vectors(_VectorDimension, total=False):
+    """Embeddings that documents bring; default: compared by `cosine`."""
+
+    metric: Literal["cosine", "dot"]
+
+
 class NewCollection(TypedDict, total=False):
-    """Settings of a collection; `lexical` alone can be changed later."""
+    """Settings of a collection. `lexical` can be changed later, and `chunking` with `rechunk=True`."""
 
     model: str
     embedding: Literal["none"]
+    vectors: Vectors
     language: str
     chunking: Chunks
     keep_originals: bool

@@ -42,6 +42,20 @@ class JobDocument:
 
 
 @dataclass(frozen=True)
+class JobWebhook:
+    """The webhook of a job."""
+
+    status: str
+    """`waiting` for the end of the job, `pending`, `delivered` or `failed`."""
+    attempts: int = 0
+    next_attempt_at: Optional[float] = None
+    finished_at: Optional[float] = None
+    """When it was delivered or given up."""
+    error: Optional[str] = None
+    """Why the last attempt failed."""
+
+
+@dataclass(frozen=True)
 class Job:
     """A job: documents that were sent together. Times are unix seconds."""
 
@@ -68,6 +82,8 @@ class Job:
     """Estimated time until the job is finished."""
     waiting_for: Optional[str] = None
     """Why the job does not advance."""
+    waiting_since: Optional[float] = None
+    """Since when it does not advance."""
     error: Optional[str] = None
     """Why the whole job failed."""
     finished_at: Optional[float] = None
@@ -75,6 +91,8 @@ class Job:
     """The failed documents."""
     version: Optional[int] = None
     """The version of the document, in the reply to `put_document` and `patch_document`."""
+    webhook: Optional[JobWebhook] = None
+    """The call that tells the end of the job, if `webhook_url` was given."""
 
     @property
     def is_finished(self) -> bool:
@@ -141,13 +159,17 @@ class IngestLines:
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a text stands: `quote` is the bytes from `start` to `end` of the document's text in UTF-8."""
+    """Where a text stands: `quote` is the bytes from `start` to `end` of the document's text in UTF-8.
+
+    `part` is `title` for a document without text that was found by its title: that is quoted then.
+    """
 
     document_id: str
     chunk: int
     start: int
     end: int
     quote: str
+    part: Optional[str] = None
     page: Optional[int] = None
     """The page, slide, sheet, chapter or message on which the text begins, from 1; None without pages."""
     page_end: Optional[int] = None
@@ -254,6 +276,8 @@ class SearchResult:
     context: Optional[list[ContextChunk]] = None
     highlights: Optional[list[list[int]]] = None
     """Byte ranges `[start, end)` in `text`."""
+    title_highlights: Optional[list[list[int]]] = None
+    """The same in `title`."""
     snippet: Optional[Snippet] = None
     explanation: Optional[Explanation] = None
 
@@ -441,10 +465,44 @@ class DocumentsDeleteReply:
 
 @dataclass(frozen=True)
 class Chunking:
-    """How texts are split."""
+    """How texts are split: `policy` is `tokens`, `sentences`, `headings`, `pages`, `fixed` or `none`."""
 
+    policy: str = "tokens"
     max_tokens: Optional[int] = None
     overlap_tokens: Optional[int] = None
+    max_sentences: Optional[int] = None
+    overlap_sentences: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class PreviewedChunk:
+    """A chunk of a text that is not stored.
+
+    `quote` is the text from byte `start` to byte `end`. `context` stands before it wherever the chunk is embedded,
+    searched and returned: the trail of headings, the header of a table.
+    """
+
+    chunk: int
+    start: int
+    end: int
+    quote: str
+    tokens: int
+    embedded_tokens: int
+    context: Optional[str] = None
+    page: Optional[int] = None
+    page_end: Optional[int] = None
+    page_label: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ChunksPreview:
+    """The chunks of a text that is not stored: `total_chunks`, and the first of them."""
+
+    chunking: Chunking
+    total_chunks: int
+    chunks: list[PreviewedChunk]
+    model: Optional[str] = None
+    input_tokens_max: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -457,11 +515,20 @@ class LexicalSettings:
 
 
 @dataclass(frozen=True)
+class VectorSettings:
+    """The embeddings that documents bring; `metric` is `cosine` or `dot`."""
+
+    dimension: int
+    metric: str = "cosine"
+
+
+@dataclass(frozen=True)
 class CollectionSettings:
     """The settings of a collection."""
 
     model: Optional[str] = None
     embedding: Optional[str] = None
+    vectors: Optional[VectorSettings] = None
     language: Optional[str] = None
     chunking: Optional[Chunking] = None
     keep_originals: Optional[bool] = None

@@ -24,12 +24,15 @@ def read_file(file: File, name: str | None) -> tuple[str, bytes]:
     return name or path.name, path.read_bytes()
 
 
-def form(name: str, content: bytes, collection: str, options: Mapping[str, Any]) -> tuple[bytes, str]:
+def form(
+    name: str, content: bytes, collection: str, options: Mapping[str, Any], webhook_url: str | None = None
+) -> tuple[bytes, str]:
     """The form of a file with its options, and its media type."""
     boundary = "weir-" + secrets.token_hex(16)
     shown = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
     parts = [
         ('name="collection"', collection.encode()),
+        *([] if webhook_url is None else [('name="webhook_url"', webhook_url.encode())]),
         (f'name="file"; filename="{shown}"', content),
         ('name="options"', encode({key: value for key, value in options.items() if value is not None})),
     ]

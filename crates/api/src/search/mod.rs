@@ -8,10 +8,11 @@ mod rerank;
 pub use fusion::{Fusion, FusionMethod, FusionWeights, Mode};
 pub use parts::{Facet, GroupBy, Order, RawJson, Sort};
 pub use reply::{
-    BatchItem, BatchReply, Citation, CitedPages, ContextChunk, Correction, DegradedReason, EmbeddingSource,
-    Explain, ExplainFusion, ExplainLearned, ExplainRerank, Explanation, FacetCount, FusedPosition,
-    PhraseScore, QueryReading, Ranks, RetrieverCounts, RetrieverPosition, Scores, SearchOrBatchReply,
-    SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation, WhyNot, WhyNotStage,
+    BatchItem, BatchReply, Citation, CitedPages, CitedPart, ContextChunk, Correction, DegradedReason,
+    EmbeddingSource, Explain, ExplainFusion, ExplainLearned, ExplainRerank, Explanation, FacetCount,
+    FusedPosition, PhraseScore, QueryReading, Ranks, RetrieverCounts, RetrieverPosition, Scores,
+    SearchOrBatchReply, SearchReply, SearchResult, Snippet, TermScore, Timings, Total, TotalRelation, WhyNot,
+    WhyNotStage,
 };
 pub use rerank::{
     DEFAULT_LATE_INTERACTION_TOP_N, LATE_INTERACTION_WEIGHT_MAX, LateInteraction, RERANK_TOP_N_MAX, Rerank,

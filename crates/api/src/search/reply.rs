@@ -357,6 +357,8 @@ pub struct SearchResult {
     pub context: Option<Vec<ContextChunk>>,
     /// Byte ranges `[start, end)` of the query's words in `text`; absent without `highlight`.
     pub highlights: Option<Vec<(u64, u64)>>,
+    /// The same in `title`, which is searched with each chunk; absent without `highlight` and without a title.
+    pub title_highlights: Option<Vec<(u64, u64)>>,
     /// The part of `text` with the most highlights; absent without `highlight`.
     pub snippet: Option<Snippet>,
     /// How the score was computed; absent without `explain`.
@@ -377,6 +379,8 @@ pub struct Citation {
     pub end: u64,
     /// The document's text from `start` to `end`, byte for byte.
     pub quote: String,
+    /// `title`: the document has no text and was found by its title, which is quoted; `start` and `end` are offsets in it. Absent: the text.
+    pub part: Option<CitedPart>,
     /// The number of the page, slide, sheet, chapter or message on which the text begins, from 1; absent for a document without pages.
     pub page: Option<u64>,
     /// The number of the page on which it ends.
@@ -387,6 +391,14 @@ pub struct Citation {
     pub pages_approximate: Option<bool>,
     /// Offsets in the document's text at which the further pages begin.
     pub page_breaks: Option<Vec<u64>>,
+}
+
+/// What a citation quotes, if that is not the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CitedPart {
+    /// The title of a document without text.
+    Title,
 }
 
 impl Citation {

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::chat::ChatArguments;
+use super::collections::CollectionsArguments;
 use super::delete::DeleteArguments;
 use super::demo::DemoArguments;
 use super::doctor::DoctorArguments;
@@ -224,71 +225,12 @@ pub struct IngestArguments {
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
+    /// An address that the gateway calls when a job of this ingest has ended; each request makes one job.
+    #[arg(long, value_name = "URL")]
+    pub webhook_url: Option<String>,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// The arguments of `weir collections`.
-#[derive(Debug, Args)]
-pub struct CollectionsArguments {
-    /// The command to run [default: list].
-    #[command(subcommand)]
-    pub command: Option<CollectionsCommand>,
-    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
-    #[arg(long, global = true)]
-    pub url: Option<String>,
-    /// Print the gateway's reply unchanged.
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
-/// The commands under `weir collections`.
-#[derive(Debug, Subcommand)]
-pub enum CollectionsCommand {
-    /// List all collections.
-    List,
-    /// Show one collection with its settings.
-    Show {
-        /// The collection's name.
-        name: String,
-    },
-    /// Create a collection. Settings that are not given are those of the gateway's configuration.
-    Create {
-        /// The collection's name.
-        name: String,
-        /// The settings of the new collection.
-        #[command(flatten)]
-        settings: SettingsArguments,
-    },
-    /// Delete a collection with all its documents.
-    Delete {
-        /// The collection's name.
-        name: String,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-    },
-}
-
-/// The settings of `weir collections create`.
-#[derive(Debug, Args)]
-pub struct SettingsArguments {
-    /// The model that embeds the chunks, by id or alias; `none` for a collection with lexical search alone.
-    #[arg(long, value_name = "MODEL")]
-    pub embedding: Option<String>,
-    /// The language of the texts, such as `english`, for stemming and stop words.
-    #[arg(long)]
-    pub language: Option<String>,
-    /// Maximum tokens of a chunk.
-    #[arg(long, value_name = "N")]
-    pub max_tokens: Option<u64>,
-    /// Tokens that neighbouring chunks share, about.
-    #[arg(long, value_name = "N")]
-    pub overlap_tokens: Option<u64>,
-    /// Keep the files of documents beside their text, such as PDF and Office files.
-    #[arg(long)]
-    pub keep_originals: bool,
 }
 
 /// The arguments of `weir search`.

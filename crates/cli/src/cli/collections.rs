@@ -1,18 +1,180 @@
-//! `weir collections`: lists, shows, creates and deletes collections.
+//! `weir collections`: lists, shows, creates and deletes collections, and shows how a file is split.
 
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use weir_api::{Chunking, CollectionReply, CollectionSettings, CollectionStatus, Count, EmbeddingChoice};
+use weir_api::{
+    Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings,
+    CollectionStatus, Count, EmbeddingChoice, Metric, PreviewedChunk, VectorSettings,
+};
 use weir_client::{Client, ClientError, Reply, RetryPolicy};
 
-use super::arguments::{CollectionsArguments, CollectionsCommand, SettingsArguments};
 use super::context::Context;
 use super::delete::documents;
 use super::failure::{Failure, Result};
 use super::missing::with_similar_name;
-use super::terminal::{Align, confirm, render_table};
+use super::terminal::{Align, confirm, one_line, render_table};
 
 /// The value of `--embedding` for a collection without embeddings.
 const NONE: &str = "none";
+
+/// Characters of a chunk that are shown.
+const SHOWN_CHARS: usize = 60;
+
+/// The arguments of `weir collections`.
+#[derive(Debug, Args)]
+pub struct CollectionsArguments {
+    /// The command to run [default: list].
+    #[command(subcommand)]
+    pub command: Option<CollectionsCommand>,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long, global = true)]
+    pub url: Option<String>,
+    /// Print the gateway's reply unchanged.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The commands under `weir collections`.
+#[derive(Debug, Subcommand)]
+pub enum CollectionsCommand {
+    /// List all collections.
+    List,
+    /// Show one collection with its settings.
+    Show {
+        /// The collection's name.
+        name: String,
+    },
+    /// Create a collection. Settings that are not given are those of the gateway's configuration.
+    Create {
+        /// The collection's name.
+        name: String,
+        /// The settings of the new collection.
+        #[command(flatten)]
+        settings: SettingsArguments,
+        /// If the collection exists, split its documents again by the settings of chunks. Searches fail until that is done.
+        #[arg(long)]
+        rechunk: bool,
+    },
+    /// Show the chunks of a file, without storing it.
+    Chunks {
+        /// The collection's name.
+        name: String,
+        /// The file.
+        file: PathBuf,
+        /// How the file is split [default: as the documents of the collection].
+        #[command(flatten)]
+        chunking: ChunkingArguments,
+        /// Maximum number of chunks to show.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: u64,
+    },
+    /// Delete a collection with all its documents.
+    Delete {
+        /// The collection's name.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// The settings of `weir collections create`.
+#[derive(Debug, Args)]
+pub struct SettingsArguments {
+    /// The model that embeds the chunks, by id or alias; `none` for a collection with lexical search alone.
+    #[arg(long, value_name = "MODEL")]
+    pub embedding: Option<String>,
+    /// The documents bring their embeddings, of N values each.
+    #[arg(long, value_name = "N", conflicts_with = "embedding")]
+    pub dimension: Option<u64>,
+    /// How embeddings that the documents bring are compared [default: cosine].
+    #[arg(long, value_enum, requires = "dimension")]
+    pub metric: Option<MetricChoice>,
+    /// The language of the texts, such as `english`, for stemming and stop words.
+    #[arg(long)]
+    pub language: Option<String>,
+    /// How texts are split.
+    #[command(flatten)]
+    pub chunking: ChunkingArguments,
+    /// Keep the files of documents beside their text, such as PDF and Office files.
+    #[arg(long)]
+    pub keep_originals: bool,
+}
+
+/// How embeddings are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MetricChoice {
+    /// By their angle.
+    Cosine,
+    /// By their dot product.
+    Dot,
+}
+
+/// How texts are split.
+#[derive(Debug, Args)]
+pub struct ChunkingArguments {
+    /// Where chunks begin and end [default: tokens].
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub chunking: Option<ChunkingChoice>,
+    /// Maximum tokens of a chunk.
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Tokens that neighbouring chunks share, about.
+    #[arg(long, value_name = "N")]
+    pub overlap_tokens: Option<u64>,
+    /// Maximum sentences of a chunk, with --chunking sentences.
+    #[arg(long, value_name = "N")]
+    pub max_sentences: Option<u64>,
+    /// Sentences that neighbouring chunks share, with --chunking sentences.
+    #[arg(long, value_name = "N")]
+    pub overlap_sentences: Option<u64>,
+}
+
+/// Where chunks begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ChunkingChoice {
+    /// As many sentences as fit, preferably whole paragraphs.
+    Tokens,
+    /// A number of sentences.
+    Sentences,
+    /// Sections below headings, with the headings above them.
+    Headings,
+    /// Pages.
+    Pages,
+    /// Windows of --max-tokens.
+    Fixed,
+    /// The whole document.
+    None,
+}
+
+impl From<ChunkingChoice> for ChunkingPolicy {
+    fn from(choice: ChunkingChoice) -> ChunkingPolicy {
+        match choice {
+            ChunkingChoice::Tokens => ChunkingPolicy::Tokens,
+            ChunkingChoice::Sentences => ChunkingPolicy::Sentences,
+            ChunkingChoice::Headings => ChunkingPolicy::Headings,
+            ChunkingChoice::Pages => ChunkingPolicy::Pages,
+            ChunkingChoice::Fixed => ChunkingPolicy::Fixed,
+            ChunkingChoice::None => ChunkingPolicy::None,
+        }
+    }
+}
+
+impl ChunkingArguments {
+    /// `None` if nothing is said.
+    fn settings(&self) -> Option<Chunking> {
+        let chunking = Chunking {
+            policy: self.chunking.map(ChunkingPolicy::from),
+            max_tokens: self.max_tokens.map(Into::into),
+            overlap_tokens: self.overlap_tokens.map(Into::into),
+            max_sentences: self.max_sentences.map(Into::into),
+            overlap_sentences: self.overlap_sentences.map(Into::into),
+        };
+        (chunking != Chunking::default()).then_some(chunking)
+    }
+}
 
 /// Runs one of the commands.
 ///
@@ -31,8 +193,24 @@ pub async fn run(arguments: &CollectionsArguments, context: Context<'_>) -> Resu
             Ok(reply) => shown(&reply)?,
             Err(error) => return Err(with_similar_name(&client, name, error).await),
         },
-        CollectionsCommand::Create { name, settings } => {
-            shown(&client.put_collection(name, &settings_of(settings)).await?)?
+        CollectionsCommand::Create { name, settings, rechunk } => {
+            let settings = settings_of(settings);
+            shown(&match rechunk {
+                true => client.rechunk_collection(name, &settings).await?,
+                false => client.put_collection(name, &settings).await?,
+            })?
+        }
+        CollectionsCommand::Chunks { name, file, chunking, limit } => {
+            let options = ChunksPreviewRequest {
+                chunking: chunking.settings(),
+                limit: Some((*limit).into()),
+                ..ChunksPreviewRequest::default()
+            };
+            let reply = match preview(&client, name, file, &options).await? {
+                Ok(reply) => reply,
+                Err(error) => return Err(with_similar_name(&client, name, error).await),
+            };
+            (reply.text().to_owned(), render_chunks(&reply.parse()?))
         }
         CollectionsCommand::Delete { name, yes } => delete(&client, name, *yes).await?,
     };
@@ -61,15 +239,16 @@ async fn delete(client: &Client, name: &str, yes: bool) -> Result<(String, Strin
 
 fn settings_of(arguments: &SettingsArguments) -> CollectionSettings {
     let is_none = arguments.embedding.as_deref() == Some(NONE);
-    let chunking = Chunking {
-        max_tokens: arguments.max_tokens.map(Into::into),
-        overlap_tokens: arguments.overlap_tokens.map(Into::into),
-    };
+    let metric = arguments.metric.map(|metric| match metric {
+        MetricChoice::Cosine => Metric::Cosine,
+        MetricChoice::Dot => Metric::Dot,
+    });
     CollectionSettings {
+        vectors: arguments.dimension.map(|dimension| VectorSettings { dimension: dimension.into(), metric }),
         model: arguments.embedding.clone().filter(|_| !is_none),
         embedding: is_none.then_some(EmbeddingChoice::None),
         language: arguments.language.clone(),
-        chunking: (chunking != Chunking::default()).then_some(chunking),
+        chunking: arguments.chunking.settings(),
         keep_originals: arguments.keep_originals.then_some(true),
         lexical: None,
     }
@@ -100,18 +279,72 @@ fn render_list(collections: &[CollectionReply]) -> String {
 
 fn render_one(collection: &CollectionReply) -> String {
     let chunking = collection.settings.chunking.unwrap_or_default();
-    let count = |count: Option<Count>| count.map(|count| count.get().to_string()).unwrap_or_default();
+    let vectors = collection.settings.vectors.map(|vectors| {
+        let metric: &str = vectors.metric().into();
+        format!("{} values, {metric}", vectors.dimension)
+    });
+    let policy: &str = chunking.policy.unwrap_or_default().into();
+    let count = |count: Option<Count>| count.map(|count| count.get().to_string());
     let lines = [
-        ("name", collection.name.clone()),
-        ("documents", collection.document_count.to_string()),
-        ("chunks", collection.chunk_count.to_string()),
-        ("model", model_of(collection)),
-        ("language", collection.settings.language.clone().unwrap_or_default()),
+        ("name", Some(collection.name.clone())),
+        ("documents", Some(collection.document_count.to_string())),
+        ("chunks", Some(collection.chunk_count.to_string())),
+        ("model", Some(model_of(collection))),
+        ("vectors", vectors),
+        ("language", collection.settings.language.clone()),
+        ("chunking", Some(policy.to_owned())),
         ("max tokens", count(chunking.max_tokens)),
         ("overlap tokens", count(chunking.overlap_tokens)),
-        ("status", status_of(collection).to_owned()),
+        ("max sentences", count(chunking.max_sentences)),
+        ("overlap sentences", count(chunking.overlap_sentences)),
+        ("status", Some(status_of(collection).to_owned())),
     ];
-    lines.iter().map(|(name, value)| format!("{name:<14}  {value}\n")).collect()
+    let lines = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    lines.map(|(name, value)| format!("{name:<17}  {value}\n")).collect()
+}
+
+/// The chunks of a file, as the gateway splits it.
+async fn preview(
+    client: &Client,
+    collection: &str,
+    file: &Path,
+    options: &ChunksPreviewRequest,
+) -> Result<Result<Reply<ChunksPreviewReply>, ClientError>> {
+    let path = file.display().to_string();
+    let bytes = std::fs::read(file).map_err(|source| Failure::File { path, source })?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Ok(client.preview_file_chunks(collection, &name, bytes, options).await)
+}
+
+fn render_chunks(preview: &ChunksPreviewReply) -> String {
+    let header = [
+        ("CHUNK", Align::Right),
+        ("BYTES", Align::Right),
+        ("PAGE", Align::Right),
+        ("TOKENS", Align::Right),
+        ("TEXT", Align::Left),
+    ];
+    let rows: Vec<_> = preview.chunks.iter().map(row_of).collect();
+    let shown = rows.len() as u64;
+    let more = if shown < preview.total_chunks { format!(", {shown} of them shown") } else { String::new() };
+    format!("{}{} chunks{more}\n", render_table(header, &rows), preview.total_chunks)
+}
+
+/// Number, bytes, pages, tokens and the beginning of the text of a chunk, behind what stands before it.
+fn row_of(chunk: &PreviewedChunk) -> [String; 5] {
+    let page = match (chunk.page, chunk.page_end) {
+        (Some(first), Some(last)) if first < last => format!("{first}-{last}"),
+        (page, _) => page.map(|page| page.to_string()).unwrap_or_default(),
+    };
+    let context = chunk.context.as_ref().map(|context| format!("[{context}] ")).unwrap_or_default();
+    let text: String = format!("{context}{}", chunk.quote).chars().take(SHOWN_CHARS).collect();
+    [
+        chunk.chunk.to_string(),
+        format!("{}-{}", chunk.start, chunk.end),
+        page,
+        chunk.tokens.to_string(),
+        one_line(&text),
+    ]
 }
 
 fn model_of(collection: &CollectionReply) -> String {

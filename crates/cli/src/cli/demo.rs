@@ -126,6 +126,7 @@ impl Demo<'_> {
             bytes_total: sources.bytes(),
             replace_if_equal: &[],
             keep_originals: false,
+            webhook_url: None,
         };
         let mut progress = DocumentProgress::default();
         let never = CancellationToken::new();

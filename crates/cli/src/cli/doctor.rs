@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 use weir_config::Flags;
 use weir_retrieval::verify_originals;
-use weir_store::{Store, VerifyReport};
+use weir_store::{Location, Store, VerifyReport};
 
 use super::context::Context;
 use super::failure::{Failure, Result};
@@ -24,11 +24,12 @@ pub struct DoctorArguments {
 ///
 /// # Errors
 /// When the store cannot be read, and when something in it is damaged.
-pub fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()> {
+pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()> {
     let flags = Flags { data_dir: arguments.data_dir.clone(), ..Flags::default() };
     let folder = context.load(flags)?.server.data_dir;
-    let report = Store::verify_folder(&folder)?;
-    let originals = verify_originals(&folder)?;
+    let location = Location::data_dir(&folder);
+    let report = Store::verify_at(&location).await?;
+    let originals = verify_originals(&folder, &location).await?;
     let mut problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     problems.extend(originals.problems);
     let originals = originals.files;

@@ -37,6 +37,7 @@ pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()
         bytes_total: sources.bytes(),
         replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
         keep_originals: arguments.keep_originals,
+        webhook_url: arguments.webhook_url.as_deref(),
     };
     let has_named_files = sources.has_named_files();
     let (steps, left_out) = steps(sources);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use weir_api::{JobDocument, JobReply, JobStatus};
+use weir_api::{JobDocument, JobReply, JobStatus, JobWebhook};
 
 use super::arguments::JobsArguments;
 use super::context::Context;
@@ -193,7 +193,7 @@ fn render(jobs: &[JobReply], now: f64) -> String {
         ("TIME", Align::Right),
     ];
     let rows: Vec<_> = jobs.iter().map(|job| row_of(job, now)).collect();
-    let errors = jobs.iter().map(render_errors);
+    let errors = jobs.iter().map(|job| render_errors(job, now));
     std::iter::once(render_table(header, &rows)).chain(errors).collect()
 }
 
@@ -224,10 +224,20 @@ fn percent(job: &JobReply) -> u64 {
     (job.progress * 100.0) as u64
 }
 
-fn render_errors(job: &JobReply) -> String {
+fn render_errors(job: &JobReply, now: f64) -> String {
     let mut shown = String::new();
     if let Some(reason) = &job.waiting_for {
-        shown.push_str(&format!("{}: waits: {}\n", job.job_id, one_line(reason)));
+        let since = job.waiting_since.map(|since| format!(" for {}", render_seconds(now - since)));
+        let since = since.unwrap_or_default();
+        shown.push_str(&format!("{}: waits{since}: {}\n", job.job_id, one_line(reason)));
+    }
+    if let Some(JobWebhook { status, attempts, error: Some(error), .. }) = &job.webhook {
+        let status: &str = status.into();
+        shown.push_str(&format!(
+            "{}: webhook {status} after {attempts} attempts: {}\n",
+            job.job_id,
+            one_line(error)
+        ));
     }
     if let Some(error) = &job.error {
         shown.push_str(&format!("{}: {}\n", job.job_id, one_line(error)));
@@ -277,10 +287,12 @@ mod tests {
             chunks_per_second: None,
             eta_seconds: None,
             waiting_for: None,
+            waiting_since: None,
             error: None,
             started_at: 1_000.0,
             finished_at,
             version: None,
+            webhook: None,
             errors: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use weir_api::{KeyLimitsRequest, KeyReply, KeyRequest, KeyScope, KeySpending, Ke
 use weir_client::{Client, RetryPolicy};
 use weir_config::Flags;
 use weir_policy::Caller;
-use weir_store::Store;
+use weir_store::{Location, Store};
 
 use super::context::Context;
 use super::failure::{Failure, Result};
@@ -287,9 +287,9 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
         if !folder.is_dir() {
             eprintln!("the data directory {} is new; --url URL names a running gateway", folder.display());
         }
-        match Store::open_sqlite(folder) {
+        match Store::open(&Location::data_dir(folder)).await {
             Ok(store) => return Ok(Place::Folder(Keys::load(store, unix_now()).await?)),
-            Err(weir_store::Error::Locked(_)) => {}
+            Err(weir_store::Error::InUse { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

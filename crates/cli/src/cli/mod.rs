@@ -37,10 +37,10 @@ pub mod usage;
 pub mod watch;
 
 pub use arguments::{
-    Arguments, CollectionsArguments, CollectionsCommand, Command, ConfigArguments, ConfigCommand,
-    EvalArguments, IngestArguments, JobsArguments, ModelArguments, ModelCommand, SearchArguments, SearchMode,
-    SelftestArguments, ServeArguments, SettingsArguments,
+    Arguments, Command, ConfigArguments, ConfigCommand, EvalArguments, IngestArguments, JobsArguments,
+    ModelArguments, ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments,
 };
+pub use collections::{CollectionsArguments, CollectionsCommand, SettingsArguments};
 pub use context::Context;
 pub use delete::DeleteArguments;
 pub use export::ExportArguments;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use weir_api::{
-    Explain, Explanation, Facet, FacetCount, GroupBy, Mode, RawJson, Rerank, SearchReply, SearchRequest,
-    SearchResult, Sort, TotalRelation, WhyNot,
+    CitedPart, Explain, Explanation, Facet, FacetCount, GroupBy, Mode, RawJson, Rerank, SearchReply,
+    SearchRequest, SearchResult, Sort, TotalRelation, WhyNot,
 };
 use weir_text::Language;
 
@@ -219,17 +219,19 @@ fn render_result(
     let citation = &result.citation;
     let pages =
         citation.pages().in_words().map_or_else(String::new, |pages| format!(" {}", one_line(&pages)));
+    let place = match citation.part {
+        Some(CitedPart::Title) => "[title]".to_owned(),
+        None => format!("[{}..{}]", citation.start, citation.end),
+    };
     let explanation = result.explanation.as_ref().map_or_else(String::new, render_explanation);
     format!(
-        "{number}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} [{}..{}]{pages}\n   {}\n",
+        "{number}. {}  (score {:.4}{relevance}, lexical {}, dense {}{reranked})\n{explanation}   {}#{} {place}{pages}\n   {}\n",
         style.bold(one_line(title).trim()),
         result.score,
         rank(result.ranks.lexical),
         rank(result.ranks.dense),
         one_line(&citation.document_id),
         citation.chunk,
-        citation.start,
-        citation.end,
         render_snippet(result, query, language, style),
     )
 }

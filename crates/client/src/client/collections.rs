@@ -1,6 +1,8 @@
 //! `/v1/collections`.
 
-use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List};
+use weir_api::{
+    ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings, DeletedReply, List,
+};
 
 use crate::call::{Call, encode};
 use crate::{Client, Reply, Result};
@@ -23,6 +25,50 @@ impl Client {
         settings: &CollectionSettings,
     ) -> Result<Reply<CollectionReply>> {
         self.reply(Call::put(collection_path(name), settings), |_| {}).await
+    }
+
+    /// The same; if the collection exists and is split in another way, its documents are split again by `settings.chunking`. Until they are, searches fail
+    /// with `collection_not_ready`.
+    pub async fn rechunk_collection(
+        &self,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<Reply<CollectionReply>> {
+        let path = format!("{}?rechunk=true", collection_path(name));
+        self.reply(Call::put(path, settings), |_| {}).await
+    }
+
+    /// The chunks of a text, as the documents of a collection are split or as the request says. Nothing is stored.
+    pub async fn preview_chunks(
+        &self,
+        collection: &str,
+        request: &ChunksPreviewRequest,
+    ) -> Result<Reply<ChunksPreviewReply>> {
+        let path = format!("{}/chunks/preview", collection_path(collection));
+        self.reply(Call::post(path, request), |_| {}).await
+    }
+
+    /// The same of a file. `options` has no text and no pages.
+    pub async fn preview_file_chunks(
+        &self,
+        collection: &str,
+        file_name: &str,
+        bytes: Vec<u8>,
+        options: &ChunksPreviewRequest,
+    ) -> Result<Reply<ChunksPreviewReply>> {
+        let chunking = options.chunking.map(|chunking| serde_json::to_string(&chunking).unwrap_or_default());
+        let limit = options.limit.map(|limit| limit.to_string());
+        let parameters = [
+            ("filename", Some(file_name)),
+            ("title", options.title.as_deref()),
+            ("chunking", chunking.as_deref()),
+            ("limit", limit.as_deref()),
+        ];
+        let given =
+            parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", encode((*value)?))));
+        let query = given.collect::<Vec<_>>().join("&");
+        let path = format!("{}/chunks/preview?{query}", collection_path(collection));
+        self.reply(Call::post_bytes(path, bytes, "application/octet-stream"), |_| {}).await
     }
 
     /// One collection.

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use weir_api::{FileOptions, JobReply};
 
 use crate::call::Call;
-use crate::{Client, Result};
+use crate::{Client, IngestOptions, Result};
 
 /// A file to upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,25 +23,31 @@ impl Client {
     /// Sends files, of which the gateway extracts the text. The documents are stored when this returns, and searchable when the job is
     /// finished: [`Client::wait_for_job`]. A file without a text is an error of the job.
     pub async fn upload(&self, collection: &str, files: &[FileUpload]) -> Result<JobReply> {
-        self.upload_unless_conflict(collection, files, &[], |_| {}).await
+        let options = IngestOptions {
+            collection,
+            batch_documents_max: files.len(),
+            bytes_total: 0,
+            replace_if_equal: &[],
+            webhook_url: None,
+        };
+        self.upload_on_terms(&options, files, |_| {}).await
     }
 
-    /// The same; a document does not replace one that differs in one of these fields of the metadata.
-    pub(crate) async fn upload_unless_conflict(
+    /// The same, with the collection, the compared fields and the webhook of the options.
+    pub(crate) async fn upload_on_terms(
         &self,
-        collection: &str,
+        options: &IngestOptions<'_>,
         files: &[FileUpload],
-        replace_if_equal: &[&str],
         report: impl FnMut(&str),
     ) -> Result<JobReply> {
-        let (body, boundary) = form(collection, files, replace_if_equal);
+        let (body, boundary) = form(options, files);
         let call = Call::post_bytes("/v1/ingest", body, &format!("multipart/form-data; boundary={boundary}"));
         self.reply(call, report).await?.parse()
     }
 }
 
 /// The form, and the boundary of its parts: 128 random bits, which no file contains.
-fn form(collection: &str, files: &[FileUpload], replace_if_equal: &[&str]) -> (Vec<u8>, String) {
+fn form(options: &IngestOptions<'_>, files: &[FileUpload]) -> (Vec<u8>, String) {
     let random = || RandomState::new().build_hasher().finish();
     let boundary = format!("weir-{:016x}{:016x}", random(), random());
     let mut body = Vec::with_capacity(files.iter().map(|file| file.bytes.len() + 1024).sum());
@@ -52,8 +58,11 @@ fn form(collection: &str, files: &[FileUpload], replace_if_equal: &[&str]) -> (V
         body.extend_from_slice(content);
         body.extend_from_slice(b"\r\n");
     };
-    part("name=\"collection\"", collection.as_bytes());
-    for field in replace_if_equal {
+    part("name=\"collection\"", options.collection.as_bytes());
+    if let Some(url) = options.webhook_url {
+        part("name=\"webhook_url\"", url.as_bytes());
+    }
+    for field in options.replace_if_equal {
         part("name=\"replace_if_equal\"", field.as_bytes());
     }
     for file in files {
@@ -78,15 +87,23 @@ mod tests {
     fn a_form_has_each_file_before_its_options() {
         let options = FileOptions { id: Some("a".to_owned()), ..FileOptions::default() };
         let file = FileUpload { name: "a\"b.pdf".to_owned(), bytes: b"\0\r\n--".to_vec(), options };
-        let (body, boundary) = form("notes", &[file], &["folder"]);
+        let terms = |replace_if_equal, webhook_url| IngestOptions {
+            collection: "notes",
+            batch_documents_max: 1,
+            bytes_total: 0,
+            replace_if_equal,
+            webhook_url,
+        };
+        let (body, boundary) = form(&terms(&["folder"], Some("https://example.com/")), &[file]);
         let expected = format!(
             "--{boundary}\r\ncontent-disposition: form-data; name=\"collection\"\r\n\r\nnotes\r\n\
+             --{boundary}\r\ncontent-disposition: form-data; name=\"webhook_url\"\r\n\r\nhttps://example.com/\r\n\
              --{boundary}\r\ncontent-disposition: form-data; name=\"replace_if_equal\"\r\n\r\nfolder\r\n\
              --{boundary}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a%22b.pdf\"\r\n\r\n\0\r\n--\r\n\
              --{boundary}\r\ncontent-disposition: form-data; name=\"options\"\r\n\r\n{{\"id\":\"a\"}}\r\n\
              --{boundary}--\r\n"
         );
         assert_eq!(String::from_utf8(body).unwrap(), expected);
-        assert_ne!(form("notes", &[], &[]).1, boundary);
+        assert_ne!(form(&terms(&[], None), &[]).1, boundary);
     }
 }

@@ -140,10 +140,12 @@ mod tests {
             chunks_per_second: None,
             eta_seconds: None,
             waiting_for: None,
+            waiting_since: None,
             error: None,
             started_at: 1.0,
             finished_at: None,
             version: None,
+            webhook: None,
             errors: Vec::new(),
         }
     }

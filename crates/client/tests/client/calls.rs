@@ -44,7 +44,12 @@ async fn a_call_is_repeated_after_the_retry_after_of_the_reply() {
     let (url, server) = serve(vec![busy("retry-after: 1"), busy("x: y"), response(202, "x: y", job)]);
     let begun = Instant::now();
     let mut reports = Vec::new();
-    let request = IngestRequest { collection: None, documents: Vec::new(), replace_if_equal: Vec::new() };
+    let request = IngestRequest {
+        collection: None,
+        documents: Vec::new(),
+        replace_if_equal: Vec::new(),
+        webhook_url: None,
+    };
     let job = Client::new(url, PATIENT).ingest(&request, |text| reports.push(text.to_owned())).await.unwrap();
     assert_eq!((job.job_id.as_str(), server.join().unwrap().len()), ("j", 3));
     assert!(begun.elapsed() >= Duration::from_millis(1_200), "{:?}", begun.elapsed());

@@ -321,6 +321,29 @@ fn the_url_of_postgresql_is_read_from_a_variable_and_not_shown() {
 }
 
 #[test]
+fn the_secret_of_webhooks_is_read_from_a_variable_and_not_shown() {
+    let check = |secret: &str, expected: Option<&str>| {
+        let variables = [
+            ("WEIR_MODEL", "pseudo"),
+            ("WEIR_WEBHOOKS_SECRET", "env:HOOK_SECRET"),
+            (if secret.is_empty() { "OTHER" } else { "HOOK_SECRET" }, secret),
+        ];
+        let loaded = load_for_serving(&Flags::default(), &Environment::of(&variables), &|_| Some(false));
+        assert!(secret.is_empty() || !format!("{loaded:?}").contains(secret), "{secret}");
+        let problem = loaded.err().map(|problems| problems.to_string());
+        match expected {
+            Some(expected) => assert!(problem.unwrap_or_default().contains(expected), "{secret}"),
+            None => assert_eq!(problem, None, "{secret}"),
+        }
+    };
+    check("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", None);
+    check("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", None);
+    check("", Some("the variable HOOK_SECRET is not set"));
+    check("whsec_c2hvcnQ=", Some("24 to 64 bytes in base64"));
+    check("whsec_no-base64-at-all-but-long-enough", Some("24 to 64 bytes in base64"));
+}
+
+#[test]
 fn an_unknown_variable_is_refused_with_the_nearest_name() {
     let problems =
         load(&Flags::default(), &Environment::of(&[("WEIR_LIMITS_TOPK_MAX", "7"), ("OTHER", "x")]))

@@ -1,26 +1,62 @@
 //! Accepts documents: validates them, stores them with a job, and wakes the worker.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use weir_api::{
-    CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits, check_collection_name,
+    CollectionSettings, Document, ErrorCode, IngestRequest, Invalid, JobReply, Limits, Vector,
+    check_collection_name,
 };
 use weir_policy::Caller;
-use weir_store::{DocumentError, Job, NewDocument, Precondition, Submission, VersionTest};
-
+use weir_store::{
+    Acceptance, DocumentError, IdempotencyKey, Job, NewDocument, NewOriginal, NewWebhook, Precondition,
+    Submission, VersionTest,
+};
 use weir_text::PageMap;
 
-use std::sync::Arc;
-
 use crate::error::RequestError;
-use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
+use crate::originals::KeptFile;
+use crate::webhooks;
+use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
 
 /// Documents that are on disk and become searchable soon.
 pub struct IngestOutcome {
-    view: CollectionView,
-    job: Job,
+    /// The collection; `None` if it was deleted since an earlier request stored the documents.
+    pub(super) view: Option<CollectionView>,
+    pub(super) job: Job,
     /// Of the last document, if it was not refused.
-    version: Option<u64>,
+    pub(super) version: Option<u64>,
+    pub(super) is_repeated: bool,
+}
+
+/// Under which terms documents are stored.
+#[derive(Debug, Clone, Default)]
+pub struct IngestTerms {
+    /// Fields of the metadata in which a stored document must equal the one that replaces it.
+    pub replace_if_equal: Vec<String>,
+    /// The condition on the only document.
+    pub test: Option<VersionTest>,
+    /// The address that is told when the job has ended.
+    pub webhook_url: Option<String>,
+    /// The key under which the result is kept; see [`Retrieval::begin_keyed`].
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+impl IngestTerms {
+    /// The condition on the document with this id.
+    pub(super) fn precondition(&self, id: &str) -> Option<Precondition> {
+        self.test.clone().map(|test| Precondition { document_id: id.to_owned(), test })
+    }
+
+    /// The webhook of the job.
+    ///
+    /// # Errors
+    /// `invalid_parameter` for an address that is not allowed.
+    pub(super) fn webhook(&self, settings: &weir_config::table::Webhooks) -> Result<Option<NewWebhook>> {
+        self.webhook_url.as_ref().map(|url| webhooks::checked(url, settings)).transpose()
+    }
 }
 
 /// Checked documents that are to be stored together.
@@ -28,11 +64,21 @@ pub struct IngestOutcome {
 pub(super) struct CheckedDocuments {
     pub(super) documents: Vec<NewDocument>,
     pub(super) rejected: Rejected,
-    /// Fields of the metadata in which a stored document must equal the one that replaces it.
-    pub(super) replace_if_equal: Vec<String>,
+    pub(super) terms: IngestTerms,
+    /// The condition of the terms, with the id of its document.
     pub(super) precondition: Option<Precondition>,
     /// Documents that are stored already.
     pub(super) unchanged: u64,
+    /// The files from which documents were made.
+    pub(super) files: Vec<FileOfDocument>,
+}
+
+/// Which document was made from which file.
+pub(super) struct FileOfDocument {
+    pub(super) id: String,
+    pub(super) sha256: String,
+    /// The file, if it is kept.
+    pub(super) kept: Option<KeptFile>,
 }
 
 impl IngestOutcome {
@@ -48,14 +94,14 @@ impl IngestOutcome {
         self.version.filter(|_| self.job.total == 1)
     }
 
+    /// Whether an earlier request with the same idempotency key stored the documents.
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+
     /// The same outcome with the version of a document that was stored already.
     pub(super) fn with_version(self, version: Option<u64>) -> IngestOutcome {
         IngestOutcome { version: self.version.or(version), ..self }
-    }
-
-    /// The collection, and the job as it was stored.
-    pub(super) fn parts(&self) -> (&CollectionView, &Job) {
-        (&self.view, &self.job)
     }
 
     /// The job as it was stored, with its last operation.
@@ -74,17 +120,29 @@ impl Retrieval {
     ///
     /// # Errors
     /// The first document's error if none is valid; `overloaded` when too many operations are pending; store errors.
-    pub async fn accept(&self, caller: &Arc<Caller>, request: &IngestRequest<'_>) -> Result<IngestOutcome> {
+    pub async fn accept(
+        &self,
+        caller: &Arc<Caller>,
+        request: &IngestRequest<'_>,
+        idempotency: Option<IdempotencyKey>,
+    ) -> Result<IngestOutcome> {
         let limits = self.config.request_limits();
         request.check(&limits)?;
+        let owned = |text: &Cow<'_, str>| text.clone().into_owned();
+        let terms = IngestTerms {
+            replace_if_equal: request.replace_if_equal.iter().map(owned).collect(),
+            webhook_url: request.webhook_url.as_ref().map(owned),
+            idempotency,
+            test: None,
+        };
+        terms.webhook(&self.config.webhooks)?;
         let (documents, rejected) = validate_documents(&request.documents, &limits);
         if documents.is_empty() {
             return Err(all_rejected(rejected));
         }
+        self.check_new(caller, request.collection(), &documents)?;
         let view = self.view_or_create(caller, request.collection()).await?;
-        let replace_if_equal =
-            request.replace_if_equal.iter().map(|field| field.clone().into_owned()).collect();
-        let checked = CheckedDocuments { documents, rejected, replace_if_equal, ..Default::default() };
+        let checked = CheckedDocuments { documents, rejected, terms, ..Default::default() };
         self.submit(view, checked).await
     }
 
@@ -97,15 +155,16 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         document: Document,
-        test: Option<VersionTest>,
+        terms: IngestTerms,
     ) -> Result<IngestOutcome> {
         check_collection_name(collection)?;
         document.check(&self.config.request_limits())?;
         let document = new_document(document);
-        let precondition = test.map(|test| Precondition { document_id: document.id.clone(), test });
+        self.check_new(caller, collection, std::slice::from_ref(&document))?;
+        let precondition = terms.precondition(&document.id);
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
         let documents = vec![document];
-        self.submit(view, CheckedDocuments { documents, precondition, ..Default::default() }).await
+        self.submit(view, CheckedDocuments { documents, precondition, terms, ..Default::default() }).await
     }
 
     /// The collection for new documents, which is created if it does not exist and the condition can be met in an empty one.
@@ -143,34 +202,61 @@ impl Retrieval {
         self.view(caller, name)
     }
 
-    /// Stores checked documents with a job.
+    /// Refuses documents that bring vectors for a collection that does not exist.
+    pub(super) fn check_new(&self, caller: &Caller, name: &str, documents: &[NewDocument]) -> Result<()> {
+        if caller.sees(name) && self.collections.get(caller, name).is_none() {
+            own_vectors::check_new(name, documents)?;
+        }
+        Ok(())
+    }
+
+    /// Stores checked documents with a job. Those whose vector does not fit the collection are rejected.
+    ///
+    /// # Errors
+    /// The first document's error if all are rejected; store errors.
     pub(super) async fn submit(
         &self,
         view: CollectionView,
         checked: CheckedDocuments,
     ) -> Result<IngestOutcome> {
-        let CheckedDocuments { documents, rejected, replace_if_equal, precondition, unchanged } = checked;
+        let CheckedDocuments { documents, mut rejected, terms, precondition, unchanged, files } = checked;
+        let webhook = terms.webhook(&self.config.webhooks)?;
+        let (documents, misfits) = view.with_fitting_vectors(documents);
+        rejected.extend(misfits);
+        if documents.is_empty() && unchanged == 0 && !rejected.is_empty() {
+            return Err(all_rejected(rejected));
+        }
+        let originals = files.iter().map(|file| NewOriginal {
+            document_id: file.id.clone(),
+            sha256: file.sha256.clone(),
+            kept: file.kept.as_ref().map(|kept| kept.original.clone()),
+        });
         self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
         let submission = Submission {
             job_id: new_job_id(),
             documents,
             rejected: rejected.into_iter().map(|(id, invalid)| document_error(id, invalid)).collect(),
-            replace_if_equal,
+            replace_if_equal: terms.replace_if_equal,
             precondition,
             unchanged,
+            originals: originals.collect(),
+            idempotency: terms.idempotency,
+            webhook,
         };
         let target = view.clone();
-        let (job, version) = run_to_completion(async move {
-            let accepted = target.accept(submission).await?;
-            accepted.ok_or_else(|| RequestError::no_collection(target.name()))
-        })
-        .await?;
-        Ok(IngestOutcome { view, job, version })
+        let accepted = run_to_completion(async move {
+            let accepted = target.accept(submission).await;
+            // until their documents are stored, the files are in use
+            drop(files);
+            accepted?.ok_or_else(|| RequestError::no_collection(target.name()))
+        });
+        let Acceptance { job, version, is_repeated } = accepted.await?;
+        Ok(IngestOutcome { view: Some(view), job, version, is_repeated })
     }
 
     /// Waits until the documents are searchable or failed, at most until `until`, and returns the job as it is then.
     pub async fn wait_until_searchable(&self, outcome: IngestOutcome, until: Instant) -> Result<JobReply> {
-        let IngestOutcome { view, job, .. } = outcome;
+        let IngestOutcome { view: Some(view), job, .. } = outcome else { return Ok(outcome.job()) };
         let searchable = view.wait_until_searchable(job.last_operation);
         let _ = tokio::time::timeout_at(until, searchable).await;
         let job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
@@ -206,7 +292,11 @@ pub(super) fn new_document(document: Document) -> NewDocument {
     let metadata = document.metadata.unwrap_or_else(weir_api::Metadata::empty).as_json().to_owned();
     let id = document.id.unwrap_or_else(|| {
         let title = document.title.as_deref().unwrap_or_default();
-        let content = serde_json::json!([title, document.text, metadata]).to_string();
+        let mut content = serde_json::json!([title, document.text, metadata]).to_string();
+        if let Some(vector) = &document.vector {
+            // as JSON: texts have no such end
+            content.push_str(&serde_json::to_string(vector).unwrap_or_default());
+        }
         let hash = weir_text::text_hash(&content);
         let hex: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("doc_{hex}")
@@ -215,7 +305,16 @@ pub(super) fn new_document(document: Document) -> NewDocument {
         PageMap::new(pages.into_iter().map(|page| (page.end, page.label, page.approximate)))
     });
     let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
-    NewDocument { id, title: document.title, text: document.text, metadata, pages, ..NewDocument::default() }
+    let vector = document.vector.as_ref().map(Vector::to_bytes);
+    NewDocument {
+        id,
+        title: document.title,
+        text: document.text,
+        metadata,
+        pages,
+        vector,
+        ..NewDocument::default()
+    }
 }
 
 fn document_error(document_id: String, invalid: Invalid) -> DocumentError {

@@ -8,7 +8,7 @@ use weir_api::{Document, ErrorCode, Invalid, LineError, LinesReply, check_collec
 use weir_policy::Caller;
 use weir_store::NewDocument;
 
-use super::accept::{CheckedDocuments, Rejected, new_document};
+use super::accept::{CheckedDocuments, IngestTerms, Rejected, new_document};
 use crate::jobs::code_of;
 use crate::{CollectionView, Result, Retrieval};
 
@@ -23,7 +23,7 @@ const JOBS_LISTED_MAX: usize = 10_000;
 pub struct LineIngest {
     retrieval: Retrieval,
     view: CollectionView,
-    replace_if_equal: Vec<String>,
+    terms: IngestTerms,
     batch: Batch,
     /// Lines that were read.
     lines_read: u64,
@@ -55,13 +55,14 @@ impl Retrieval {
         &self,
         caller: &Arc<Caller>,
         collection: &str,
-        replace_if_equal: Vec<String>,
+        terms: IngestTerms,
     ) -> Result<LineIngest> {
         check_collection_name(collection)?;
+        terms.webhook(&self.config.webhooks)?;
         Ok(LineIngest {
             retrieval: self.clone(),
             view: self.open_or_create(caller, collection).await?,
-            replace_if_equal,
+            terms,
             batch: Batch::default(),
             lines_read: 0,
             reply: LinesReply::default(),
@@ -131,8 +132,8 @@ impl LineIngest {
             let rejected_count = rejected.len();
             let pending_max = self.retrieval.config.limits.pending_operations_max;
             self.view.wait_until_pending(pending_max).await;
-            let replace_if_equal = self.replace_if_equal.clone();
-            let checked = CheckedDocuments { documents, rejected, replace_if_equal, ..Default::default() };
+            let terms = self.terms.clone();
+            let checked = CheckedDocuments { documents, rejected, terms, ..Default::default() };
             let outcome = self.retrieval.submit(self.view.clone(), checked).await?;
             self.note_job(outcome.into_job(), rejected_count, &lines);
         }
@@ -171,7 +172,12 @@ impl LineIngest {
             (None, Invalid::whole(ErrorCode::InvalidParameter, message))
         })?;
         let document = Document::parse(raw, &self.retrieval.config.request_limits());
-        document.map(new_document).map_err(|invalid| (weir_api::document_id_of(raw), invalid))
+        let document =
+            document.map(new_document).map_err(|invalid| (weir_api::document_id_of(raw), invalid))?;
+        match self.view.check_vector(&document) {
+            Ok(()) => Ok(document),
+            Err(invalid) => Err((Some(document.id), invalid)),
+        }
     }
 
     fn reject(&mut self, document_id: Option<String>, invalid: Invalid) {

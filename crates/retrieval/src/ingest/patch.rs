@@ -6,7 +6,7 @@ use weir_api::{DocumentPatch, ErrorCode, Limits, Metadata};
 use weir_policy::Caller;
 use weir_store::{NewDocument, Precondition, StoredDocument, VersionTest};
 
-use super::accept::{CheckedDocuments, IngestOutcome};
+use super::accept::{CheckedDocuments, IngestOutcome, IngestTerms};
 use crate::documents::no_document;
 use crate::error::RequestError;
 use crate::{Result, Retrieval};
@@ -26,7 +26,7 @@ impl Retrieval {
         collection: &str,
         id: &str,
         patch: &DocumentPatch,
-        test: Option<VersionTest>,
+        terms: IngestTerms,
     ) -> Result<IngestOutcome> {
         let limits = self.config.request_limits();
         patch.check(&limits)?;
@@ -35,7 +35,7 @@ impl Retrieval {
         for _ in 0..ATTEMPTS_MAX {
             let stored = view.store().document(id).await?.ok_or_else(|| no_document(collection, id))?;
             let version = stored.version;
-            if test.as_ref().is_some_and(|test| !test.is_met(Some(version))) {
+            if terms.test.as_ref().is_some_and(|test| !test.is_met(Some(version))) {
                 let id = id.to_owned();
                 return Err(weir_store::Error::PreconditionFailed { id, version: Some(version) }.into());
             }
@@ -43,7 +43,8 @@ impl Retrieval {
             // nothing of a change that others make meanwhile is lost
             let precondition =
                 Some(Precondition { document_id: id.to_owned(), test: VersionTest::OneOf(vec![version]) });
-            let checked = CheckedDocuments { documents, precondition, ..Default::default() };
+            let checked =
+                CheckedDocuments { documents, precondition, terms: terms.clone(), ..Default::default() };
             match self.submit(view.clone(), checked).await {
                 Err(error) if error.code() == ErrorCode::PreconditionFailed => {}
                 done => return done,
@@ -59,7 +60,7 @@ fn patched(stored: StoredDocument, patch: &DocumentPatch, limits: &Limits) -> Re
     let metadata = Metadata::from_json(stored.metadata).map_err(|error| RequestError::internal(&error))?;
     let (title, metadata) = patch.apply(stored.title.clone(), &metadata, limits)?;
     let has_text = !stored.text.trim().is_empty();
-    if !has_text && title.as_ref().is_none_or(|title| title.trim().is_empty()) {
+    if !has_text && stored.vector.is_none() && title.as_ref().is_none_or(|title| title.trim().is_empty()) {
         let message = "the document has no text, so that its title cannot be removed; delete the document";
         return Err(weir_api::Invalid::at(ErrorCode::InvalidParameter, &["title"], message).into());
     }

@@ -2,28 +2,21 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::ops::Range;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use weir_api::VectorSettings;
 use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoreView, StoredDocument, TextHash};
-use weir_text::Chunking;
+use weir_text::PageMap;
 
+use super::chunker::{Chunker, TextChunk};
 use super::progress::Preparation;
+use crate::own_vectors;
 use weir_inference::{
     Caching, EmbedOptions, Flow, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
 };
-
-/// Most bytes of a chunk: some tokenizers turn any number of characters without a space into one token.
-const CHUNK_BYTES_MAX: usize = 8192;
-
-/// The part of a chunk that the header of a table may take: one that is longer is not repeated with its rows.
-const TABLE_HEADER_SHARE: usize = 4;
-
-/// Fewest tokens for the text of a chunk, however long title and prompt are.
-const CHUNK_TOKENS_MIN: usize = 32;
 
 /// Bytes of the texts that are embedded by one call: about 4,000 tokens for a model in this process, so that progress is seen; as many as a
 /// batch for a model on another server, which takes many texts in a request.
@@ -68,17 +61,20 @@ pub(crate) struct Preparer {
     pub fingerprint: String,
     /// The generation.
     pub generation: GenerationId,
-    /// Tokens of a chunk and of the overlap.
-    pub chunking: Chunking,
+    /// The embeddings that the documents bring, if they do.
+    pub(crate) vectors: Option<VectorSettings>,
+    /// Splits the documents.
+    pub(crate) chunker: Chunker,
 }
 
 /// A document, its chunks, and the text that is embedded for each chunk.
 struct ChunkedDocument {
     document: StoredDocument,
     spans: Vec<ChunkSpan>,
-    /// The headers of the tables in whose rows chunks begin.
-    headers: Vec<Option<Range<usize>>>,
+    chunks: Vec<TextChunk>,
     texts: Vec<String>,
+    /// The embedding that the document brought.
+    own: Option<Vec<f32>>,
 }
 
 impl Preparer {
@@ -190,96 +186,38 @@ impl Preparer {
     }
 
     fn chunk_document(&self, document: StoredDocument) -> ChunkedDocument {
+        if let Some(vectors) = &self.vectors {
+            return with_own_vector(vectors, document);
+        }
         let title = document.title.as_deref().unwrap_or_default();
         // a title that was changed without embedding again leaves the chunks as they are
         let embedded_title = document.embedded_title.as_deref().unwrap_or(title);
-        let prompt = self.model.as_ref().map_or("", |model| model.document_prompt());
-        // the title is searchable and gives the chunk its context
-        let before = match embedded_title {
-            "" => prompt.to_owned(),
-            title => format!("{prompt}{title} "),
-        };
-        let (mut spans, mut headers) = self.spans(&document.text, &before);
-        if spans.is_empty() && !title.is_empty() {
-            spans.push(0..0); // found by its title
-            headers.push(None);
+        let pages = document.pages.as_deref().filter(|_| self.chunker.uses_pages());
+        let pages = pages.and_then(|pages| serde_json::from_str::<PageMap>(pages).ok());
+        let mut chunks = self.chunker.chunks(&document.text, embedded_title, pages.as_ref());
+        if chunks.is_empty() && !title.is_empty() {
+            chunks.push(TextChunk { span: 0..0, context: None }); // found by its title
         }
-        let texts = spans.iter().zip(&headers).map(|(span, header)| {
-            format!("{before}{}", text_of_chunk(&document.text, span.clone(), header.as_ref()))
-        });
+        let prefix = self.chunker.prefix(embedded_title);
+        let texts = chunks.iter().map(|chunk| format!("{prefix}{}", chunk.text(&document.text)));
         let texts: Vec<String> = texts.collect();
-        let spans = spans.iter().zip(&texts).map(|(span, text)| ChunkSpan {
-            start: span.start as u64,
-            end: span.end as u64,
+        let spans = chunks.iter().zip(&texts).map(|(chunk, text)| ChunkSpan {
+            start: chunk.span.start as u64,
+            end: chunk.span.end as u64,
             text_hash: weir_text::text_hash(text),
         });
-        ChunkedDocument { spans: spans.collect(), headers, texts, document }
-    }
-
-    /// The chunks of a text, and for each the header of the table in whose rows it begins.
-    fn spans(&self, text: &str, before: &str) -> (Vec<Range<usize>>, Vec<Option<Range<usize>>>) {
-        let mut chunking = Chunking { max_bytes: CHUNK_BYTES_MAX, ..self.chunking.clone() };
-        let Some(model) = &self.model else {
-            // without a model, words are as good a measure as any
-            let pseudo = weir_inference::Pseudo { dimension: 0 };
-            return chunks_with_headers(text, &chunking, 0, &mut |piece| pseudo.token_spans(piece));
-        };
-        let room = model.max_tokens().saturating_sub(model.token_spans(before).len());
-        let room = room.max(CHUNK_TOKENS_MIN);
-        let spare = room.saturating_sub(chunking.max_tokens);
-        chunking.max_tokens = chunking.max_tokens.min(room);
-        chunks_with_headers(text, &chunking, spare, &mut |piece| model.token_spans(piece))
+        ChunkedDocument { spans: spans.collect(), chunks, texts, document, own: None }
     }
 }
 
-/// Chunks, with the headers of tables that are not too long. Chunks are made smaller where the header and they have more
-/// tokens together than fit: `spare` is what fits beside a chunk.
-fn chunks_with_headers(
-    text: &str,
-    chunking: &Chunking,
-    spare: usize,
-    token_offsets: weir_text::TokenOffsets<'_>,
-) -> (Vec<Range<usize>>, Vec<Option<Range<usize>>>) {
-    let header_max = chunking.max_tokens / TABLE_HEADER_SHARE;
-    let spans = weir_text::chunk(text, chunking, token_offsets);
-    let (headers, longest) = short_headers(text, &spans, header_max, token_offsets);
-    if longest <= spare {
-        return (spans, headers);
-    }
-    let smaller = Chunking { max_tokens: chunking.max_tokens - (longest - spare), ..chunking.clone() };
-    let spans = weir_text::chunk(text, &smaller, token_offsets);
-    let (headers, _) = short_headers(text, &spans, header_max, token_offsets);
-    (spans, headers)
-}
-
-/// The headers of tables that have at most `tokens_max` tokens, and the number of tokens of the longest.
-fn short_headers(
-    text: &str,
-    spans: &[Range<usize>],
-    tokens_max: usize,
-    token_offsets: weir_text::TokenOffsets<'_>,
-) -> (Vec<Option<Range<usize>>>, usize) {
-    let mut headers = weir_text::table_headers(text, spans);
-    let (mut longest, mut last, mut is_short) = (0, None, false);
-    for header in &mut headers {
-        let Some(span) = header.clone() else { continue };
-        if last.as_ref() != Some(&span) {
-            let tokens = token_offsets(&text[span.clone()]).len();
-            is_short = tokens <= tokens_max;
-            longest = longest.max(if is_short { tokens } else { 0 });
-            last = Some(span);
-        }
-        header.take_if(|_| !is_short);
-    }
-    (headers, longest)
-}
-
-/// The text of a chunk as it is searched and shown: rows have the header of their table before them.
-fn text_of_chunk(text: &str, span: Range<usize>, header: Option<&Range<usize>>) -> String {
-    match header {
-        Some(header) => format!("{}\n{}", text[header.clone()].trim(), &text[span]),
-        None => text[span].to_owned(),
-    }
+/// A document that is one chunk, with the embedding that it brought. Without one that fits, which is refused before it is stored, it has no chunk.
+fn with_own_vector(vectors: &VectorSettings, document: StoredDocument) -> ChunkedDocument {
+    let own = own_vectors::embedding(vectors, document.vector.as_deref());
+    let span = 0..document.text.len();
+    let chunks: Vec<_> = own.iter().map(|_| TextChunk { span: span.clone(), context: None }).collect();
+    let text_hash = weir_text::text_hash(&document.text);
+    let of_chunk = ChunkSpan { start: span.start as u64, end: span.end as u64, text_hash };
+    ChunkedDocument { spans: vec![of_chunk; chunks.len()], chunks, texts: Vec::new(), document, own }
 }
 
 type Embeddings = HashMap<TextHash, Vec<f32>>;
@@ -320,13 +258,14 @@ impl ChunkedDocument {
 
     fn into_indexed(self, embeddings: &Embeddings) -> IndexedDocument {
         let text = &self.document.text;
-        let chunk = |(span, header): (&ChunkSpan, &Option<Range<usize>>)| {
-            let (start, end) = (span.start as usize, span.end as usize);
-            let embedding = embeddings.get(&span.text_hash).cloned();
-            IndexedChunk { start, end, text: text_of_chunk(text, start..end, header.as_ref()), embedding }
+        let chunk = |(span, chunk): (&ChunkSpan, &TextChunk)| IndexedChunk {
+            start: chunk.span.start,
+            end: chunk.span.end,
+            text: chunk.text(text),
+            embedding: self.own.clone().or_else(|| embeddings.get(&span.text_hash).cloned()),
         };
         IndexedDocument {
-            chunks: self.spans.iter().zip(&self.headers).map(chunk).collect(),
+            chunks: self.spans.iter().zip(&self.chunks).map(chunk).collect(),
             id: self.document.id,
             version: self.document.version,
             title: self.document.title,

@@ -9,17 +9,19 @@ use futures_util::future::Either;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
-use weir_documents::{Attachment, Extracted, Lost};
+use weir_documents::{Attachment, Extracted, Lost, Page};
 use weir_policy::Caller;
-use weir_store::{KnownFile, NewDocument, Original, Precondition, VersionTest};
+use weir_store::{KnownFile, NewDocument, Original};
 use weir_text::PageMap;
 
-use super::accept::{CheckedDocuments, IngestOutcome, Rejected, all_rejected, new_document};
+use super::accept::{
+    CheckedDocuments, FileOfDocument, IngestOutcome, IngestTerms, Rejected, all_rejected, new_document,
+};
 use super::extraction::{Content, FileText, format_label};
 use super::known;
 use crate::error::RequestError;
 use crate::jobs::code_of;
-use crate::originals::{KeptFile, media_type_of};
+use crate::originals::media_type_of;
 use crate::{Result, Retrieval};
 
 /// Files of one request whose text is extracted or awaited at one time.
@@ -81,7 +83,6 @@ struct ReadFiles {
     checked: CheckedDocuments,
     /// The version of the last file that is stored already.
     version: Option<u64>,
-    files: Vec<FileOfDocument>,
 }
 
 /// A file whose text is to be extracted.
@@ -100,14 +101,6 @@ struct Pending {
     sha256: String,
     /// Whether it was attached to a message: kinds that are not read are no errors then.
     is_attachment: bool,
-}
-
-/// Which document has which file.
-struct FileOfDocument {
-    id: String,
-    sha256: String,
-    /// The file, if it is kept.
-    kept: Option<KeptFile>,
 }
 
 /// The documents of a file and of those within it.
@@ -144,13 +137,12 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         files: Vec<UploadedFile>,
-        replace_if_equal: Vec<String>,
+        terms: IngestTerms,
     ) -> Result<IngestOutcome> {
-        let ReadFiles { checked, files, .. } = self.read_files(caller, collection, files).await?;
+        terms.webhook(&self.config.webhooks)?;
+        let ReadFiles { checked, .. } = self.read_files(caller, collection, files).await?;
         let view = self.view_or_create(caller, collection).await?;
-        let outcome = self.submit(view, CheckedDocuments { replace_if_equal, ..checked }).await?;
-        note_originals(&outcome, files).await?;
-        Ok(outcome)
+        self.submit(view, CheckedDocuments { terms, ..checked }).await
     }
 
     /// Extracts the text of a file and stores it as one document, if that meets the condition.
@@ -162,14 +154,12 @@ impl Retrieval {
         caller: &Arc<Caller>,
         collection: &str,
         file: UploadedFile,
-        test: Option<VersionTest>,
+        terms: IngestTerms,
     ) -> Result<IngestOutcome> {
-        let document_id = file.document_id();
-        let precondition = test.map(|test| Precondition { document_id, test });
-        let ReadFiles { checked, version, files } = self.read_files(caller, collection, vec![file]).await?;
+        let precondition = terms.precondition(&file.document_id());
+        let ReadFiles { checked, version } = self.read_files(caller, collection, vec![file]).await?;
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
-        let outcome = self.submit(view, CheckedDocuments { precondition, ..checked }).await?;
-        note_originals(&outcome, files).await?;
+        let outcome = self.submit(view, CheckedDocuments { precondition, terms, ..checked }).await?;
         Ok(outcome.with_version(version))
     }
 
@@ -240,8 +230,8 @@ impl Retrieval {
         if documents.is_empty() && unchanged == 0 {
             return Err(all_rejected(rejected));
         }
-        let checked = CheckedDocuments { documents, rejected, unchanged, ..Default::default() };
-        Ok(ReadFiles { checked, version, files })
+        let checked = CheckedDocuments { documents, rejected, unchanged, files, ..Default::default() };
+        Ok(ReadFiles { checked, version })
     }
 
     /// The documents of a file that was read, or their absence.
@@ -342,18 +332,15 @@ impl Retrieval {
             about.insert("original".to_owned(), true.into());
         }
         let Extracted { text, title, metadata: facts, pages, .. } = extracted;
-        let title = options.title.or_else(|| title.map(|title| cut(title, TITLE_BYTES_MAX)));
         let document = Document {
             id: Some(id).filter(|id| !id.is_empty()),
-            title: title.or_else(|| Some(cut(stem(&name)?, TITLE_BYTES_MAX))),
+            title: options.title.or_else(|| title_of(title, &name, limits)),
             text,
             metadata: Some(merged(options.metadata.as_ref(), facts, about)?),
             ..Document::default()
         };
         document.check(limits)?;
-        let pages =
-            PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)));
-        let pages = pages.and_then(|pages| serde_json::to_string(&pages).ok());
+        let pages = page_map(pages).and_then(|pages| serde_json::to_string(&pages).ok());
         let document = Some((NewDocument { pages, ..new_document(document) }, file));
         Ok(ReadFile { document, inner, rejected: Vec::new(), is_whole })
     }
@@ -386,28 +373,6 @@ impl Pending {
     fn document_id(&self) -> String {
         self.options.id.clone().unwrap_or_else(|| self.name.clone())
     }
-}
-
-/// Records the kept files of documents that were stored. A document that has another file by now has no kept one.
-async fn note_originals(outcome: &IngestOutcome, files: Vec<FileOfDocument>) -> Result<()> {
-    let (view, job) = outcome.parts();
-    let is_stored = |id: &str| !job.errors.iter().any(|error| error.document_id == id);
-    let mut changes = Vec::new();
-    for file in files.iter().filter(|file| is_stored(&file.id)) {
-        let change = file.kept.as_ref().map(|kept| kept.original.clone());
-        let before = view.store().original(&file.id).await?;
-        let is_due = match &change {
-            Some(kept) => before.as_ref() != Some(kept),
-            None => before.is_some_and(|before| before.sha256 != file.sha256),
-        };
-        if is_due {
-            changes.push((file.id.clone(), change));
-        }
-    }
-    if !changes.is_empty() {
-        view.store().set_originals(changes, job.last_operation).await?;
-    }
-    Ok(())
 }
 
 /// Adds to the description of a file what was left out of its text.
@@ -523,6 +488,17 @@ fn merged(
         fields.entry(name).or_insert(fact);
     }
     Ok(Metadata::from_map(&fields))
+}
+
+/// The title of a file: that which it declares, or its name.
+pub(crate) fn title_of(declared: Option<String>, name: &str, limits: &Limits) -> Option<String> {
+    let bytes_max = TITLE_BYTES_MAX.min(limits.title_bytes_max);
+    declared.or_else(|| stem(name)).map(|title| cut(title, bytes_max)).filter(|title| !title.is_empty())
+}
+
+/// The pages of a file.
+pub(crate) fn page_map(pages: Vec<Page>) -> Option<PageMap> {
+    PageMap::new(pages.into_iter().map(|page| (page.end as u64, page.label, page.approximate)))
 }
 
 /// The name of a file without its folders.

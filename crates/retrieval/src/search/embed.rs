@@ -31,15 +31,15 @@ impl Embedded {
         caching: Caching,
         deadline: Instant,
     ) -> Result<Embedded> {
-        let (mode, model) = match (plan.mode, plan.view.model()) {
-            (None | Some(Mode::Lexical), _) | (_, None) => {
-                return Ok(Embedded::made(plan.mode, None, EmbeddingSource::None));
-            }
-            (Some(mode @ (Mode::Hybrid | Mode::Dense)), Some(model)) => (mode, model),
+        let not_embedded = || Ok(Embedded::made(plan.mode, None, EmbeddingSource::None));
+        let mode = match plan.mode {
+            None | Some(Mode::Lexical) => return not_embedded(),
+            Some(mode @ (Mode::Hybrid | Mode::Dense)) => mode,
         };
         if let Some(vector) = plan.vector.clone() {
             return Ok(Embedded::made(Some(mode), Some(vector), EmbeddingSource::Given));
         }
+        let Some(model) = plan.view.model() else { return not_embedded() };
         let earlier = plan.page.iter().flat_map(|page| page.degraded.iter().copied());
         if let Some(reason) = earlier.into_iter().find(|reason| reason.is_lexical_only()) {
             return Ok(Embedded::degraded(reason));

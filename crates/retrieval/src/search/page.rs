@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use weir_api::{
-    Citation, CitedPages, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank, Explanation,
-    FacetCount, FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode, PhraseScore,
-    QueryReading, Ranks, RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore, Timings,
-    Total, TotalRelation,
+    Citation, CitedPages, CitedPart, ContextChunk, Correction, Explain, ExplainFusion, ExplainRerank,
+    Explanation, FacetCount, FacetCounts, FusedPosition, FusionMethod, FusionWeights, Metadata, Mode,
+    PhraseScore, QueryReading, Ranks, RetrieverCounts, Scores, SearchReply, SearchResult, Snippet, TermScore,
+    Timings, Total, TotalRelation,
 };
 use weir_index::FusionFunction;
 use weir_index::filter::{Number, Value};
@@ -148,6 +148,11 @@ impl Marker {
             .then(|| Marker { terms: terms(), language: plan.view.language() })
     }
 
+    fn spans(&self, text: &str) -> Vec<(u64, u64)> {
+        let spans = weir_text::highlight_terms(text, &self.terms, self.language);
+        spans.into_iter().map(|span| (span.start as u64, span.end as u64)).collect()
+    }
+
     fn mark(&self, text: &str) -> (Vec<(u64, u64)>, Snippet) {
         let spans = weir_text::highlight_terms(text, &self.terms, self.language);
         let part = weir_text::snippet(text, &spans, SNIPPET_CHARS);
@@ -159,9 +164,12 @@ impl Marker {
 
 fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
     let RankedHit { hit, fused_score, rerank_score, late_interaction } = ranked;
+    let (part, quoted, quote) = quoted(&hit);
     let fused = FusedPosition { rank: hit.position as u64 + 1, score: fused_score };
     let fused = (hit.position < extras.second_stage_depth).then_some(fused);
     let metadata = Metadata::from_json(hit.metadata).map_err(|error| RequestError::internal(&error))?;
+    let title_highlights = extras.marker.as_ref().zip(hit.title.as_ref());
+    let title_highlights = title_highlights.map(|(marker, title)| marker.spans(title));
     let (highlights, snippet) = extras.marker.as_ref().map(|marker| marker.mark(&hit.text)).unzip();
     let collapsed_count = extras.collapse.then_some(hit.collapsed.len() as u64);
     let collapsed = extras.collapse.then(|| hit.collapsed.into_iter().take(COLLAPSED_NAMED_MAX).collect());
@@ -177,9 +185,10 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
         citation: Citation {
             document_id: hit.document_id,
             chunk: hit.chunk,
-            start: hit.start as u64,
-            end: hit.end as u64,
-            quote: own_text(&hit.text, hit.start..hit.end).to_owned(),
+            start: quoted.start as u64,
+            end: quoted.end as u64,
+            quote,
+            part,
             page: pages.page,
             page_end: pages.page_end,
             page_label: pages.page_label,
@@ -197,9 +206,21 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
         collapsed,
         context,
         highlights,
+        title_highlights,
         snippet,
         explanation: hit.explanation.map(|found| Explanation { fused, ..explanation(found) }),
     })
+}
+
+/// What a citation of a hit quotes, and where that stands: in the title of a document without text.
+fn quoted(hit: &weir_index::Hit) -> (Option<CitedPart>, Range<usize>, String) {
+    match &hit.title {
+        Some(title) if hit.start == hit.end => (Some(CitedPart::Title), 0..title.len(), title.clone()),
+        Some(_) | None => {
+            let span = hit.start..hit.end;
+            (None, span.clone(), own_text(&hit.text, span).to_owned())
+        }
+    }
 }
 
 /// The pages of the bytes of `range`, of a document with the page map `map`.

@@ -16,10 +16,7 @@ use super::second_stage::SecondStage;
 use crate::cursor::{Binding, Cursor, RequestHash};
 use crate::error::RequestError;
 use crate::view::CollectionView;
-use crate::{Result, Retrieval};
-
-/// Vectors whose length differs from one by less are not rescaled, so that an embedding made by this gateway keeps its bits.
-const LENGTH_TOLERANCE: f64 = 1e-4;
+use crate::{Result, Retrieval, own_vectors};
 
 /// A search that was checked and planned: everything but the query's embedding. No later stage changes it.
 pub(super) struct Plan {
@@ -234,6 +231,9 @@ pub(crate) fn read_filter(filter: &RawJson) -> Result<Filter, Invalid> {
 /// A vector of the request as the collection's own embeddings are.
 fn fit(mut vector: Vec<f32>, view: &CollectionView) -> Result<Vec<f32>, Invalid> {
     let path = &["vector"];
+    if let Some(vectors) = view.own_vectors() {
+        return own_vectors::query_vector(vectors, vector);
+    }
     let Some(model) = view.model() else {
         let message = format!("collection `{}` has no embeddings; search it by words", view.name());
         return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
@@ -246,17 +246,15 @@ fn fit(mut vector: Vec<f32>, view: &CollectionView) -> Result<Vec<f32>, Invalid>
         format!("`vector` has {has} values; embeddings of the collection's model `{id}` have {needs}")
     })?;
     if model.is_normalised() {
-        let length = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
-        require(length != 0.0, path, || "every value of `vector` is 0, so that it points nowhere")?;
-        if (length - 1.0).abs() > LENGTH_TOLERANCE {
-            vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
-        }
+        let is_direction = vector.iter().any(|value| *value != 0.0);
+        require(is_direction, path, || "every value of `vector` is 0, so that it points nowhere")?;
+        own_vectors::normalise(&mut vector);
     }
     Ok(vector)
 }
 
-/// The retrievers that rank. A text-only collection has only the lexical one; another is refused only if the request names it. A
-/// query without words to embed is searched by its conditions.
+/// The retrievers that rank. A text-only collection has only the lexical one, and so has a query without a vector where nothing embeds it; another
+/// is refused only if the request names it. A query without words to embed is searched by its conditions.
 fn mode_for(
     request: &SearchRequest,
     view: &CollectionView,
@@ -264,7 +262,7 @@ fn mode_for(
     has_vector: bool,
     has_text: bool,
 ) -> Result<Option<Mode>, Invalid> {
-    let is_text_only = view.model().is_none();
+    let is_text_only = !view.has_embeddings();
     let (name, mode) = (view.name(), request.mode.unwrap_or(Mode::Lexical));
     require(!is_text_only || mode == Mode::Lexical, &["mode"], || {
         let mode: &str = mode.into();
@@ -274,11 +272,13 @@ fn mode_for(
     require(!(is_text_only && is_diverse), &["diversity"], || {
         format!("collection `{name}` has no embeddings, which `diversity` compares")
     })?;
+    let lacks_vector = view.own_vectors().is_some() && has_query && !has_vector;
+    own_vectors::check_mode(name, lacks_vector && mode != Mode::Lexical)?;
     match (has_query, has_vector, request.mode()) {
         (false, false, _) => Ok(None),
         (false, true, _) => Ok(Some(Mode::Dense)),
         (true, _, Mode::Lexical) => Ok(Some(Mode::Lexical)),
-        (true, _, Mode::Hybrid | Mode::Dense) if is_text_only => Ok(Some(Mode::Lexical)),
+        (true, _, Mode::Hybrid | Mode::Dense) if is_text_only || lacks_vector => Ok(Some(Mode::Lexical)),
         (true, true, mode) => Ok(Some(mode)),
         (true, false, Mode::Dense) if !has_text => {
             let message = "the query has conditions alone and no word to embed; add one, send `vector`, or use mode `lexical`";

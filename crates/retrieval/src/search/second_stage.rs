@@ -106,7 +106,9 @@ fn max_sim(
     check("late_interaction", request, has_text)?;
     let (path, name) = (&["late_interaction"], view.name());
     let Some(model) = view.model() else {
-        let message = format!("collection `{name}` has no embeddings, which `late_interaction` compares");
+        let message = format!(
+            "collection `{name}` has no model, whose embeddings of tokens `late_interaction` compares"
+        );
         return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
     };
     require(model.has_token_embeddings(), path, || {

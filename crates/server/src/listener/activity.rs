@@ -1,7 +1,7 @@
 //! What a connection waits for, and since when: the time limits of connections, and which one is closed when there are too many.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -75,8 +75,6 @@ pub(super) struct Activity {
     is_replaced: AtomicBool,
     is_stopping: AtomicBool,
     is_cut_off: AtomicBool,
-    /// How often the connection's task has run.
-    runs: AtomicU64,
     /// The connection's task, and whether a time limit has begun that is not waited for.
     task: AtomicWaker,
     has_new_limit: AtomicBool,
@@ -130,7 +128,6 @@ impl Activity {
             is_replaced: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             is_cut_off: AtomicBool::new(false),
-            runs: AtomicU64::new(0),
             task: AtomicWaker::new(),
             has_new_limit: AtomicBool::new(false),
             is_reserved,
@@ -236,9 +233,8 @@ impl Activity {
         self.is_replaced.load(Ordering::Acquire)
     }
 
-    /// Notes a run of the connection's task, and wakes the task when one of the answers below changes.
+    /// Wakes the connection's task when one of the answers below changes.
     pub(super) fn watch(&self, context: &Context<'_>) {
-        self.runs.fetch_add(1, Ordering::Relaxed);
         self.task.register(context.waker());
     }
 
@@ -348,11 +344,6 @@ impl RequestActivity {
         self.connection.show_end();
     }
 
-    /// Makes the connection's task run.
-    pub(super) fn wake_connection(&self) {
-        self.connection.task.wake();
-    }
-
     /// Whether its connection is beyond the limit, and answers health checks alone.
     pub(crate) fn is_reserved(&self) -> bool {
         self.connection.is_reserved
@@ -361,13 +352,6 @@ impl RequestActivity {
 
 /// Ends a request when it is dropped.
 pub(super) struct RequestEnd(RequestActivity);
-
-impl RequestEnd {
-    /// The number of this run of the connection's task.
-    pub(super) fn run(&self) -> u64 {
-        self.0.connection.runs.load(Ordering::Relaxed)
-    }
-}
 
 impl Drop for RequestEnd {
     fn drop(&mut self) {

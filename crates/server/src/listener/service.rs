@@ -13,7 +13,6 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 
 use super::activity::{Activity, RequestActivity, RequestEnd};
-use super::waker;
 use crate::router::Router;
 
 /// Largest part of a reply that is handed to HTTP/2 at once: what does not fit into the client's window waits in memory, uncounted.
@@ -42,7 +41,7 @@ impl Service<Request<Incoming>> for HttpService {
         let noted = activity.clone();
         let mut request = request.map(|inner| match inner.is_end_stream() {
             true => Body::empty(),
-            false => Body::new(RequestBody { inner, activity: noted, is_http2 }),
+            false => Body::new(RequestBody { inner, activity: noted }),
         });
         request.extensions_mut().insert(activity.clone());
         let router = self.router.clone();
@@ -50,7 +49,7 @@ impl Service<Request<Incoming>> for HttpService {
             let response = router.answer(request).await;
             Ok(response.map(|inner| {
                 let noted = is_http2.then_some(activity);
-                ReplyBody { inner, rest: Bytes::new(), noted, is_begun: false, awaited_in: None, end }
+                ReplyBody { inner, rest: Bytes::new(), noted, is_begun: false, _end: end }
             }))
         })
     }
@@ -60,7 +59,6 @@ impl Service<Request<Incoming>> for HttpService {
 struct RequestBody {
     inner: Incoming,
     activity: RequestActivity,
-    is_http2: bool,
 }
 
 impl HttpBody for RequestBody {
@@ -71,11 +69,7 @@ impl HttpBody for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let (polled, is_woken) = waker::hold(|| Pin::new(&mut self.inner).poll_frame(context));
-        // after the last part of an HTTP/1 body, the connection has nothing to do
-        if is_woken && (self.is_http2 || !self.inner.is_end_stream()) {
-            self.activity.wake_connection();
-        }
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
         match &polled {
             Poll::Pending => self.activity.awaits_body(),
             Poll::Ready(_) => self.activity.has_body(),
@@ -107,9 +101,8 @@ pub(super) struct ReplyBody {
     /// Of HTTP/2, where a client can stop one reply alone. Over HTTP/1, the socket shows whether the client receives anything.
     noted: Option<RequestActivity>,
     is_begun: bool,
-    /// The run of the connection's task that has found that there is no part yet.
-    awaited_in: Option<u64>,
-    end: RequestEnd,
+    /// Dropped with the body: the request has ended.
+    _end: RequestEnd,
 }
 
 impl HttpBody for ReplyBody {
@@ -121,14 +114,7 @@ impl HttpBody for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let Some(activity) = self.noted.clone() else {
-            // hyper polls the body a second time after a flush; a part that arrives in between wakes the task
-            let run = Some(self.end.run());
-            if self.awaited_in == run {
-                return Poll::Pending;
-            }
-            let polled = Pin::new(&mut self.inner).poll_frame(context);
-            self.awaited_in = if polled.is_pending() { run } else { None };
-            return polled;
+            return Pin::new(&mut self.inner).poll_frame(context);
         };
         self.is_begun = true;
         activity.reply_since(None);
@@ -154,48 +140,5 @@ impl HttpBody for ReplyBody {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Waker;
-
-    use super::*;
-    use crate::listener::activity::TimeLimits;
-
-    /// Counts how often it is asked, and never has a part.
-    struct Silent(Arc<AtomicUsize>);
-
-    impl HttpBody for Silent {
-        type Data = Bytes;
-        type Error = axum::Error;
-
-        fn poll_frame(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Poll::Pending
-        }
-    }
-
-    #[test]
-    fn a_reply_without_a_part_is_asked_once_in_a_run_of_the_connection() {
-        let activity = Arc::new(Activity::new(TimeLimits::of(&Default::default()), false));
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (_, end) = activity.begin_request(false);
-        let inner = Body::new(Silent(asked.clone()));
-        let mut body =
-            ReplyBody { inner, rest: Bytes::new(), noted: None, is_begun: false, awaited_in: None, end };
-        let mut context = Context::from_waker(Waker::noop());
-        for run in 1..=3 {
-            activity.watch(&context);
-            for _ in 0..2 {
-                assert!(Pin::new(&mut body).poll_frame(&mut context).is_pending());
-            }
-            assert_eq!(asked.load(Ordering::Relaxed), run);
-        }
     }
 }

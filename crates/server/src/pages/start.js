@@ -116,6 +116,10 @@ const snippetOf = (result) => {
   return element('div', { className }, nodes);
 };
 
+/** The title of a result with the words of the query marked; its id if it has none. */
+const titleOf = ({ id, title, title_highlights: highlights }) =>
+  title ? plain(title, unitsOf(title, highlights || [])) : [id];
+
 const percent = (share) => {
   if (share > 0 && share < 0.01) return '< 1 %';
   return `${Math.round(share * 100)} %`;
@@ -251,17 +255,18 @@ const copiesOf = (result, search) => {
 const render = (result, search) => {
   const { collection } = search;
   const { citation } = result;
-  const bytes = `${citation.start.toLocaleString('en')} to ${citation.end.toLocaleString('en')}`;
+  const bytes = `bytes ${citation.start.toLocaleString('en')} to ${citation.end.toLocaleString('en')}`;
+  const place = citation.part === 'title' ? 'by its title' : bytes;
   const isUnlikely = result.relevance !== null && result.relevance < RELEVANT;
   return element(
     'li',
     { className: isUnlikely ? 'is-unlikely' : '' },
-    element('div', { className: 'head' }, element('h3', {}, result.title || result.id), relevanceBar(result.relevance)),
+    element('div', { className: 'head' }, element('h3', {}, ...titleOf(result)), relevanceBar(result.relevance)),
     snippetOf(result),
     element(
       'p',
       { className: 'about citation' },
-      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `${pagesOf(citation)}, bytes ${bytes}`),
+      element('span', {}, 'cited from ', element('code', {}, citation.document_id), `${pagesOf(citation)}, ${place}`),
       metadataOf(result.metadata),
     ),
     copiesOf(result, search),

@@ -85,6 +85,8 @@ pub(super) const DELETE_DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const INGEST_CODES: &[ErrorCode] = &[
+    ErrorCode::IdempotencyInFlight,
+    ErrorCode::IdempotencyMismatch,
     ErrorCode::DocumentNotAllowed,
     ErrorCode::UnsupportedFormat,
     ErrorCode::Encrypted,
@@ -103,6 +105,8 @@ pub(super) const INGEST_CODES: &[ErrorCode] = &[
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const PUT_DOCUMENT_CODES: &[ErrorCode] = &[
+    ErrorCode::IdempotencyInFlight,
+    ErrorCode::IdempotencyMismatch,
     ErrorCode::DocumentNotAllowed,
     ErrorCode::PreconditionFailed,
     ErrorCode::UnsupportedFormat,
@@ -121,7 +125,22 @@ pub(super) const PUT_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
+pub(super) const CHUNKS_PREVIEW_CODES: &[ErrorCode] = &[
+    ErrorCode::CollectionNotFound,
+    ErrorCode::UnsupportedFormat,
+    ErrorCode::Encrypted,
+    ErrorCode::DamagedFile,
+    ErrorCode::NoText,
+    ErrorCode::FileLimit,
+    ErrorCode::ExtractionTimeout,
+    ErrorCode::ExtractionMemory,
+    ErrorCode::ExtractionCrashed,
+    ErrorCode::ExtractionUnavailable,
+    ErrorCode::InsufficientStorage,
+];
 pub(super) const PATCH_DOCUMENT_CODES: &[ErrorCode] = &[
+    ErrorCode::IdempotencyInFlight,
+    ErrorCode::IdempotencyMismatch,
     ErrorCode::CollectionNotFound,
     ErrorCode::DocumentNotAllowed,
     ErrorCode::DocumentNotFound,

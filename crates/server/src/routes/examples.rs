@@ -167,7 +167,7 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         name: "Collections",
-        about: "A collection is a set of documents with one embedding model and settings that do not change.",
+        about: "A collection is a set of documents with one embedding model and settings, of which chunking and lexical retrieval can be changed.",
         examples: &[
             get("/v1/collections", &[]),
             get("/v1/collections/{name}", SAMPLE),
@@ -177,6 +177,13 @@ pub const GROUPS: &[Group] = &[
                 ..post(
                     "/v1/collections/{name}",
                     r#"{"language": "german", "chunking": {"max_tokens": 128, "overlap_tokens": 16}}"#,
+                )
+            },
+            Example {
+                parameters: SAMPLE,
+                ..post(
+                    "/v1/collections/{name}/chunks/preview",
+                    r#"{"text": "\u0023 Weirs\n\nA weir is a low dam across a river.\n\n\u0023\u0023 Parts\n\nIts crest is level.", "chunking": {"policy": "headings"}}"#,
                 )
             },
             get("/v1/collections/{name}/export", SAMPLE),

@@ -3,31 +3,35 @@
 use axum::handler::Handler;
 use schemars::JsonSchema;
 use weir_api::{
-    AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, CohereEmbedReply,
-    CohereEmbedRequest, CollectionReply, CollectionSettings, CompletionRequest, CountTokensRequest,
-    DecodeRequest, DeletedReply, Document, DocumentPatch, DocumentReply, DocumentsDeleteReply,
-    DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest, EmbedderReply, EmbeddingsReply,
-    EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply, FeedbackRequest, HealthReply,
-    InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply, KeyRequest, KeyUpdate,
-    LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest, OllamaEmbedReply,
-    OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply, OllamaPromptRequest,
-    OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply, PredictRequest, QueryReply,
-    ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply, SearchRequest, SimilarityRequest,
-    TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    AnyModelReply, AnyModelsReply, AnyRerankReply, AuditReply, ChatCompletionRequest, ChunksPreviewReply,
+    ChunksPreviewRequest, CohereEmbedReply, CohereEmbedRequest, CollectionReply, CollectionSettings,
+    CompletionRequest, CountTokensRequest, DecodeRequest, DeletedReply, Document, DocumentPatch,
+    DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest,
+    EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply,
+    FeedbackRequest, HealthReply, InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply,
+    KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest,
+    OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply,
+    OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply,
+    PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply,
+    SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
 };
 use weir_policy::Scope;
 
 use super::codes::{
-    DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES, DOCUMENT_CODES, DOCUMENTS_CODES,
-    EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES, OPENAI_EMBED_CODES, PAGE_CODES,
-    PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES, SEARCH_CODES,
+    CHUNKS_PREVIEW_CODES, DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES,
+    DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES,
+    OPENAI_EMBED_CODES, PAGE_CODES, PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES,
+    SEARCH_CODES,
+};
+use super::parameters::{
+    CONDITIONS, CONDITIONS_AND_ONCE, INGEST_PARAMETERS, ONCE, PREVIEW_PARAMETERS, PUT_PARAMETERS, WAIT,
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
-    access, chat, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs, models,
-    ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
+    access, chat, chunks, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs,
+    models, ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -131,45 +135,6 @@ const fn openai_model(path: &'static str) -> Route {
         .fails_with(&[ErrorCode::ModelNotFound])
 }
 
-/// The query parameter of routes that change one document.
-const WAIT: &[(&str, &str)] = &[("wait", "`true` answers when the change is searchable, or at the deadline")];
-
-/// The headers of conditional writes.
-const CONDITIONS: &[(&str, &str)] = &[
-    ("If-Match", "the version that the document must have, as in its `ETag`; `*` for any"),
-    ("If-None-Match", "`*`: the document must not exist"),
-];
-
-/// The query parameters of a request with documents.
-const INGEST_PARAMETERS: &[(&str, &str)] = &[
-    ("wait", "`true` answers when the documents are searchable, or at the deadline"),
-    ("collection", "of lines or a file: the collection, which is created if it does not exist (`default`)"),
-    ("replace_if_equal", "of lines or a file: a field of the metadata, as in JSON; can be repeated"),
-    ("filename", "the body is a file of this name, whatever its media type"),
-    ("id", "of a file: the id of its document (its name without folders)"),
-    ("title", "of a file: the title (that which the file declares, or its name)"),
-    ("metadata", "of a file: the metadata, a JSON object"),
-    (
-        "keep_original",
-        "of a file: whether it is kept (the setting of the collection, or `extract.keep_originals`)",
-    ),
-];
-
-/// The query parameters of a `PUT` of a document.
-const PUT_PARAMETERS: &[(&str, &str)] = &[
-    (
-        "filename",
-        "of a file: its name, by which the format is found where the content does not show it (the id)",
-    ),
-    ("title", "of a file: the title (that which the file declares, or its name)"),
-    ("metadata", "of a file: the metadata, a JSON object"),
-    (
-        "keep_original",
-        "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
-    ),
-    ("wait", "`true` answers when the document is searchable, or at the deadline"),
-];
-
 /// Every route.
 pub const ROUTES: &[Route] = &[
     Route {
@@ -177,6 +142,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("post", "/v1/ingest", INGEST, handler!(ingest::ingest))
             .about("Store documents; they are on disk when this answers.")
             .with_query(INGEST_PARAMETERS)
+            .with_headers(ONCE)
             .takes::<IngestRequest<'static>>(BodyLimit::Ingest)
             .or_files(&[FORM, LINES_MEDIA_TYPE, "application/octet-stream"])
             .reserves(AdmissionClass::Ingest)
@@ -442,6 +408,7 @@ pub const ROUTES: &[Route] = &[
         .fails_with(&[ErrorCode::CollectionNotFound]),
     Route::new("put", "/v1/collections/{name}", ADMIN, handler!(collections::put))
         .about("Create a collection (201), or check that it has these settings (200).")
+        .with_query(&[("rechunk", "`true` splits its documents again if `chunking` differs; searches answer 503 until that is done")])
         .takes::<CollectionSettings>(BodyLimit::Default)
         .without_need_of_body()
         .replies::<CollectionReply>()
@@ -451,6 +418,15 @@ pub const ROUTES: &[Route] = &[
         .about("Delete a collection and everything in it.")
         .replies::<DeletedReply>()
         .fails_with(DELETE_COLLECTION_CODES),
+    Route::new("post", "/v1/collections/{name}/chunks/preview", INGEST, handler!(chunks::preview))
+        .about("The chunks of a text, as JSON, or of a file; nothing of it is stored.")
+        .with_query(PREVIEW_PARAMETERS)
+        .takes::<ChunksPreviewRequest>(BodyLimit::Ingest)
+        .or_files(&["application/octet-stream"])
+        .reserves(AdmissionClass::Ingest)
+        .replies::<ChunksPreviewReply>()
+        .without_deadline()
+        .fails_with(CHUNKS_PREVIEW_CODES),
     Route::new("get", "/v1/collections/{name}/export", SEARCH, handler!(export::export))
         .about("The documents of a collection as lines of JSON, in the order of their ids; `/v1/ingest` takes each back.")
         .with_query(&[("after", "the id after which the export starts")])
@@ -494,7 +470,7 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("put", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::put_named_delete))
             .with_query(PUT_PARAMETERS)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<Document>(BodyLimit::Ingest)
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
@@ -505,7 +481,7 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("patch", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::patch_named_delete))
             .with_query(WAIT)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<DocumentPatch>(BodyLimit::Default)
             .replies::<JobReply>()
             .fails_with(PATCH_DOCUMENT_CODES)
@@ -523,7 +499,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("put", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::put))
             .about("Store a document: JSON, or a file whose text is extracted; it is on disk when this answers.")
             .with_query(PUT_PARAMETERS)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<Document>(BodyLimit::Ingest)
             .or_files(&["application/octet-stream", FORM])
             .reserves(AdmissionClass::Ingest)
@@ -536,7 +512,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("patch", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::patch))
             .about("Change title and metadata of a document by a JSON merge patch; nothing is embedded again.")
             .with_query(WAIT)
-            .with_headers(CONDITIONS)
+            .with_headers(CONDITIONS_AND_ONCE)
             .takes::<DocumentPatch>(BodyLimit::Default)
             .replies::<JobReply>()
             .fails_with(PATCH_DOCUMENT_CODES)

@@ -16,7 +16,7 @@ use weir_inference::{MemoryBudget, Models, Scheduler};
 use weir_llm::Llm;
 use weir_policy::Caller;
 use weir_retrieval::{Collections, QueryLog, Retrieval};
-use weir_server::{Gateway, Router};
+use weir_server::{Gateway, Router, Services};
 use weir_store::Store;
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::{KnownKeys, RequestLog};
@@ -95,23 +95,23 @@ impl InProcess {
         let mut known: BTreeMap<&str, Arc<Caller>> =
             callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();
         known.insert(OPERATOR, Arc::new(Caller::system()));
-        let authenticate = move |headers: &HeaderMap| {
-            let name = headers.get("x-api-key")?.to_str().ok()?;
+        let authenticate = move |credential: Option<&str>| {
+            let name = credential?;
             assert_ne!(name, BROKEN, "the key of a test");
             known.get(name).cloned()
         };
         let llm = Llm::new(&config.llm, metrics.clone()).unwrap();
-        let gateway = Gateway::new(
+        let gateway = Gateway::new(Services {
             config,
-            retrieval.clone(),
+            retrieval: retrieval.clone(),
             models,
-            scheduler.clone(),
+            scheduler: scheduler.clone(),
             metrics,
             requests,
-            Arc::new(authenticate),
+            authenticate: Arc::new(authenticate),
             keys,
             llm,
-        );
+        });
         InProcess { retrieval, scheduler, router: Router::new(gateway), _folder: folder }
     }
 

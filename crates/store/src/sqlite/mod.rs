@@ -1,50 +1,37 @@
 //! The store in one SQLite file.
 //!
 //! Two connections, each on its own thread: the writer combines waiting requests into one commit ([`thread`]); the reader is separate,
-//! so that a long write does not block reads. The submodules are functions over a connection, one file per resource. Each runs inside a
-//! transaction that its thread has begun.
+//! so that a long write does not block reads.
 
-pub(crate) mod accept;
-pub(crate) mod chunks;
-pub(crate) mod collections;
-pub(crate) mod documents;
-pub(crate) mod embeddings;
 mod error;
-pub(crate) mod feedback;
-pub(crate) mod files;
-pub(crate) mod generations;
-pub(crate) mod job_control;
-pub(crate) mod jobs;
-pub(crate) mod keys;
 mod open;
-pub(crate) mod operations;
-pub(crate) mod originals;
-pub(crate) mod query_log;
 mod schema;
-pub(crate) mod spending;
-mod statements;
+pub(crate) mod statements;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod unsearchable;
-pub(crate) mod verify;
 mod watch;
 
+use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use rusqlite::Connection;
+#[cfg(test)]
+pub(crate) use schema::migrate;
 
-use crate::damage::Damage;
+use crate::scripts::{originals, verify};
+use crate::tx::{Script, Tx};
 use crate::{Error, Result, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
 use watch::FileWatch;
 
-/// An open SQLite store: the content of [`Store::Sqlite`](crate::Store::Sqlite).
+/// An open SQLite store.
 #[derive(Debug, Clone)]
-pub struct Sqlite {
+pub(crate) struct Sqlite {
     threads: Arc<Threads>,
-    pub(crate) damage: Damage,
     folder: Arc<Path>,
 }
 
@@ -82,7 +69,7 @@ impl Sqlite {
             reader: DatabaseThread::start("store-read", TransactionKind::Read, reader, || Ok(()), None)?,
             watch,
         };
-        Ok(Sqlite { threads: Arc::new(threads), damage: Damage::default(), folder: folder.into() })
+        Ok(Sqlite { threads: Arc::new(threads), folder: folder.into() })
     }
 
     /// See [`Store::erase_deleted`](crate::Store::erase_deleted).
@@ -107,34 +94,47 @@ impl Sqlite {
 
     /// The full check of the store in `folder`, also while another process uses it.
     pub(crate) fn verify_folder(folder: &Path) -> Result<VerifyReport> {
-        let connection = open::reader(folder)?;
+        let mut connection = open::reader(folder)?;
         connection.execute_batch("BEGIN")?;
-        verify::verify(&connection)
+        run(&mut connection, |tx| Box::pin(verify::verify(tx)))
     }
 
-    /// The original files of the store in `folder`.
-    pub(crate) fn originals_of_folder(folder: &Path, each: impl FnMut(&str, u64, &str)) -> Result<()> {
-        originals::each(&open::reader(folder)?, each)
+    /// The original files of the store in `folder`, also while another process uses it.
+    pub(crate) fn originals_of_folder(folder: &Path) -> Result<Vec<(String, u64, String)>> {
+        run(&mut open::reader(folder)?, |tx| Box::pin(originals::all(tx)))
     }
 
-    /// Runs `work` on a consistent snapshot that includes every write acknowledged before this call.
+    /// Runs a script on a consistent snapshot that includes every write acknowledged before this call.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        self.threads.reader.call(work).await
+        self.threads.reader.call(|connection| run(connection, script)).await
     }
 
-    /// Runs `work` and commits it; returns when the commit is on the disk. If `work` fails, its changes are rolled back.
+    /// Runs a script and commits it; returns when the commit is on the disk. If the script fails, its changes are rolled back.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        self.threads.writer.call(work).await
+        self.threads.writer.call(|connection| run(connection, script)).await
     }
 
     pub(crate) async fn close(self) {
         self.threads.reader.close().await;
         self.threads.writer.close().await;
+    }
+}
+
+/// Runs a script in the transaction of a connection. Every call of a script completes at once, and with them the script, which is polled once.
+fn run<T>(
+    connection: &mut Connection,
+    script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T>,
+) -> Result<T> {
+    let mut tx = Tx::Sqlite(connection);
+    let script = pin!(script(&mut tx));
+    match script.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(Error::Failed { source: Arc::new(io::Error::other("a script waits")) }),
     }
 }

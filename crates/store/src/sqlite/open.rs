@@ -50,7 +50,9 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
             let _ = file.set_len(0).and_then(|()| writeln!(&file, "{}", std::process::id()));
             Ok(file)
         }
-        Err(TryLockError::WouldBlock) => Err(Error::Locked(folder.to_owned())),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::InUse { place: format!("the data directory `{}`", folder.display()) })
+        }
         Err(TryLockError::Error(source)) => Err(Error::from_io(folder, source)),
     }
 }
@@ -77,7 +79,7 @@ pub(super) fn writer(folder: &Path) -> Result<Connection> {
     let mut connection = connect(folder, flags)?;
     // SQLite opens a file without write permission as read-only instead of failing.
     if connection.is_readonly("main")? {
-        return Err(Error::ReadOnly(folder.to_owned()));
+        return Err(Error::read_only(folder));
     }
     schema::migrate(&mut connection)?;
     sync_folders(folder)?;
@@ -123,7 +125,7 @@ fn sync_folders(folder: &Path) -> Result<()> {
         #[cfg(unix)]
         File::open(directory)
             .and_then(|file| file.sync_all())
-            .map_err(|source| Error::Io { path: directory.to_owned(), source: source.into() })?;
+            .map_err(|source| Error::unusable(directory, source))?;
     }
     Ok(())
 }

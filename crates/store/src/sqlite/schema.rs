@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16,
+    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -273,12 +273,42 @@ ALTER TABLE documents ADD COLUMN vector BLOB;
 ALTER TABLE documents ADD COLUMN source TEXT;
 ";
 
+/// The webhooks of jobs, and the idempotency keys of requests that stored documents.
+///
+/// A webhook is waiting while `due_at` is NULL, pending until `ended_at`, and then delivered if `error` is NULL. `caller` is the API key, 0
+/// without one. `scope` identifies an idempotency key of a caller on a route; numbers ascend for each caller.
+const FORMAT_17: &str = "
+CREATE TABLE webhooks (
+    job_id   TEXT PRIMARY KEY,
+    caller   INTEGER NOT NULL,
+    url      TEXT NOT NULL,
+    origin   TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_at   REAL,
+    ended_at REAL,
+    error    TEXT
+) STRICT;
+CREATE INDEX webhooks_open ON webhooks (due_at, caller) WHERE ended_at IS NULL;
+
+CREATE TABLE idempotency_keys (
+    scope       BLOB PRIMARY KEY,
+    caller      INTEGER NOT NULL,
+    number      INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL,
+    job         TEXT NOT NULL,
+    version     INTEGER,
+    created_at  REAL NOT NULL,
+    UNIQUE (caller, number)
+) STRICT;
+CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);
+";
+
 /// Migrates the file to the newest format, one transaction per step.
-pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
+pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {
     let known = MIGRATIONS.len() as u32;
     let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
-        return Err(Error::NewerFormat { found, known });
+        return Err(Error::NewerSchema { found, known });
     }
     for (step, migration) in (1_u32..).zip(MIGRATIONS).skip(found as usize) {
         let transaction = connection.transaction()?;

@@ -1,59 +1,150 @@
-//! Statements, each prepared once per connection.
+//! Statements on a connection, each prepared once.
 
-use rusqlite::{Connection, Params, Row};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
 
-use crate::Result;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ToSql};
 
-/// Runs statements from the connection's cache.
-pub(super) trait Statements {
-    /// Changes rows; returns their number.
-    fn run(&self, sql: &str, parameters: impl Params) -> Result<usize>;
+use crate::tx::{Row, Value, damaged};
+use crate::value::Cell;
+use crate::{CollectionId, Error, Result};
 
-    /// The first row, as `read` reads it.
-    fn first<T>(
-        &self,
-        sql: &str,
-        parameters: impl Params,
-        read: impl FnOnce(&Row<'_>) -> Result<T>,
-    ) -> Result<Option<T>>;
-
-    /// Every row, as `read` reads it.
-    fn all<T>(
-        &self,
-        sql: &str,
-        parameters: impl Params,
-        read: impl FnMut(&Row<'_>) -> Result<T>,
-    ) -> Result<Vec<T>>;
+pub(crate) fn run(connection: &Connection, sql: &str, values: &[Value<'_>]) -> Result<u64> {
+    let mut statement = connection.prepare_cached(sql)?;
+    bind(&mut statement, values)?;
+    Ok(statement.raw_execute()? as u64)
 }
 
-impl Statements for Connection {
-    fn run(&self, sql: &str, parameters: impl Params) -> Result<usize> {
-        Ok(self.prepare_cached(sql)?.execute(parameters)?)
+pub(crate) fn run_each<const N: usize>(
+    connection: &Connection,
+    sql: &str,
+    rows: &[[Value<'_>; N]],
+) -> Result<u64> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut changed = 0;
+    for values in rows {
+        bind(&mut statement, values)?;
+        changed += statement.raw_execute()? as u64;
     }
+    Ok(changed)
+}
 
-    fn first<T>(
-        &self,
-        sql: &str,
-        parameters: impl Params,
-        read: impl FnOnce(&Row<'_>) -> Result<T>,
-    ) -> Result<Option<T>> {
-        let mut statement = self.prepare_cached(sql)?;
-        let mut rows = statement.query(parameters)?;
-        rows.next()?.map(read).transpose()
+pub(crate) fn first<T>(
+    connection: &Connection,
+    sql: &str,
+    values: &[Value<'_>],
+    read: impl FnOnce(&Row<'_>) -> Result<T>,
+) -> Result<Option<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    bind(&mut statement, values)?;
+    statement.raw_query().next()?.map(|row| read(&Row::Sqlite(row))).transpose()
+}
+
+pub(crate) fn first_each<T, const N: usize>(
+    connection: &Connection,
+    sql: &str,
+    rows: &[[Value<'_>; N]],
+    mut read: impl FnMut(usize, &Row<'_>) -> Result<T>,
+) -> Result<Vec<Option<T>>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(rows.len());
+    for (place, values) in rows.iter().enumerate() {
+        bind(&mut statement, values)?;
+        let row = statement.raw_query().next()?.map(|row| read(place, &Row::Sqlite(row)));
+        found.push(row.transpose()?);
     }
+    Ok(found)
+}
 
-    fn all<T>(
-        &self,
-        sql: &str,
-        parameters: impl Params,
-        mut read: impl FnMut(&Row<'_>) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        let mut statement = self.prepare_cached(sql)?;
-        let mut rows = statement.query(parameters)?;
-        let mut found = Vec::new();
+pub(crate) fn all_each<T, const N: usize>(
+    connection: &Connection,
+    sql: &str,
+    rows: &[[Value<'_>; N]],
+    mut read: impl FnMut(usize, &Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::new();
+    for (place, values) in rows.iter().enumerate() {
+        bind(&mut statement, values)?;
+        let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
-            found.push(read(row)?);
+            found.push(read(place, &Row::Sqlite(row))?);
         }
-        Ok(found)
+    }
+    Ok(found)
+}
+
+pub(crate) fn scan(
+    connection: &Connection,
+    sql: &str,
+    values: &[Value<'_>],
+    mut visit: impl FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(sql)?;
+    bind(&mut statement, values)?;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        if visit(&Row::Sqlite(row))?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn last_collection_id(connection: &Connection) -> Result<CollectionId> {
+    // SQLite's table of the last ids may be damaged like any other
+    let last = "SELECT max(coalesce((SELECT CAST(seq AS INTEGER) FROM sqlite_sequence WHERE name = 'collections'), 0),
+                           coalesce((SELECT max(id) FROM collections), 0))";
+    Ok(CollectionId(first(connection, last, &[], |row| Ok(row.get(0)?))?.unwrap_or(0)))
+}
+
+pub(crate) fn integrity_check(connection: &Connection) -> Result<Vec<Error>> {
+    let mut found = Vec::new();
+    scan(connection, "PRAGMA integrity_check", &[], |row| {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            found.push(damaged(Error::WHOLE_FILE, format!("({line})")));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+/// A column of a row.
+pub(crate) fn cell<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Cell<'a> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Null) => Cell::Null,
+        Ok(ValueRef::Integer(number)) => Cell::Integer(number),
+        Ok(ValueRef::Real(number)) => Cell::Real(number),
+        Ok(ValueRef::Text(text)) => {
+            str::from_utf8(text).map_or(Cell::Unreadable, |text| Cell::Text(Cow::Borrowed(text)))
+        }
+        Ok(ValueRef::Blob(bytes)) => Cell::Bytes(bytes),
+        Err(_) => Cell::Unreadable,
+    }
+}
+
+/// Binds the values by the names of the parameters: SQLite counts `$2` by its place in the statement.
+fn bind(statement: &mut CachedStatement<'_>, values: &[Value<'_>]) -> rusqlite::Result<()> {
+    for index in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(index).unwrap_or_default();
+        let number: Option<usize> = name.get(1..).and_then(|number| number.parse().ok());
+        let value = number.and_then(|number| values.get(number - 1));
+        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(values.len(), index))?;
+        statement.raw_bind_parameter(index, value)?;
+    }
+    Ok(())
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Value::Null => ValueRef::Null,
+            Value::Integer(number) => ValueRef::Integer(number),
+            Value::Real(number) => ValueRef::Real(number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
     }
 }

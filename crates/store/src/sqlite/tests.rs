@@ -6,14 +6,17 @@ use std::sync::mpsc;
 use rusqlite::Connection;
 use weir_policy::Caller;
 
-use super::{Sqlite, accept, collections};
+use super::Sqlite;
 use crate::access::Access;
 use crate::damage::Damage;
-use crate::{Collection, Error, NewDocument, Result, Store, StoreView, Submission};
+use crate::database::Database;
+use crate::scripts::{accept, collections};
+use crate::tx::{Tx, script};
+use crate::{Collection, CollectionId, Error, NewDocument, Result, Store, StoreView, Submission};
 
 async fn with_collection(folder: &Path) -> (Sqlite, Store, Collection) {
     let sqlite = Sqlite::open(folder).unwrap();
-    let store = Store::Sqlite(sqlite.clone());
+    let store = Store::of(Database::Sqlite(sqlite.clone()));
     let (made, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
     (sqlite, store, made)
 }
@@ -32,13 +35,19 @@ fn submission(job: &str, bytes: usize) -> Submission {
     Submission { job_id: job.to_owned(), documents: vec![document], ..Submission::default() }
 }
 
-fn documents(connection: &Connection) -> Result<u64> {
+async fn delete_and_fail(tx: &mut Tx<'_>, collection: CollectionId) -> Result<()> {
+    collections::delete(tx, &Access::new(&Caller::system(), collection), 3.0).await?;
+    Err(Error::Full)
+}
+
+fn documents(connection: &mut Connection) -> Result<u64> {
     Ok(connection.query_row("SELECT count(*) FROM documents", [], |row| row.get(0))?)
 }
 
 async fn allow_pages(sqlite: &Sqlite, pages: u32) {
-    sqlite
-        .write(move |connection| Ok(connection.pragma_update(None, "max_page_count", pages)?))
+    let writer = &sqlite.threads.writer;
+    writer
+        .call(move |connection| Ok(connection.pragma_update(None, "max_page_count", pages)?))
         .await
         .unwrap();
 }
@@ -68,22 +77,14 @@ async fn queued_requests_share_a_commit() {
     let (sqlite, _, made) = with_collection(folder.path()).await;
     let access = Access::new(&Caller::system(), made.id);
     let (go, wait) = mpsc::sync_channel::<()>(1);
-    let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
-    let put = sqlite.write(move |connection| {
-        accept::accept(
-            connection,
-            &access,
-            &accept::HashedSubmission::new(submission("j", 1), &access),
-            2.0,
-            &Damage::default(),
-        )
-    });
-    let failing = sqlite.write(move |connection| {
-        collections::delete(connection, &Access::new(&Caller::system(), made.id), 3.0)?;
-        Err::<(), Error>(Error::Full)
-    });
+    let writer = &sqlite.threads.writer;
+    let held = writer.call(move |_| Ok(wait.recv().is_ok()));
+    let hashed = accept::HashedSubmission::new(submission("j", 1), &access);
+    let put = sqlite.write(script!(tx => accept::accept(tx, &access, &hashed, 2.0, &Damage::default())));
+    let failing = sqlite.write(script!(tx => delete_and_fail(tx, made.id)));
     let file = folder.path().join("store.sqlite3");
-    let looking = sqlite.write(move |inside| Ok((documents(&Connection::open(file)?)?, documents(inside)?)));
+    let looking =
+        writer.call(move |inside| Ok((documents(&mut Connection::open(file)?)?, documents(inside)?)));
     // The futures are polled in this order, so all four are queued before `go`.
     let (held, put, failed, seen, ()) = tokio::join!(held, put, failing, looking, async move {
         go.send(()).unwrap();
@@ -92,7 +93,7 @@ async fn queued_requests_share_a_commit() {
     assert_eq!(put.unwrap().unwrap().job.last_operation, 1);
     assert!(matches!(failed, Err(Error::Full)));
     assert_eq!(seen.unwrap(), (0, 1));
-    assert_eq!(sqlite.read(documents).await.unwrap(), 1);
+    assert_eq!(sqlite.threads.reader.call(documents).await.unwrap(), 1);
 }
 
 /// As on a full disk, when SQLite rolls the whole transaction back by itself.
@@ -102,17 +103,11 @@ async fn a_rolled_back_transaction_fails_all_its_requests() {
     let (sqlite, _, made) = with_collection(folder.path()).await;
     let access = Access::new(&Caller::system(), made.id);
     let (go, wait) = mpsc::sync_channel::<()>(1);
-    let held = sqlite.write(move |_| Ok(wait.recv().is_ok()));
-    let put = sqlite.write(move |connection| {
-        accept::accept(
-            connection,
-            &access,
-            &accept::HashedSubmission::new(submission("j", 1), &access),
-            2.0,
-            &Damage::default(),
-        )
-    });
-    let ending = sqlite.write(|connection| {
+    let writer = &sqlite.threads.writer;
+    let held = writer.call(move |_| Ok(wait.recv().is_ok()));
+    let hashed = accept::HashedSubmission::new(submission("j", 1), &access);
+    let put = sqlite.write(script!(tx => accept::accept(tx, &access, &hashed, 2.0, &Damage::default())));
+    let ending = writer.call(|connection| {
         connection.execute_batch("ROLLBACK")?;
         Err::<(), Error>(Error::Full)
     });
@@ -122,6 +117,6 @@ async fn a_rolled_back_transaction_fails_all_its_requests() {
     assert!(matches!(held, Err(Error::Full)));
     assert!(matches!(put, Err(Error::Full)));
     assert!(matches!(ended, Err(Error::Full)));
-    assert_eq!(sqlite.read(documents).await.unwrap(), 0);
-    assert_eq!(sqlite.write(documents).await.unwrap(), 0);
+    assert_eq!(sqlite.threads.reader.call(documents).await.unwrap(), 0);
+    assert_eq!(writer.call(documents).await.unwrap(), 0);
 }

@@ -61,14 +61,14 @@ impl DatabaseThread {
     pub(super) fn start(
         name: &str,
         kind: TransactionKind,
-        connection: Connection,
+        mut connection: Connection,
         check: impl Fn() -> Result<()> + Send + 'static,
         lock: Option<File>,
     ) -> Result<Self> {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let (end, ended) = oneshot::channel();
         let body = move || {
-            serve(&connection, queue, kind, &check);
+            serve(&mut connection, queue, kind, &check);
             drop(connection);
             drop(lock);
             // The receiver is gone if the store was dropped without being closed.
@@ -88,7 +88,7 @@ impl DatabaseThread {
     pub(super) async fn call<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     {
         let requests = lock(&self.requests).clone().ok_or(Error::Closed)?;
         let (reply, answer) = oneshot::channel();
@@ -126,7 +126,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// A queued request of any result type.
 trait Request: Send {
     /// Runs the request. If it fails, the caller rolls its changes back.
-    fn run(&mut self, connection: &Connection) -> Result<()>;
+    fn run(&mut self, connection: &mut Connection) -> Result<()>;
     /// Sends the result to the caller, or the error of the commit.
     fn answer(self: Box<Self>, commit: &Result<()>);
 }
@@ -137,8 +137,8 @@ struct Call<T, F> {
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T: Send, F: FnOnce(&Connection) -> Result<T> + Send> Request for Call<T, F> {
-    fn run(&mut self, connection: &Connection) -> Result<()> {
+impl<T: Send, F: FnOnce(&mut Connection) -> Result<T> + Send> Request for Call<T, F> {
+    fn run(&mut self, connection: &mut Connection) -> Result<()> {
         if let Some(work) = self.work.take() {
             self.result = work(connection);
         }
@@ -157,7 +157,7 @@ impl<T: Send, F: FnOnce(&Connection) -> Result<T> + Send> Request for Call<T, F>
 type Check<'a> = &'a dyn Fn() -> Result<()>;
 
 fn serve(
-    connection: &Connection,
+    connection: &mut Connection,
     mut queue: mpsc::Receiver<Box<dyn Request>>,
     kind: TransactionKind,
     check: Check<'_>,
@@ -173,7 +173,7 @@ fn serve(
 
 /// Runs the first request of `group` and the requests queued after it in one transaction, and commits it.
 fn run_group(
-    connection: &Connection,
+    connection: &mut Connection,
     group: &mut Vec<Box<dyn Request>>,
     queue: &mut mpsc::Receiver<Box<dyn Request>>,
     kind: TransactionKind,
@@ -191,7 +191,7 @@ fn run_group(
 }
 
 fn run_requests(
-    connection: &Connection,
+    connection: &mut Connection,
     group: &mut Vec<Box<dyn Request>>,
     queue: &mut mpsc::Receiver<Box<dyn Request>>,
     kind: TransactionKind,
@@ -211,7 +211,7 @@ fn run_requests(
 
 /// Rolls a failed request back alone. When SQLite has rolled back the whole transaction by itself, as it can on a full disk, the group
 /// fails.
-fn run_in_savepoint(connection: &Connection, request: &mut dyn Request) -> Result<()> {
+fn run_in_savepoint(connection: &mut Connection, request: &mut dyn Request) -> Result<()> {
     connection.execute_batch("SAVEPOINT request")?;
     if let Err(error) = request.run(connection) {
         if connection.is_autocommit() {

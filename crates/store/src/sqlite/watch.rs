@@ -50,7 +50,7 @@ impl WatchedFile {
         let len = found.as_ref().map_or(0, Metadata::len);
         let is_same = found.as_ref().map(identity) == self.identity;
         if !is_same || self.grows && len < self.len_min.load(Ordering::Relaxed) {
-            return Err(Error::Replaced(self.path.clone()));
+            return Err(Error::Replaced { part: self.path.display().to_string() });
         }
         self.len_min.fetch_max(len, Ordering::Relaxed);
         Ok(())

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod contract;
+mod postgres;
 mod sqlite;
 mod throughput;

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use crate::contract::{Caller, accept, close_sound, collection, document, hash, span, view};
 use rusqlite::Connection;
-use weir_store::{Collection, DocumentState, Error, FeedbackLimits, NewFeedback, PreparedDocument, Store};
+use weir_store::{
+    Collection, DocumentState, Error, FeedbackLimits, Location, NewFeedback, PreparedDocument, Store,
+};
 
-crate::contract!(Store::open_sqlite);
+crate::contract!(contract_tests!, Store::open_sqlite);
 
 /// A store with one prepared document `a` (version 1) and a second one `b`.
 async fn filled(folder: &Path) -> (Store, Collection) {
@@ -55,7 +57,9 @@ async fn a_file_in_place_of_the_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, "").unwrap();
-    assert!(matches!(Store::open_sqlite(&path), Err(Error::Io { path: named, .. }) if named == path));
+    assert!(
+        matches!(Store::open_sqlite(&path), Err(Error::Unusable { place, .. }) if place == path.to_str().unwrap())
+    );
 }
 
 #[tokio::test]
@@ -66,13 +70,13 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 999, known: 16 }), "{error}");
+    assert!(matches!(error, Error::NewerSchema { found: 999, known: 17 }), "{error}");
 }
 
 #[tokio::test]
 async fn a_store_of_the_first_format_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
+    let first = "DROP TABLE webhooks; DROP TABLE idempotency_keys; DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
         DROP TABLE feedback; DROP TABLE queries; ALTER TABLE documents DROP COLUMN pages; ALTER TABLE collections DROP COLUMN pruned_to; ALTER TABLE operations DROP COLUMN identity;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
         DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 1;";
@@ -97,7 +101,7 @@ async fn a_store_of_the_first_format_is_migrated() {
 #[tokio::test]
 async fn feedback_of_the_second_format_is_pending() {
     let folder = tempfile::tempdir().unwrap();
-    let second = "DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
+    let second = "DROP TABLE webhooks; DROP TABLE idempotency_keys; DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
         ALTER TABLE documents DROP COLUMN pages; ALTER TABLE feedback DROP COLUMN caller; ALTER TABLE feedback DROP COLUMN is_operator; ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
         ALTER TABLE collections DROP COLUMN pruned_to; ALTER TABLE operations DROP COLUMN identity;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
@@ -210,7 +214,9 @@ async fn check_skipped(sql: &str, list: impl AsyncFn(&Store, &Collection) -> usi
         "{sql}"
     );
     let message = message_of(expected.1);
-    for report in [store.verify().await.unwrap(), Store::verify_folder(folder.path()).unwrap()] {
+    for report in
+        [store.verify().await.unwrap(), Store::verify_at(&Location::data_dir(folder.path())).await.unwrap()]
+    {
         let found: Vec<String> = report.problems.iter().map(Error::to_string).collect();
         assert!(found.contains(&message), "{sql}: {found:?}");
     }
@@ -309,9 +315,9 @@ async fn a_store_whose_file_was_removed_acknowledges_nothing_until_it_is_back() 
         let (file, aside) = (folder.path().join(name), folder.path().join("aside"));
         std::fs::rename(&file, &aside).unwrap();
         let refused = view(&store, &made).delete_document("a").await;
-        assert!(matches!(refused, Err(Error::Replaced(path)) if path == file));
+        assert!(matches!(refused, Err(Error::Replaced { part }) if part == file.to_str().unwrap()));
         std::fs::copy(&aside, &file).unwrap();
-        assert!(store.check_files().is_err(), "a copy is another file");
+        assert!(store.check().is_err(), "a copy is another file");
         std::fs::rename(&aside, &file).unwrap();
         assert!(view(&store, &made).document("a").await.unwrap().is_some(), "it was rolled back");
         assert!(view(&store, &made).delete_document("a").await.unwrap().is_some());

@@ -7,7 +7,6 @@
     reason = "a failing helper fails the test; the figures are its output"
 )]
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_policy::Caller;
@@ -53,8 +52,7 @@ async fn ingest(view: &StoreView, callers: usize, rounds: usize, batch: usize) -
 }
 
 /// Prints one line per combination of callers and batch size; returns the number of stored documents.
-async fn measure(folder: &Path, submissions: usize) -> usize {
-    let store = Store::open_sqlite(folder).unwrap();
+pub(crate) async fn measure(store: Store, submissions: usize) -> usize {
     let (collection, _) = store.create_collection("c", "{}", "", 1.0).await.unwrap();
     let view = store.view(&Caller::system(), &collection).unwrap();
     for (callers, batch) in [(1, 1), (16, 1), (64, 1), (1, 100), (8, 100)] {
@@ -75,12 +73,13 @@ async fn measure(folder: &Path, submissions: usize) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_submissions_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(measure(folder.path(), 4).await, 4 + 16 + 64 + 400 + 800);
+    let store = Store::open_sqlite(folder.path()).unwrap();
+    assert_eq!(measure(store, 4).await, 4 + 16 + 64 + 400 + 800);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: run it by name, alone"]
 async fn accept_rate() {
     let folder = tempfile::tempdir().unwrap();
-    measure(folder.path(), 1000).await;
+    measure(Store::open_sqlite(folder.path()).unwrap(), 1000).await;
 }

@@ -7,7 +7,6 @@
 mod collector;
 mod labels;
 mod postgres;
-mod postgres_tls;
 mod retention;
 mod row;
 mod sink;
@@ -25,11 +24,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
 use weir_config::{Config, RequestStore, Secret};
+use weir_postgres::Address;
 
 use collector::{Collector, Store, Sums};
 use labels::Labels;
 use postgres::PostgresSink;
-use postgres_tls::Address;
 use sink::Sink;
 use spans::SpanExporter;
 use spill::Spill;
@@ -38,10 +37,10 @@ use sqlite::SqliteSink;
 use crate::metrics::Metrics;
 
 pub use postgres::PostgresError;
-pub use postgres_tls::AddressError;
 pub use row::Charge;
 pub use trace::TraceContext;
 pub use usage::{KnownKeys, USAGE_ROWS_MAX, UsageQuery, UsageReport, UsageRow, UsageSums, day_of};
+pub use weir_postgres::AddressError;
 
 /// Records between requests and the collector.
 const CHANNEL_RECORDS_MAX: usize = 65_536;

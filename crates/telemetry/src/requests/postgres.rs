@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Transaction};
+use weir_postgres::Address;
 
-use super::postgres_tls::Address;
 use super::row::{Batch, Row, charges_column, signed};
 use super::usage::{
     self, ClassRow, FIRST_DAYS, KnownKeys, USAGE_DAYS_KEPT, UsageQuery, UsageRow, UsageSums, day_of,
@@ -185,7 +185,7 @@ impl PostgresSink {
 
 impl Session {
     async fn open(address: &Address) -> Result<Session, tokio_postgres::Error> {
-        let (client, connection) = address.config.connect(address.tls.clone()).await?;
+        let (client, connection) = address.connect().await?;
         let driver = tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = message(&error), "the connection to PostgreSQL has ended");

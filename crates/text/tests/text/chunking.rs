@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use weir_text::{Chunking, chunk};
+use weir_text::{Chunking, PageMap, Policy, chunk, heading_trails, split};
 
 type CountTokens = fn(&str) -> Vec<Range<usize>>;
 
@@ -61,6 +61,11 @@ fn text() -> impl Strategy<Value = String> {
 
 fn assert_sound(text: &str, chunking: &Chunking, mut count: CountTokens) -> Vec<Range<usize>> {
     let chunks = chunk(text, chunking, &mut count);
+    assert_are_sound(&chunks, text, chunking, count);
+    chunks
+}
+
+fn assert_are_sound(chunks: &[Range<usize>], text: &str, chunking: &Chunking, count: CountTokens) {
     let mut covered = 0;
     let mut last: Range<usize> = 0..0;
     for (at, span) in chunks.iter().enumerate() {
@@ -84,7 +89,16 @@ fn assert_sound(text: &str, chunking: &Chunking, mut count: CountTokens) -> Vec<
         last = span.clone();
     }
     assert_eq!(text[covered..].trim(), "", "left out at the end");
-    chunks
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        (1..6usize, 0..6usize).prop_map(|(max, overlap)| Policy::Sentences { max, overlap }),
+        Just(Policy::Headings),
+        Just(Policy::Pages),
+        Just(Policy::Fixed),
+        Just(Policy::None),
+    ]
 }
 
 proptest! {
@@ -101,6 +115,29 @@ proptest! {
         let chunking = Chunking { max_tokens, overlap_tokens, max_bytes };
         let chunks = assert_sound(&text, &chunking, count);
         prop_assert_eq!(chunks, chunk(&text, &chunking, &mut { count }), "a second time");
+    }
+
+    #[test]
+    fn each_policy_covers_the_text_within_the_limits(
+        parts in prop::collection::vec((text(), prop::sample::select(vec!["", "# A\n", "\n## B b\n\n", "~~~\n", "C\n===\n"])), 0..6),
+        ends in prop::collection::vec(0..400u64, 0..9),
+        policy in policy(),
+        max_tokens in 0..60usize,
+        overlap_tokens in 0..60usize,
+        max_bytes in prop_oneof![0..40usize, 100..9000usize],
+        count in prop::sample::select(vec![wordlike as CountTokens, bytepieces, characters, nothing]),
+    ) {
+        let text: String = parts.into_iter().map(|(text, heading)| text + heading).collect();
+        let pages = PageMap::new(ends.into_iter().map(|end| (end, None, false)));
+        let chunking = Chunking { max_tokens, overlap_tokens, max_bytes };
+        let chunks = split(&text, pages.as_ref(), policy, &chunking, &mut { count });
+        assert_are_sound(&chunks, &text, &chunking, count);
+        let trails = heading_trails(&text, &chunks);
+        prop_assert_eq!(trails.len(), chunks.len());
+        for (trail, chunk) in trails.iter().zip(&chunks) {
+            prop_assert!(trail.is_sorted_by_key(|words| words.start) && trail.len() <= 6);
+            prop_assert!(trail.last().is_none_or(|words| words.end <= chunk.start), "{:?} of {:?} in {:?}", trail, chunk, text);
+        }
     }
 
     #[test]
@@ -168,6 +205,20 @@ fn five_megabytes_are_tokenized_in_bounded_pieces_and_linear_time() {
         };
         let chunks = chunk(&text, &Chunking::default(), &mut count);
         let took = started.elapsed();
+        for policy in [Policy::Fixed, Policy::Sentences { max: 5, overlap: 1 }, Policy::Headings] {
+            let started = Instant::now();
+            let mut seen = 0;
+            let mut count = |piece: &str| {
+                seen += piece.len();
+                wordlike(piece)
+            };
+            split(&text, None, policy, &Chunking::default(), &mut count);
+            let took = started.elapsed();
+            assert!(
+                seen <= 4 * text.len() && took < Duration::from_secs(5),
+                "{policy:?}: {took:?}, {seen} bytes"
+            );
+        }
         let shape: String = shape.chars().take(12).collect();
         println!(
             "{shape:?}: {} chunks, {took:?}, {:.1} bytes tokenized per byte",

@@ -411,10 +411,19 @@ fn collections_are_listed_shown_created_and_deleted() {
     let line = CommandLine::with(&[("a.txt", "alpha")]);
     line.out("ingest a.txt");
     let made = line.out("collections create texts --embedding none --language german --max-tokens 100");
-    let expected = "name            texts\ndocuments       0\nchunks          0\nmodel           none\n\
-         language        german\nmax tokens      100\noverlap tokens  2\nstatus          ready\n";
+    let expected = "name               texts\ndocuments          0\nchunks             0\nmodel              none\n\
+         language           german\nchunking           tokens\nmax tokens         100\noverlap tokens     2\nstatus             ready\n";
     assert_eq!(made, expected);
     assert_eq!(line.out("collections show texts"), expected);
+    let changed = line.out("collections create texts --embedding none --language german --chunking none");
+    assert!(changed.contains("chunking           none\nstatus"), "{changed}");
+    assert_eq!(
+        line.out("collections chunks texts a.txt --chunking fixed --max-tokens 9 --overlap-tokens 0"),
+        "CHUNK  BYTES  PAGE  TOKENS  TEXT\n    0    0-5             1  alpha\n1 chunks\n"
+    );
+    let own = line.out("collections create own --dimension 2 --metric dot");
+    assert!(own.contains("vectors            2 values, dot\n"), "{own}");
+    line.out("collections delete own --yes");
     assert_eq!(
         line.out("collections list"),
         "NAME     DOCUMENTS  CHUNKS  MODEL   STATUS\n\

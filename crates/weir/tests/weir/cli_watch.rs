@@ -211,13 +211,13 @@ fn most_of_a_folder_is_not_deleted_unasked_and_a_folder_that_is_away_deletes_not
 }
 
 /// Forwards connections to the gateway that runs at the time, and closes them while there is none.
-struct Relay {
-    url: String,
+pub(crate) struct Relay {
+    pub(crate) url: String,
     target: Arc<Mutex<Option<String>>>,
 }
 
 impl Relay {
-    fn start() -> Relay {
+    pub(crate) fn start() -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let target: Arc<Mutex<Option<String>>> = Arc::default();
@@ -240,8 +240,9 @@ impl Relay {
         Relay { url, target }
     }
 
-    fn set(&self, gateway: Option<&Gateway>) {
-        let address = gateway.map(|gateway| gateway.weir.url.strip_prefix("http://").unwrap().to_owned());
+    /// Connections go to the gateway with this URL from now on; without one they are closed.
+    pub(crate) fn set(&self, url: Option<&str>) {
+        let address = url.map(|url| url.strip_prefix("http://").unwrap().to_owned());
         *self.target.lock().unwrap() = address;
     }
 }
@@ -252,7 +253,7 @@ fn nothing_is_lost_while_the_gateway_is_down() {
     let data = tempfile::tempdir().unwrap();
     let relay = Relay::start();
     let gateway = Gateway::start_in(data.path(), &[]);
-    relay.set(Some(&gateway));
+    relay.set(Some(&gateway.weir.url));
     let weir = Weir::new().in_folder(&folder).env("WEIR_URL", &relay.url);
     let mut running = weir.start(&["watch", "in", "--json"]);
     running.wait_for_line("\"changes\"");
@@ -264,7 +265,7 @@ fn nothing_is_lost_while_the_gateway_is_down() {
     std::thread::sleep(Duration::from_secs(24));
     std::fs::write(folder.path().join("in/c.txt"), "charlie").unwrap();
     let gateway = Gateway::start_in(data.path(), &[]);
-    relay.set(Some(&gateway));
+    relay.set(Some(&gateway.weir.url));
     let watched = Watched { gateway, folder };
     watched.wait_for(&["b.txt=b.txt: bravo", "c.txt=c.txt: charlie"]);
     running.interrupt();

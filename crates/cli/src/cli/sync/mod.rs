@@ -137,6 +137,7 @@ async fn send(
         bytes_total: sources.bytes(),
         replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
         keep_originals: arguments.keep_originals,
+        webhook_url: None,
     };
     let (steps, left_out) = steps(sources);
     let steps = steps.inspect(|step| plan.observe(step));

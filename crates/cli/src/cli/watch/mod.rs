@@ -216,6 +216,7 @@ impl Watch<'_> {
                     bytes_total,
                     replace_if_equal,
                     keep_originals: self.arguments.keep_originals,
+                    webhook_url: None,
                 };
                 ingest(
                     self.client,

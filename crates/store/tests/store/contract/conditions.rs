@@ -21,7 +21,7 @@ pub async fn a_document_is_stored_only_if_its_condition_is_met(open: Open<'_>) {
     let check = async |test: VersionTest, text: &str, expected: Result<u64, Option<u64>>| {
         let accepted = view.accept_versioned(on_condition(text, text, test.clone()), 2.0).await;
         let seen = match accepted {
-            Ok(accepted) => Ok(accepted.unwrap().1.unwrap()),
+            Ok(accepted) => Ok(accepted.unwrap().version.unwrap()),
             Err(Error::PreconditionFailed { version, .. }) => Err(version),
             Err(error) => panic!("{error}"),
         };
@@ -40,7 +40,7 @@ pub async fn a_document_is_stored_only_if_its_condition_is_met(open: Open<'_>) {
     assert_eq!(view.operations_after(0, 10).await.unwrap().len(), 3);
     // an unchanged document has the version in which it is stored
     let again = view.accept_versioned(on_condition("9", "8", OneOf(vec![3])), 2.0).await.unwrap().unwrap();
-    assert_eq!((again.0.unchanged, again.1), (1, Some(3)));
+    assert_eq!((again.job.unchanged, again.version), (1, Some(3)));
     close_sound(store).await;
 }
 

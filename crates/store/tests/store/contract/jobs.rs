@@ -1,6 +1,6 @@
 //! The contract on jobs.
 
-use weir_store::{DocumentError, Error, JobStatus, PreparedDocument, Retention};
+use weir_store::{DocumentError, Error, JobStatus, PreparedDocument};
 
 use super::*;
 
@@ -26,6 +26,7 @@ pub async fn a_job_progresses_with_the_applied_sequence(open: Open<'_>) {
         started_at: None,
         finished_at: None,
         last_operation: 4,
+        webhook: None,
     };
     assert_eq!(job, pending);
 
@@ -236,7 +237,7 @@ pub async fn the_oldest_finished_jobs_are_pruned(open: Open<'_>) {
     for job in ["b", "c", "d"] {
         accept(&store, &made, job, &[]).await;
     }
-    assert!(store.prune(made.id, Retention { operations_max: 9, jobs_max: 2 }).await.unwrap());
+    assert!(store.prune(made.id, kept(9, 2)).await.unwrap());
     let (jobs, _) = store.jobs(&Caller::system(), 9, None).await.unwrap();
     let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
     assert_eq!(ids, ["d", "c", "unfinished"]);
@@ -258,11 +259,11 @@ pub async fn pruning_keeps_operations_that_are_document_versions(open: Open<'_>)
     accept(&store, &made, "3", &[document("d", "1"), document("d", "2")]).await;
     accept(&store, &made, "4", &[document("d", "3")]).await;
     let all = "1 a, 2 b, 3 c, 4 b, 5 c, 6 d, 7 d";
-    let kept = Retention { operations_max: 2, jobs_max: 9 };
-    assert!(store.prune(made.id, kept).await.unwrap());
+    let two = kept(2, 9);
+    assert!(store.prune(made.id, two).await.unwrap());
     assert_eq!(operations(&store, &made, 0).await, all, "no operation is applied yet");
     store.record_applied(made.generation.id, 7, 3.0).await.unwrap();
-    assert!(store.prune(made.id, kept).await.unwrap());
+    assert!(store.prune(made.id, two).await.unwrap());
     assert_eq!(operations(&store, &made, 0).await, "1 a, 4 b, 6 d, 7 d");
     assert_eq!(operations(&store, &made, 2).await, "4 b, 6 d, 7 d");
     assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().pruned_to, 5);
@@ -274,7 +275,7 @@ pub async fn pruning_keeps_operations_that_are_document_versions(open: Open<'_>)
 
     let store = open();
     store.record_applied(made.generation.id, 10, 4.0).await.unwrap();
-    assert!(store.prune(made.id, Retention { operations_max: 0, jobs_max: 9 }).await.unwrap());
+    assert!(store.prune(made.id, kept(0, 9)).await.unwrap());
     assert_eq!(operations(&store, &made, 0).await, "8 a, 9 d, 10 b", "the last operation is always kept");
     close_sound(store).await;
 }

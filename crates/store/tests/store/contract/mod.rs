@@ -3,17 +3,22 @@
 
 #![allow(unreachable_pub, reason = "the suite is a module of the test program of each store implementation")]
 
+pub mod changes;
 pub mod collections;
 pub mod conditions;
 pub mod documents;
 pub mod feedback;
+pub mod idempotency;
 pub mod jobs;
 pub mod keys;
 pub mod prepared;
 pub mod visibility;
+pub mod webhooks;
 
 pub use weir_policy::{Allowlist, Caller};
-pub use weir_store::{ChunkSpan, Collection, Job, NewDocument, Store, StoreView, Submission, TextHash};
+pub use weir_store::{
+    ChunkSpan, Collection, Job, NewDocument, Retention, Store, StoreView, Submission, TextHash,
+};
 
 /// Opens the store of one test.
 pub type Open<'a> = &'a dyn Fn() -> Store;
@@ -32,11 +37,30 @@ macro_rules! contract_tests {
     };
 }
 
-/// All tests of the contract.
+/// Defines one `#[tokio::test]` that runs all functions of the contract in turn. `$databases` starts a server and returns a function of a test's name,
+/// which makes a database and returns a function that opens its store.
+#[macro_export]
+macro_rules! contract_in_turn {
+    ($databases:path: $($module:ident::{$($name:ident),* $(,)?})*) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn the_contract() {
+            let database = $databases();
+            $($(
+                println!("{}", stringify!($name));
+                $crate::contract::$module::$name(&*database(stringify!($name))).await;
+            )*)*
+        }
+    };
+}
+
+/// Defines all tests of the contract by another macro, which is given `$open` and their names.
 #[macro_export]
 macro_rules! contract {
-    ($open:path) => {
-        $crate::contract_tests! { $open:
+    ($tests:ident!, $open:path) => {
+        $crate::$tests! { $open:
+            changes::{
+                committed_changes_are_told,
+            }
             collections::{
                 creating_an_existing_collection_returns_it_unchanged,
                 deleting_a_collection_deletes_everything_except_its_jobs,
@@ -73,6 +97,12 @@ macro_rules! contract {
                 feedback_on_missing_documents_is_not_stored,
                 the_query_log_is_summed_up_by_query,
                 the_oldest_logged_queries_are_deleted_beyond_the_maximum,
+            }
+            idempotency::{
+                a_submission_with_the_same_key_is_stored_once,
+                of_concurrent_submissions_with_one_key_one_is_stored,
+                a_refused_submission_leaves_no_key,
+                idempotency_keys_are_bounded_in_number_and_time,
             }
             jobs::{
                 a_job_progresses_with_the_applied_sequence,
@@ -114,6 +144,12 @@ macro_rules! contract {
                 jobs_exist_for_callers_with_the_filter_of_their_submitter,
                 deleted_documents_are_hidden_with_their_feedback,
             }
+            webhooks::{
+                a_webhook_is_due_when_its_job_ends,
+                an_attempt_that_is_not_finished_is_repeated,
+                a_webhook_is_tried_again_until_it_is_delivered_or_given_up,
+                open_webhooks_are_bounded_and_kept_with_their_jobs,
+            }
         }
     };
 }
@@ -154,6 +190,10 @@ pub fn document(id: &str, text: &str) -> NewDocument {
 
 pub fn submission(job: &str, documents: &[NewDocument]) -> Submission {
     Submission { job_id: job.to_owned(), documents: documents.to_vec(), ..Submission::default() }
+}
+
+pub fn kept(operations_max: u64, jobs_max: u64) -> Retention {
+    Retention { operations_max, jobs_max, idempotency_since: 0.0 }
 }
 
 /// A collection with model `m`, created at second 1.

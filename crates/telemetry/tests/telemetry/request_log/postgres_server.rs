@@ -14,6 +14,7 @@ pub(crate) struct Postgres {
     binaries: PathBuf,
     folder: tempfile::TempDir,
     pub(crate) port: u16,
+    is_durable: bool,
     process: Child,
 }
 
@@ -23,8 +24,18 @@ impl Postgres {
         Postgres::start_with(|_| ())
     }
 
+    /// Starts a server that syncs each commit.
+    #[allow(dead_code, reason = "not all programs that start servers measure them")]
+    pub(crate) fn start_durable() -> Postgres {
+        Postgres::start_by(true, |_| ())
+    }
+
     /// Starts after `prepare` has changed the data folder.
     pub(crate) fn start_with(prepare: impl FnOnce(&Path)) -> Postgres {
+        Postgres::start_by(false, prepare)
+    }
+
+    fn start_by(is_durable: bool, prepare: impl FnOnce(&Path)) -> Postgres {
         let binaries = binaries();
         let folder = tempfile::tempdir().unwrap();
         own(folder.path());
@@ -38,8 +49,8 @@ impl Postgres {
         assert!(made.success(), "initdb failed");
         prepare(&data);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = run(&binaries, folder.path(), port);
-        Postgres { binaries, folder, port, process }
+        let process = run(&binaries, folder.path(), port, is_durable);
+        Postgres { binaries, folder, port, is_durable, process }
     }
 
     /// Its address for clients.
@@ -79,7 +90,7 @@ impl Postgres {
     /// Starts again after it was killed.
     pub(crate) fn restart(&mut self) {
         self.process.wait().unwrap();
-        self.process = run(&self.binaries, self.folder.path(), self.port);
+        self.process = run(&self.binaries, self.folder.path(), self.port, self.is_durable);
     }
 }
 
@@ -135,9 +146,10 @@ fn as_user(program: &Path) -> Command {
     command
 }
 
-fn run(binaries: &Path, folder: &Path, port: u16) -> Child {
+fn run(binaries: &Path, folder: &Path, port: u16, is_durable: bool) -> Child {
+    let fsync = if is_durable { "fsync=on" } else { "fsync=off" };
     let process = as_user(&binaries.join("postgres"))
-        .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-p", &port.to_string(), "-k", ""])
+        .args(["-c", "listen_addresses=127.0.0.1", "-c", fsync, "-p", &port.to_string(), "-k", ""])
         .arg("-D")
         .arg(folder.join("data"))
         .stdout(Stdio::null())

@@ -4,6 +4,8 @@
 
 mod expectations;
 mod synced;
+mod uploads;
+mod watching;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use std::time::Duration;
 use crate::support::client::Client;
 use crate::support::process::Weir;
 use expectations::{Expectations, Random};
+use uploads::Uploads;
+use watching::Watching;
 use weir_policy::Caller;
 
 /// Threads that write at the same time, each to ids of its own.
@@ -24,26 +28,32 @@ const GATEWAYS: u64 = 2;
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     let rounds = rounds();
-    let acknowledged: u64 = std::thread::scope(|scope| {
+    let [acknowledged, files, cancelled] = std::thread::scope(|scope| {
         let begin =
             |number| scope.spawn(move || kill_again_and_again(7 + number, (rounds + number) / GATEWAYS));
         let running: Vec<_> = (0..GATEWAYS).map(begin).collect();
-        running.into_iter().map(|gateway| gateway.join().unwrap()).sum()
+        let counts = running.into_iter().map(|gateway| gateway.join().unwrap());
+        counts.fold([0; 3], |sum: [u64; 3], one| std::array::from_fn(|n| sum[n] + one[n]))
     });
-    println!("crash loop: {rounds} rounds, {acknowledged} acknowledged operations, 0 lost");
+    println!(
+        "crash loop: {rounds} rounds, {acknowledged} acknowledged operations, {files} files, {cancelled} cancelled jobs, 0 lost, 0 doubled"
+    );
 }
 
-/// Returns how many operations were acknowledged.
-fn kill_again_and_again(seed: u64, rounds: u64) -> u64 {
+/// Returns how many operations were acknowledged, files uploaded and jobs cancelled.
+fn kill_again_and_again(seed: u64, rounds: u64) -> [u64; 3] {
     let folder = tempfile::tempdir().unwrap();
     let mut all: Vec<Expectations> = (0..WRITERS).map(Expectations::new).collect();
+    let (mut uploads, mut watching) = (Uploads::new(), Watching::new(seed));
     let mut random = Random(seed);
     for round in 0..rounds {
-        let weir = Weir::start(folder.path());
+        let weir = Weir::start_with(folder.path(), &uploads::SETTINGS);
         let checked = Client::new(&weir.url);
         checked.wait_until_ready();
         // deletions hold before anything else is caught up with
         all.iter_mut().for_each(|expectations| expectations.check_acknowledged(&checked));
+        uploads.check(&checked);
+        watching.follow(&weir.url);
         checked.wait_until_searchable();
         all.iter_mut().for_each(|expectations| expectations.check_searchable(&checked));
         check_counts(&checked, &all);
@@ -55,6 +65,10 @@ fn kill_again_and_again(seed: u64, rounds: u64) -> u64 {
                 let (stop, client) = (stop.clone(), Client::new(&weir.url));
                 scope.spawn(move || expectations.write_until(&client, &stop));
             }
+            let (stopped, client) = (stop.clone(), Client::new(&weir.url));
+            let uploads = &mut uploads;
+            scope.spawn(move || uploads.write_until(&client, &stopped));
+            watching.change();
             std::thread::sleep(instant);
             if round % 5 == 4 {
                 weir.terminate(); // graceful: what was accepted is answered
@@ -70,9 +84,10 @@ fn kill_again_and_again(seed: u64, rounds: u64) -> u64 {
         }
     }
     let acknowledged: u64 = all.iter().map(|expectations| expectations.acknowledged).sum();
-    check_at_rest(folder.path(), &mut all);
-    assert!(acknowledged > rounds, "the writers got nothing done");
-    acknowledged
+    check_at_rest(folder.path(), &mut all, &mut uploads, &mut watching);
+    let (files, cancelled) = uploads.counts();
+    assert!(acknowledged > rounds && files > rounds, "the writers got nothing done");
+    [acknowledged, files, cancelled]
 }
 
 fn rounds() -> u64 {
@@ -91,14 +106,18 @@ fn check_counts(client: &Client, all: &[Expectations]) {
 }
 
 /// Opens what the last round left, lets it catch up, stops it, and checks every row and every file.
-fn check_at_rest(folder: &Path, all: &mut [Expectations]) {
-    let weir = Weir::start(folder);
+fn check_at_rest(folder: &Path, all: &mut [Expectations], uploads: &mut Uploads, watching: &mut Watching) {
+    let weir = Weir::start_with(folder, &uploads::SETTINGS);
     let client = Client::new(&weir.url);
     client.wait_until_ready();
     client.wait_until_searchable();
     all.iter_mut().for_each(|expectations| expectations.check_acknowledged(&client));
     all.iter_mut().for_each(|expectations| expectations.check_searchable(&client));
     check_counts(&client, all);
+    uploads.check(&client);
+    uploads.check_at_rest(&client);
+    watching.follow(&weir.url);
+    watching.check_at_rest(&client);
     weir.terminate();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {

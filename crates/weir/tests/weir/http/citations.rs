@@ -68,3 +68,29 @@ fn a_citation_follows_the_document_when_it_is_replaced() {
     gateway.ingest(&[json!({"id": "a", "text": texts["a"]})]);
     assert_eq!(check_citations(&gateway, &texts, "weir", "hybrid"), 1);
 }
+
+#[test]
+fn a_document_that_is_found_by_its_title_alone_shows_that() {
+    let gateway = Gateway::start();
+    gateway.ingest(&[
+        json!({"id": "a", "title": "Weirs of the Thames", "text": ""}),
+        json!({"id": "b", "title": "Weirs and locks", "text": "They hold back a river."}),
+    ]);
+    for mode in ["lexical", "hybrid"] {
+        let body = json!({"query": "thames", "mode": mode, "highlight": true, "top_k": 1}).to_string();
+        let reply = gateway.send("POST", "/v1/search", Some(body.as_bytes())).json();
+        let hit = &reply["results"][0];
+        let citation = json!({"document_id": "a", "chunk": 0, "start": 0, "end": 19, "quote": "Weirs of the Thames", "part": "title"});
+        assert_eq!((&hit["id"], &hit["citation"], &hit["text"]), (&json!("a"), &citation, &json!("")));
+        assert_eq!((&hit["title_highlights"], &hit["highlights"]), (&json!([[13, 19]]), &json!([])));
+    }
+    // the text is cited where there is one
+    let body = json!({"query": "locks", "mode": "lexical", "highlight": true}).to_string();
+    let hit = gateway.send("POST", "/v1/search", Some(body.as_bytes())).json()["results"][0].clone();
+    let citation =
+        json!({"document_id": "b", "chunk": 0, "start": 0, "end": 23, "quote": "They hold back a river."});
+    assert_eq!((&hit["citation"], &hit["title_highlights"]), (&citation, &json!([[10, 15]])));
+    let body = json!({"query": "locks", "mode": "lexical"}).to_string();
+    let hit = gateway.send("POST", "/v1/search", Some(body.as_bytes())).json()["results"][0].clone();
+    assert!(hit.get("title_highlights").is_none(), "{hit}");
+}

@@ -3,11 +3,13 @@
 //! Embeddings are pseudo ones wherever their quality doesn't matter, which is everywhere but in `sample`.
 
 mod archives;
+mod chunks;
 mod citations;
 mod contract;
 mod export;
 mod feedback;
 mod full_disk;
+mod idempotency;
 mod input;
 mod keys;
 mod known_files;
@@ -16,6 +18,7 @@ mod lines;
 mod measurements;
 mod openapi;
 mod originals;
+mod own_vectors;
 mod paging;
 mod patches;
 mod pruning;

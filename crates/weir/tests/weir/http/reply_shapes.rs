@@ -37,7 +37,7 @@ fn job(error: &Value) -> Value {
     json!({
         "job_id": "string", "collection": "string", "status": "string", "total_documents": "int", "processed_documents": "int",
         "failed_documents": "int", "cancelled_documents": "int", "new_documents": "int", "changed_documents": "int",
-        "chunks_per_second": "null", "eta_seconds": "null", "waiting_for": "null",
+        "chunks_per_second": "null", "eta_seconds": "null", "waiting_for": "null", "waiting_since": "null",
         "unchanged_documents": "int", "chunks": "int", "progress": "float", "error": "null", "started_at": "float", "finished_at": "float",
         "errors": error,
     })
@@ -52,7 +52,7 @@ fn collection(settings: &Value, model: &str) -> Value {
 
 fn settings() -> Value {
     json!({
-        "model": "string", "language": "string", "chunking": {"max_tokens": "int", "overlap_tokens": "int"}, "lexical": {},
+        "model": "string", "language": "string", "chunking": {"policy": "string", "max_tokens": "int", "overlap_tokens": "int"}, "lexical": {},
     })
 }
 
@@ -157,7 +157,7 @@ fn a_search_answers_results_with_citation_ranks_and_timings() {
 fn a_collection_is_created_shown_listed_and_deleted() {
     let gateway = gateway_with_a_document();
     let text_only = json!({
-        "embedding": "string", "language": "string", "chunking": {"max_tokens": "int", "overlap_tokens": "int"}, "lexical": {},
+        "embedding": "string", "language": "string", "chunking": {"policy": "string", "max_tokens": "int", "overlap_tokens": "int"}, "lexical": {},
     });
     let body = || Some(json!({"embedding": "none"}));
     let expected = collection(&text_only, "null");

@@ -117,6 +117,7 @@ fn bodies(route: &Route) -> Vec<String> {
             json!({"collection": "open", "documents": [{"id": "hidden-doc", "text": "replaced", "metadata": {"team": "a"}}]}).to_string(),
             json!({"collection": "open", "documents": [{"id": "new-doc", "text": "new", "metadata": {"team": "b"}}]}).to_string(),
         ],
+        ("post", "/v1/collections/{name}/chunks/preview") => vec![json!({"text": "river"}).to_string()],
         ("post", "/v1/embeddings" | "/embeddings") => vec![
             json!({"input": "river", "model": "forbidden"}).to_string(),
             json!({"input": "river", "model": "allowed"}).to_string(),

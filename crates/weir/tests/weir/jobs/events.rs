@@ -10,11 +10,11 @@ use super::{HELD, Model, document, send, start, wait_for};
 use crate::support::gateway::Gateway;
 
 /// An open stream of events.
-struct Events(BufReader<TcpStream>);
+pub(super) struct Events(BufReader<TcpStream>);
 
 impl Events {
     /// Asks for the events of a job and reads the head of the reply.
-    fn open(gateway: &Gateway, job: &str) -> (Events, String) {
+    pub(super) fn open(gateway: &Gateway, job: &str) -> (Events, String) {
         let mut connection = gateway.connect();
         let request = format!("GET {job}/events HTTP/1.0\r\nhost: localhost\r\n\r\n");
         connection.write_all(request.as_bytes()).unwrap();
@@ -27,7 +27,7 @@ impl Events {
     }
 
     /// The name and the job of the next event; `None` at the end.
-    fn next(&mut self) -> Option<(String, Value)> {
+    pub(super) fn next(&mut self) -> Option<(String, Value)> {
         let mut name = String::new();
         loop {
             let mut line = String::new();

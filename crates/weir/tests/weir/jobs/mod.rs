@@ -1,8 +1,10 @@
 //! Jobs from outside: their cancellation, their events, what they wait for, and what is told of their end.
 
 mod events;
+pub(crate) mod receiver;
 mod steering;
 mod waiting;
+mod webhooks;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +57,12 @@ impl Model {
 
 /// A gateway over `folder` that uses the model at `url`, and applies two documents at a time.
 fn start(folder: &Path, url: &str, variables: &[(&str, &str)]) -> Gateway {
-    let file = configuration("openai", url, "dimension = 4");
+    start_with(folder, url, "dimension = 4", variables)
+}
+
+/// The same with these fields of the model.
+fn start_with(folder: &Path, url: &str, fields: &str, variables: &[(&str, &str)]) -> Gateway {
+    let file = configuration("openai", url, fields);
     let mut all = vec![
         ("WEIR_MODEL", ""),
         ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "2"),

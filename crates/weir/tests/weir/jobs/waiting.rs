@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{document, send, start, wait_for};
+use super::events::Events;
+use super::{HELD, Model, document, send, start, start_with, wait_for};
 use crate::upstreams::scripted::{Answer, Upstream, error};
 
 #[test]
@@ -22,6 +23,14 @@ fn a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
     gateway.wait("the reason", || gateway.get(&job).1["waiting_for"].is_string());
     let state = gateway.get(&job).1;
     assert!(state["waiting_for"].as_str().unwrap().contains("503"), "{state}");
+    let since = state["waiting_since"].as_f64().unwrap();
+    assert!(since >= state["started_at"].as_f64().unwrap(), "{state}");
+    // further attempts do not begin it anew
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(gateway.get(&job).1["waiting_since"], since);
+    let (_, event) = Events::open(&gateway, &job).0.next().unwrap();
+    assert_eq!(event["waiting_since"], since);
+    assert!(event["waiting_for"].as_str().unwrap().contains("503"), "{event}");
     assert!(["pending", "running"].contains(&state["status"].as_str().unwrap()), "{state}");
     gateway.weir.terminate();
 
@@ -29,7 +38,22 @@ fn a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
     gateway.wait("the reason after a restart", || gateway.get(&job).1["waiting_for"].is_string());
     is_down.store(false, Ordering::Relaxed);
     let completed = wait_for(&gateway, &job, "completed");
+    assert!(completed["waiting_since"].is_null());
     assert!(completed["waiting_for"].is_null() && completed["error"].is_null(), "{completed}");
+}
+
+#[test]
+fn a_job_whose_upstream_does_not_answer_names_it_and_ends() {
+    let (folder, model) = (tempfile::tempdir().unwrap(), Model::holding());
+    let fields = "dimension = 4\ntimeout_ms = 300";
+    let variables = [("WEIR_INGEST_ATTEMPTS_MAX", "8")];
+    let gateway = start_with(folder.path(), &model.upstream.url, fields, &variables);
+    let job = send(&gateway, &[document("a", HELD)]);
+    gateway.wait("the reason", || gateway.get(&job).1["waiting_for"].is_string());
+    let state = gateway.get(&job).1;
+    assert!(state["waiting_for"].as_str().unwrap().contains("300 ms"), "{state}");
+    let failed = wait_for(&gateway, &job, "failed");
+    assert!(failed["finished_at"].is_number() && failed["waiting_for"].is_null(), "{failed}");
 }
 
 #[test]

@@ -137,6 +137,11 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
+    /// The value of a header; `None` without it.
+    pub(crate) fn try_header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
     fn parsed(&self) -> Option<(u16, Value)> {
         Some((self.status, serde_json::from_str(&self.text).ok()?))
     }

@@ -1,0 +1,572 @@
+//! JSON as it was sent. One pass over the bytes builds a flat list of values, each with its place in the text: the tape of simdjson (Langdale and
+//! Lemire, VLDB Journal 28, 2019). Order of keys and spelling of numbers stay as they were written, and an edit changes the bytes of one value.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use serde::Deserializer as _;
+use serde::de::Visitor;
+
+mod edits;
+
+pub use edits::Edits;
+
+/// Most arrays and objects within each other, as in serde_json.
+const DEPTH_MAX: usize = 128;
+/// Most values of a text: 16 MiB of tape.
+const VALUES_MAX: usize = 1 << 20;
+/// Largest number of keys of an object that are compared pairwise; more are looked up in a set.
+const PAIRS_MAX: usize = 16;
+
+/// Why a text is not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// It is not UTF-8.
+    #[error("the byte at offset {0} is not UTF-8")]
+    Utf8(usize),
+    /// It is not JSON.
+    #[error("{expected} expected at offset {offset}")]
+    Syntax {
+        /// The byte where reading stopped.
+        offset: usize,
+        /// What JSON has there.
+        expected: &'static str,
+    },
+    /// Arrays and objects are nested more than 128 deep.
+    #[error("arrays and objects are nested more than {DEPTH_MAX} deep")]
+    TooDeep,
+    /// It has more than a million values.
+    #[error("it has more than {VALUES_MAX} values")]
+    TooManyValues,
+}
+
+/// The values of a JSON text in their order. The tape has no reference to the text: [`Tape::root`] takes both together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tape {
+    nodes: Vec<Node>,
+}
+
+/// A value. The keys of an object are values before those that they name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Node {
+    kind: Kind,
+    /// The bytes of the value in the text, quotes and brackets included.
+    start: u32,
+    end: u32,
+    /// The node after this value and all in it.
+    after: u32,
+}
+
+/// The kind of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true`
+    True,
+    /// `false`
+    False,
+    /// A number.
+    Number,
+    /// A string without escapes.
+    Plain,
+    /// A string with escapes.
+    Escaped,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl Tape {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// [`JsonError`].
+    pub fn parse(text: &[u8]) -> Result<Tape, JsonError> {
+        if let Err(error) = std::str::from_utf8(text) {
+            return Err(JsonError::Utf8(error.valid_up_to()));
+        }
+        if text.len() > u32::MAX as usize {
+            return Err(JsonError::TooManyValues);
+        }
+        let mut parser = Parser { text, at: 0, nodes: Vec::with_capacity(32), open: Vec::new() };
+        parser.document()?;
+        Ok(Tape { nodes: parser.nodes })
+    }
+
+    /// The whole value of the text that was parsed.
+    pub fn root<'a>(&'a self, text: &'a [u8]) -> Value<'a> {
+        Value { tape: self, text, index: 0 }
+    }
+
+    /// The first key of an object that is equal to another key of it, or, after case folding, to another one of which either is
+    /// `known`, in lower case.
+    /// Servers differ in which of the two counts; those written in Go take keys of another case (`encoding/json`).
+    pub fn repeated_key<'a>(&self, text: &'a [u8], known: impl Fn(&str) -> bool) -> Option<Cow<'a, str>> {
+        let mut found = None;
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.kind != Kind::Object {
+                continue;
+            }
+            let object = Value { tape: self, text, index };
+            let keys: Vec<Value<'_>> = object.entries().map(|(key, _)| key).collect();
+            let repeated = match keys.len() {
+                0 | 1 => None,
+                2..=PAIRS_MAX => repeated_in_pairs(&keys, &known),
+                _ => repeated_in_set(&keys, &known),
+            };
+            if let Some(key) = repeated {
+                found = Some(self.nodes[key]);
+                break;
+            }
+        }
+        let node = found?;
+        Some(text_of(&text[node.start as usize..node.end as usize], node.kind))
+    }
+}
+
+fn repeated_in_pairs(keys: &[Value<'_>], known: &impl Fn(&str) -> bool) -> Option<usize> {
+    for (number, key) in keys.iter().enumerate() {
+        for other in &keys[..number] {
+            let is_plain = key.kind() == Kind::Plain && other.kind() == Kind::Plain;
+            // case folding changes the length of a few letters only, none of which a name that is known has in ASCII
+            if is_plain
+                && key.raw().len() != other.raw().len()
+                && key.raw().is_ascii()
+                && other.raw().is_ascii()
+            {
+                continue;
+            }
+            if are_equal(&key.string(), &other.string(), known) {
+                return Some(key.index);
+            }
+        }
+    }
+    None
+}
+
+fn repeated_in_set(keys: &[Value<'_>], known: &impl Fn(&str) -> bool) -> Option<usize> {
+    let mut seen = HashSet::with_capacity(keys.len());
+    for key in keys {
+        let name = key.string();
+        let folded = folded(&name);
+        let name = if known(&folded) { folded } else { name.into_owned() };
+        if !seen.insert(name) {
+            return Some(key.index);
+        }
+    }
+    None
+}
+
+fn are_equal(a: &str, b: &str, known: &impl Fn(&str) -> bool) -> bool {
+    a == b || folded(a) == folded(b) && known(&folded(a))
+}
+
+/// A name after simple case folding: `ſ` and the Kelvin sign become letters of ASCII.
+pub fn folded(name: &str) -> String {
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+/// A value in its text.
+#[derive(Clone, Copy)]
+pub struct Value<'a> {
+    tape: &'a Tape,
+    text: &'a [u8],
+    index: usize,
+}
+
+impl<'a> Value<'a> {
+    fn node(self) -> Node {
+        self.tape.nodes[self.index]
+    }
+
+    /// The kind.
+    pub fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    /// Where the value stands in the text, quotes and brackets included.
+    pub fn range(self) -> Range<usize> {
+        self.node().start as usize..self.node().end as usize
+    }
+
+    /// The value as it was written.
+    pub fn raw(self) -> &'a [u8] {
+        &self.text[self.range()]
+    }
+
+    /// The text that the value stands in.
+    pub fn document(self) -> &'a [u8] {
+        self.text
+    }
+
+    /// A string without its escapes, in which U+FFFD stands for halves of surrogate pairs; of another value, what was written.
+    pub fn string(self) -> Cow<'a, str> {
+        text_of(self.raw(), self.kind())
+    }
+
+    /// The string, if the value is one.
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
+        self.is_string().then(|| self.string())
+    }
+
+    /// Whether it is a string.
+    pub fn is_string(self) -> bool {
+        matches!(self.kind(), Kind::Plain | Kind::Escaped)
+    }
+
+    /// Whether it is an array.
+    pub fn is_array(self) -> bool {
+        self.kind() == Kind::Array
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// The number, if the value is a whole one from 0 to 2^64 - 1.
+    pub fn as_u64(self) -> Option<u64> {
+        (self.kind() == Kind::Number).then(|| std::str::from_utf8(self.raw()).ok()?.parse().ok()).flatten()
+    }
+
+    /// `true` or `false`, if the value is one of them.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.kind() {
+            Kind::True => Some(true),
+            Kind::False => Some(false),
+            Kind::Null | Kind::Number | Kind::Plain | Kind::Escaped | Kind::Array | Kind::Object => None,
+        }
+    }
+
+    /// The value of a key; `None` also for what is no object.
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
+        self.entries().find(|(key, _)| key.is(name)).map(|(_, value)| value)
+    }
+
+    /// The value at the end of a path of keys.
+    pub fn at(self, path: &[&str]) -> Option<Value<'a>> {
+        path.iter().try_fold(self, |value, name| value.get(name))
+    }
+
+    /// Whether the value is this string.
+    pub fn is(self, name: &str) -> bool {
+        match self.kind() {
+            Kind::Plain => &self.raw()[1..self.raw().len() - 1] == name.as_bytes(),
+            Kind::Escaped => self.string() == name,
+            Kind::Null | Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => false,
+        }
+    }
+
+    /// Keys and values of an object, in their order; nothing of another value.
+    pub fn entries(self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> {
+        let mut children = self.children(Kind::Object);
+        std::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+
+    /// Where an entry of an object stands with the comma that separates it from the others, so that the object stays JSON without it.
+    pub fn entry_range(self, name: &str) -> Option<Range<usize>> {
+        let mut before: Option<usize> = None;
+        let mut entries = self.entries();
+        while let Some((key, value)) = entries.next() {
+            if key.is(name) {
+                return Some(match (before, entries.next()) {
+                    (Some(end), _) => end..value.range().end,
+                    (None, Some((next, _))) => key.range().start..next.range().start,
+                    (None, None) => key.range().start..value.range().end,
+                });
+            }
+            before = Some(value.range().end);
+        }
+        None
+    }
+
+    /// The values of an array; nothing of another value.
+    pub fn items(self) -> impl Iterator<Item = Value<'a>> {
+        self.children(Kind::Array)
+    }
+
+    fn children(self, of: Kind) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        let node = self.node();
+        let end = if node.kind == of { node.after as usize } else { 0 };
+        let mut index = self.index + 1;
+        std::iter::from_fn(move || {
+            (index < end).then(|| {
+                let child = Value { index, ..self };
+                index = child.node().after as usize;
+                child
+            })
+        })
+    }
+}
+
+impl std::fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.raw()))
+    }
+}
+
+fn text_of(raw: &[u8], kind: Kind) -> Cow<'_, str> {
+    match kind {
+        Kind::Plain => String::from_utf8_lossy(&raw[1..raw.len() - 1]),
+        Kind::Escaped => Cow::Owned(unescaped(raw).unwrap_or_default()),
+        Kind::Null | Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => {
+            String::from_utf8_lossy(raw)
+        }
+    }
+}
+
+/// The text of a JSON string in its quotes. U+FFFD stands for what is no character, such as half of a surrogate pair: other readers take such a
+/// string, so that the rest of it has to be read.
+pub fn unescaped(quoted: &[u8]) -> Option<String> {
+    struct Lossy;
+    impl Visitor<'_> for Lossy {
+        type Value = String;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+    serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Lossy).ok()
+}
+
+/// Writes a text as a JSON string in its quotes.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    // writing to memory does not fail
+    let _ = serde_json::to_writer(out, text);
+}
+
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+    nodes: Vec<Node>,
+    /// The arrays and objects that are not closed.
+    open: Vec<usize>,
+}
+
+impl Parser<'_> {
+    fn document(&mut self) -> Result<(), JsonError> {
+        self.skip_space();
+        loop {
+            if self.begin_value()? {
+                continue;
+            }
+            if self.end_values()? {
+                return match self.at == self.text.len() {
+                    true => Ok(()),
+                    false => self.expected("the end"),
+                };
+            }
+        }
+    }
+
+    /// Reads a value, or the beginning of an array or object. Whether another value follows in it.
+    fn begin_value(&mut self) -> Result<bool, JsonError> {
+        let start = self.at;
+        let kind = match self.peek() {
+            Some(b'"') => self.string()?,
+            Some(b'{') => return self.open_container(Kind::Object, b'}'),
+            Some(b'[') => return self.open_container(Kind::Array, b']'),
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal(b"true", Kind::True)?,
+            Some(b'f') => self.literal(b"false", Kind::False)?,
+            Some(b'n') => self.literal(b"null", Kind::Null)?,
+            _ => return self.expected("a value"),
+        };
+        self.push(kind, start)?;
+        Ok(false)
+    }
+
+    fn open_container(&mut self, kind: Kind, end: u8) -> Result<bool, JsonError> {
+        if self.open.len() == DEPTH_MAX {
+            return Err(JsonError::TooDeep);
+        }
+        self.open.push(self.nodes.len());
+        self.at += 1;
+        self.push(kind, self.at - 1)?;
+        self.skip_space();
+        if self.peek() == Some(end) {
+            return Ok(false); // closed by `end_values`
+        }
+        if kind == Kind::Object {
+            self.key()?;
+        }
+        Ok(true)
+    }
+
+    /// After a value: closes what ends here. Whether the document ends, or another value follows.
+    fn end_values(&mut self) -> Result<bool, JsonError> {
+        loop {
+            self.skip_space();
+            let Some(&container) = self.open.last() else { return Ok(true) };
+            let is_object = self.nodes[container].kind == Kind::Object;
+            let is_empty = container + 1 == self.nodes.len();
+            match self.peek() {
+                Some(b',') if !is_empty => {
+                    self.at += 1;
+                    self.skip_space();
+                    if is_object {
+                        self.key()?;
+                    }
+                    return Ok(false);
+                }
+                Some(b'}') if is_object => self.close(container),
+                Some(b']') if !is_object => self.close(container),
+                _ => return self.expected(if is_object { "`,` or `}`" } else { "`,` or `]`" }),
+            }
+        }
+    }
+
+    fn close(&mut self, container: usize) {
+        self.at += 1;
+        self.open.pop();
+        let after = self.nodes.len() as u32;
+        let node = &mut self.nodes[container];
+        (node.end, node.after) = (self.at as u32, after);
+    }
+
+    fn key(&mut self) -> Result<(), JsonError> {
+        let start = self.at;
+        if self.peek() != Some(b'"') {
+            return self.expected("a key in quotes");
+        }
+        let kind = self.string()?;
+        self.push(kind, start)?;
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return self.expected("`:`");
+        }
+        self.at += 1;
+        self.skip_space();
+        Ok(())
+    }
+
+    fn push(&mut self, kind: Kind, start: usize) -> Result<(), JsonError> {
+        if self.nodes.len() == VALUES_MAX {
+            return Err(JsonError::TooManyValues);
+        }
+        let after = self.nodes.len() as u32 + 1;
+        self.nodes.push(Node { kind, start: start as u32, end: self.at as u32, after });
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<Kind, JsonError> {
+        self.at += 1;
+        let mut kind = Kind::Plain;
+        loop {
+            let rest = &self.text[self.at..];
+            let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            if has_control(&rest[..plain]) {
+                let control = rest.iter().position(|&byte| byte < b' ').unwrap_or_default();
+                self.at += control;
+                return self.expected("an escape for the control character");
+            }
+            self.at += plain + 1;
+            match rest.get(plain) {
+                Some(b'"') => return Ok(kind),
+                Some(_) => self.escape()?,
+                None => {
+                    self.at = self.text.len();
+                    return self.expected("`\"`");
+                }
+            }
+            kind = Kind::Escaped;
+        }
+    }
+
+    /// The bytes after a backslash.
+    fn escape(&mut self) -> Result<(), JsonError> {
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                let digits = self.text.get(self.at + 1..self.at + 5);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return self.expected("`u` with four hexadecimal digits");
+                }
+                self.at += 5;
+            }
+            _ => return self.expected("an escape of JSON"),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<Kind, JsonError> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(Kind::Number)
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at == start { self.expected("a digit") } else { Ok(()) }
+    }
+
+    fn literal(&mut self, word: &'static [u8], kind: Kind) -> Result<Kind, JsonError> {
+        if !self.text[self.at..].starts_with(word) {
+            return self.expected("a value");
+        }
+        self.at += word.len();
+        Ok(kind)
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn expected<T>(&self, expected: &'static str) -> Result<T, JsonError> {
+        Err(JsonError::Syntax { offset: self.at, expected })
+    }
+}
+
+/// Whether a byte is a control character. Words of eight bytes are tested, four in a turn: of a loop over single bytes it depends on the profile
+/// of the build whether the compiler makes it fast, and a slow one takes longer than all else of a long request.
+#[inline(never)]
+fn has_control(bytes: &[u8]) -> bool {
+    let repeat = |byte| u64::from_ne_bytes([byte; 8]);
+    let mut below = [0; 4];
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    for block in blocks {
+        for (below, word) in below.iter_mut().zip(block.as_chunks().0) {
+            // a byte below 0x20 has its highest bit set by the subtraction; other bytes have it before, or not at all without a borrow from such a byte
+            let word = u64::from_ne_bytes(*word);
+            *below |= word.wrapping_sub(repeat(b' ')) & !word;
+        }
+    }
+    let below = below.into_iter().fold(0, |all, one| all | one);
+    below & repeat(0x80) != 0 || rest.iter().any(|&byte| byte < b' ')
+}
+
+#[cfg(test)]
+mod tests;

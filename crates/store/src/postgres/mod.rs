@@ -1,0 +1,156 @@
+//! The store in PostgreSQL, version 15 or newer, without extensions.
+//!
+//! Transactions that write are `READ COMMITTED` and take the locks of [`Lock`](crate::tx::Lock); those that read are `REPEATABLE READ`, one
+//! snapshot each. Every call has a transaction of its own on a connection of a small pool. It runs as a task, so that a caller that goes away leaves
+//! no connection in the middle of a transaction.
+
+mod error;
+mod listen;
+mod pool;
+mod schema;
+mod text;
+mod tx;
+mod values;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::task::JoinHandle;
+use weir_postgres::Address;
+
+use crate::change::{Announcer, Change};
+use crate::tx::{Script, Tx};
+use crate::{Error, Result};
+use pool::{Pool, PooledSession};
+pub(crate) use tx::PostgresTx;
+pub(crate) use values::cell;
+
+/// An open PostgreSQL store.
+#[derive(Debug, Clone)]
+pub(crate) struct Postgres {
+    pool: Arc<Pool>,
+    /// Why the last call could not reach the database; `None` after one that could.
+    failure: Arc<Mutex<Option<Error>>>,
+    listener: Arc<Listener>,
+}
+
+/// The task that tells the changes of all gateways, until it is dropped.
+#[derive(Debug)]
+struct Listener(JoinHandle<()>);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The kind of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+}
+
+impl Postgres {
+    /// Connects, checks that the server can be used and migrates the schema. From then on changes are told to `announcer`.
+    pub(crate) async fn open(address: &Address, announcer: Announcer) -> Result<Postgres> {
+        let pool = Pool::new(address.clone());
+        let mut session = pool.session().await?;
+        schema::migrate(session.client()).await?;
+        session.release();
+        let listener = Listener(tokio::spawn(listen::listen(address.clone(), announcer)));
+        Ok(Postgres { pool: Arc::new(pool), failure: Arc::default(), listener: Arc::new(listener) })
+    }
+
+    /// Whether the database has a store.
+    pub(crate) async fn exists(address: &Address) -> Result<bool> {
+        let pool = Pool::new(address.clone());
+        let mut session = pool.session().await?;
+        Ok(schema::format(session.client()).await?.is_some())
+    }
+
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Read, None, script).await
+    }
+
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Write, None, script).await
+    }
+
+    /// The same; with the commit, the change is told to all gateways.
+    pub(crate) async fn write_and_tell<T: Send + 'static>(
+        &self,
+        change: Change,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Write, Some(change), script).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        told: Option<Change>,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+    ) -> Result<T> {
+        let postgres = self.clone();
+        let task = tokio::spawn(async move {
+            let done = postgres.transact(kind, told, script).await;
+            postgres.note(&done);
+            done
+        });
+        task.await.unwrap_or(Err(Error::Closed))
+    }
+
+    async fn transact<T: Send>(
+        &self,
+        kind: Kind,
+        told: Option<Change>,
+        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send,
+    ) -> Result<T> {
+        let mut session = self.pool.session().await?;
+        let done = transact_in(&mut session, kind, told, script).await;
+        // a connection that failed is closed, and not used again
+        session.release();
+        done
+    }
+
+    fn note<T>(&self, done: &Result<T>) {
+        let failure = match done {
+            Err(error @ Error::Unavailable { .. }) => Some(error.clone()),
+            Ok(_) | Err(_) => None,
+        };
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Whether the last call reached the database.
+    pub(crate) fn check(&self) -> Result<()> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) async fn close(self) {
+        self.pool.close().await;
+        self.listener.0.abort();
+    }
+}
+
+/// Runs a script in a transaction of a connection, and commits it.
+async fn transact_in<T: Send>(
+    session: &mut PooledSession<'_>,
+    kind: Kind,
+    told: Option<Change>,
+    script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send,
+) -> Result<T> {
+    let mut tx = Tx::Postgres(session.begin(kind).await?);
+    let done = script(&mut tx).await;
+    let Tx::Postgres(tx) = tx else { return Err(Error::Closed) };
+    match done {
+        Ok(found) => tx.commit(told).await.map(|()| found),
+        Err(error) => tx.rollback().await.and(Err(error)),
+    }
+}
