@@ -81,7 +81,7 @@ error_codes! {
     DamagedFile "damaged_file" 422 CLIENT "The file is not readable as its format",
         "Open it in a program that reads the format, save it again, and send the copy.";
     NoText "no_text" 422 CLIENT "The file has no text",
-        "Recognise the text of a scan with an OCR program, and send the result.";
+        "Recognise the text of a scan with an OCR program and send the result, or name a server that does in `extract.url`.";
     FileLimit "file_limit" 422 CLIENT "The file exceeds a limit of its reader",
         "Split the file, or raise the limit if the message names one.";
     ExtractionTimeout "extraction_timeout" 422 CLIENT "Reading the file takes too long",

@@ -38,6 +38,8 @@ pub struct CollectionSettings {
     /// How texts are split into chunks. Can be changed later with `?rechunk=true`.
     #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
+    /// Whether the files of documents are kept beside their text, unless an upload says otherwise; default: the gateway's `extract.keep_originals`.
+    pub keep_originals: Option<bool>,
     /// Synonyms, stop words and the weight of titles. They can be changed later, and apply to the next search.
     #[serde(default, deserialize_with = "optional")]
     pub lexical: Option<LexicalSettings>,

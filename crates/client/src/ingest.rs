@@ -86,6 +86,8 @@ pub struct IngestOptions<'a> {
     pub bytes_total: u64,
     /// Fields of the metadata in which a stored document must equal the one that replaces it.
     pub replace_if_equal: &'a [&'a str],
+    /// Whether the files are kept that the gateway reads; otherwise as the collection and the gateway are set.
+    pub keep_originals: bool,
     /// The address that the gateway tells the end of each job.
     pub webhook_url: Option<&'a str>,
 }
@@ -423,8 +425,10 @@ impl Ingest<'_> {
             Err(message) => Err(message),
             Ok(bytes) => {
                 let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let files = [FileUpload { name, bytes, options: file.options }];
                 let options = self.options;
+                let keep_original = options.keep_originals.then_some(true).or(file.options.keep_original);
+                let files =
+                    [FileUpload { name, bytes, options: FileOptions { keep_original, ..file.options } }];
                 let report = |message: &str| self.progress.note(message);
                 match self.client.upload_on_terms(&options, &files, report).await {
                     Err(ClientError::Refused { code, message }) if is_of_the_file(code) => {

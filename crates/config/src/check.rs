@@ -66,6 +66,11 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
         problems
             .push(Problem::new(Location::General, message).hint("write it such as `http://127.0.0.1:4318`"));
     }
+    let recogniser = &config.extract.url;
+    if let Some(message) = Some(recogniser).filter(|url| !url.is_empty()).and_then(|url| check_url(url).err())
+    {
+        problems.push(Problem::new(Location::General, format!("`extract.url` {message}")));
+    }
     if unknowns.are_known(&["client.url"]) {
         problems.extend(check_base_url(&config.client.url));
     }
@@ -121,6 +126,7 @@ pub(super) fn check_for_serving(config: &Config, unknowns: &Unknowns, reranks: R
     }
     problems.extend(config.models.iter().filter_map(check_model));
     problems.extend(config.llm.check_keys());
+    problems.extend(config.check_recogniser());
     if unknowns.are_known(&["telemetry.requests", "telemetry.postgres_url"]) {
         problems.extend(config.check_request_store());
     }
@@ -183,6 +189,16 @@ impl Config {
         Some(Problem::new(Location::General, message).hint(
             "set it to the shared library; `pip install onnxruntime` installs one, onnxruntime/capi/libonnxruntime.so.VERSION",
         ))
+    }
+
+    /// Checks that the key of the server that recognises text can be read.
+    fn check_recogniser(&self) -> Option<Problem> {
+        let key = self.extract.api_key.as_ref().filter(|_| !self.extract.url.is_empty())?;
+        let reason = key.secret().err()?;
+        let message = format!("the server at `extract.url` has no `extract.api_key`: {reason}");
+        let hint =
+            "set that variable or write that file, or remove `extract.api_key` if the server requires none";
+        Some(Problem::new(Location::General, message).hint(hint))
     }
 
     /// Checks that the URL of PostgreSQL can be read, if it is needed.

@@ -33,4 +33,4 @@ pub use problem::{Location, Problem, Problems};
 pub use secret::{ApiKey, Secret};
 pub use table::{Config, SETTINGS, Setting};
 pub use upstream::{Protocol, UpstreamConfig};
-pub use value::{LogFormat, LogLevel, Precision, RequestStore, Role, Sandboxing, Scalar};
+pub use value::{LogFormat, LogLevel, Precision, Recogniser, RequestStore, Role, Sandboxing, Scalar};

@@ -162,8 +162,9 @@ impl Layers {
         layers.add_published_variables(environment);
         layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
         layers.config.llm.read_keys(environment);
-        if let Some(url) = &mut layers.config.telemetry.postgres_url {
-            url.read(environment);
+        let config = &mut layers.config;
+        for key in [&mut config.telemetry.postgres_url, &mut config.extract.api_key].into_iter().flatten() {
+            key.read(environment);
         }
         if let Some(secret) = &mut layers.config.webhooks.secret {
             secret.read(environment);
@@ -258,10 +259,11 @@ impl Layers {
         }
     }
 
-    /// Whether `variable` holds the `api_key` of a model, the URL of the database or the secret of webhooks.
+    /// Whether `variable` holds the `api_key` of a server, the URL of the database or the secret of webhooks.
     fn is_key(&self, variable: &str) -> bool {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
         let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.webhooks.secret);
+        let keys = keys.chain(&self.config.extract.api_key);
         let mut keys = keys.chain(self.config.llm.api_keys());
         keys.any(|key| key.variable() == Some(variable))
     }

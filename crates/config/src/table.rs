@@ -10,7 +10,9 @@ use weir_text::Language;
 use crate::llm::LlmConfig;
 use crate::models::ModelConfig;
 use crate::secret::ApiKey;
-use crate::value::{LogFormat, LogLevel, Precision, RequestStore, Role, Sandboxing, Scalar, SettingValue};
+use crate::value::{
+    LogFormat, LogLevel, Precision, Recogniser, RequestStore, Role, Sandboxing, Scalar, SettingValue,
+};
 
 /// One row of the table: everything about a setting but its value.
 pub struct Setting {
@@ -258,6 +260,10 @@ settings! {
         memory_bytes_max: u64 = 1 << 30, "bytes", 268_435_456.0..=f64::MAX;
         /// Maximum pages that are read of a file; the others are left out.
         pages_max: usize = 20_000, "pages", ONE;
+        /// Whether text is read that files hide from those who open them, such as white text, hidden rows, sheets and slides.
+        hidden_text: bool = false, "true or false", ANY;
+        /// Whether comments of Office files are read.
+        comments: bool = true, "true or false", ANY;
         /// Whether archives (.zip, .tar.gz) are unpacked: each file in one is a document. Other archives are refused in any case.
         archives: bool = false, "true or false", ANY;
         /// Whether the files themselves are kept beside the text of their documents, in the folder `originals` of `server.data_dir`; an upload can say otherwise by
@@ -270,6 +276,18 @@ settings! {
         /// Whether files are read where the system does not allow to filter the system calls of the child process (seccomp): with `required` they
         /// fail with `extraction_unavailable`, with `best_effort` they are read.
         sandbox: Sandboxing = Sandboxing::Required, "required or best_effort", ANY;
+        /// Base URL of a server that recognises the text of scans and pictures; empty: they fail with `no_text` and `unsupported_format`.
+        url: String = String::new(), "URL", ANY;
+        /// The API of this server: docling-serve or Apache Tika.
+        url_kind: Recogniser = Recogniser::Docling, "docling or tika", ANY;
+        /// Where the key of this server is, if it needs one: `env:NAME` or `file:PATH`.
+        api_key: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+        /// PEM file with certificates that are trusted for this server, in addition to those of Mozilla's list.
+        ca_file: String = String::new(), "file", ANY;
+        /// Maximum time for a request to this server; the file fails with `upstream_timeout` after it.
+        url_timeout_ms: u64 = 300_000, "milliseconds", ONE;
+        /// Maximum files that this server has at one time. Each is in memory meanwhile.
+        url_requests_max: usize = 2, "files", 1.0..=256.0;
     }
     /// Embedding and reranking.
     inference: Inference {

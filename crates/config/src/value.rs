@@ -30,6 +30,15 @@ pub enum Sandboxing {
     BestEffort,
 }
 
+/// The API of a server that recognises the text of scans and pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recogniser {
+    /// docling-serve: `POST {url}/v1/convert/file`.
+    Docling,
+    /// Apache Tika: `PUT {url}/tika`.
+    Tika,
+}
+
 /// Where the request log is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestStore {
@@ -311,6 +320,7 @@ choice!(LogFormat: "auto" => Auto, "text" => Text, "json" => Json);
 choice!(LogLevel: "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace);
 choice!(Precision: "f32" => F32, "bf16" => Bf16, "int8" => Int8);
 choice!(RequestStore: "sqlite" => Sqlite, "postgres" => Postgres, "none" => None);
+choice!(Recogniser: "docling" => Docling, "tika" => Tika);
 choice!(Sandboxing: "required" => Required, "best_effort" => BestEffort);
 choice!(Role: "all" => All, "embed" => Embed, "gateway" => Gateway);
 choice!(FusionMethod: "convex" => Convex, "rrf" => Rrf);

@@ -115,8 +115,11 @@ impl Body<'_, '_> {
             }
             "pPr" => self.paragraph_properties()?,
             "r" => self.is_hidden = false,
-            "vanish" => self.is_hidden = tag.is_on("val"),
-            "rStyle" => self.is_hidden = self.styles.is_hidden(&tag.attr("val").unwrap_or_default()),
+            "vanish" => self.is_hidden = self.output.skips_hidden() && tag.is_on("val"),
+            "rStyle" => {
+                let is_hidden = self.styles.is_hidden(&tag.attr("val").unwrap_or_default());
+                self.is_hidden = self.output.skips_hidden() && is_hidden;
+            }
             "tab" | "ptab" if !self.is_hidden => self.output.tab(),
             "noBreakHyphen" => self.push("-"),
             "br" if tag.attr("type").as_deref() == Some("page") => {
@@ -186,7 +189,8 @@ impl Body<'_, '_> {
 
     /// Writes text of a run. The number of an item is counted with the first text: empty paragraphs have none.
     fn push(&mut self, text: &str) {
-        if self.is_hidden || self.styles.is_hidden(&self.paragraph.style) {
+        let is_in_hidden = self.output.skips_hidden() && self.styles.is_hidden(&self.paragraph.style);
+        if self.is_hidden || is_in_hidden {
             if !text.trim().is_empty() {
                 self.output.warn_hidden();
             }

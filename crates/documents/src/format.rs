@@ -151,6 +151,12 @@ impl fmt::Display for Format {
     }
 }
 
+/// Whether a file that begins with these bytes is a picture, such as a scanned page. No reader has a text for it.
+#[must_use]
+pub fn is_picture(head: &[u8]) -> bool {
+    magic::unsupported_kind(head).is_some_and(|kind| kind.name == magic::PICTURES)
+}
+
 /// The failure of a kind that isn't read.
 fn unsupported(kind: &str, remedy: &str) -> Failure {
     Failure::UnsupportedFormat(format!("{kind} are not read: {remedy}"))

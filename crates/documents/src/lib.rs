@@ -25,7 +25,7 @@ mod xlsx;
 mod xml;
 
 pub use archive::{Archive, unpack};
-pub use format::Format;
+pub use format::{Format, is_picture};
 pub use limits::Limits;
 
 use serde::{Deserialize, Serialize};

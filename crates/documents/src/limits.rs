@@ -13,6 +13,10 @@ pub struct Limits {
     pub skipped_pages: Vec<usize>,
     /// Called with the number of each page of a PDF, from 0, before it is read.
     pub on_page: Option<fn(usize)>,
+    /// Whether text is read that the file hides.
+    pub hidden_text: bool,
+    /// Whether comments are read.
+    pub comments: bool,
     /// Whether archives are unpacked.
     pub archives: bool,
     /// Files of an archive.
@@ -61,6 +65,8 @@ impl Default for Limits {
             first_page: 0,
             skipped_pages: Vec::new(),
             on_page: None,
+            hidden_text: false,
+            comments: true,
             archives: false,
             archive_members: 1_000,
             archive_member_bytes: 64 << 20,

@@ -149,10 +149,13 @@ impl Body<'_, '_> {
             "svg:title" | "svg:desc" => self.xml.skip()?,
             "draw:page" => self.open_slide(tag)?,
             "presentation:notes" => self.read_notes()?,
-            "text:section" if tag.attr("display").is_some_and(|display| display == "none") => {
+            "text:section"
+                if self.output.skips_hidden()
+                    && tag.attr("display").is_some_and(|display| display == "none") =>
+            {
                 self.skip_hidden()?
             }
-            "text:hidden-text" => self.skip_hidden()?,
+            "text:hidden-text" if self.output.skips_hidden() => self.skip_hidden()?,
             "text:list" => self.lists.open(tag),
             "table:table" if self.kind == Kind::Spreadsheet => self.read_sheet(tag)?,
             "table:table" => self.output.start_table(),
@@ -170,7 +173,7 @@ impl Body<'_, '_> {
             | "font-face-decls" | "settings" | "scripts" => self.xml.skip()?,
             "list-item" => self.item = Some(tag.number("start-value")),
             "p" | "h" => self.open_paragraph(tag)?,
-            "span" if self.styles.is_hidden("text", &tag.attr("style-name").unwrap_or_default()) => {
+            "span" if self.is_hidden_style("text", &tag.attr("style-name").unwrap_or_default()) => {
                 self.skip_hidden()?
             }
             "frame" => {
@@ -222,7 +225,7 @@ impl Body<'_, '_> {
 
     fn open_paragraph(&mut self, tag: &Tag<'_>) -> Result<(), Failure> {
         let style = tag.attr("style-name").unwrap_or_default();
-        if self.styles.is_hidden("paragraph", &style) {
+        if self.is_hidden_style("paragraph", &style) {
             return self.skip_hidden();
         }
         if self.kind == Kind::Text
@@ -266,7 +269,7 @@ impl Body<'_, '_> {
         let is_wanted = self.output.wants_next_page();
         self.output.end_block();
         self.output.start_page(None, false);
-        if self.styles.is_hidden("drawing-page", &tag.attr("style-name").unwrap_or_default()) {
+        if self.is_hidden_style("drawing-page", &tag.attr("style-name").unwrap_or_default()) {
             self.skip_hidden()
         } else if is_wanted {
             Ok(())
@@ -287,7 +290,7 @@ impl Body<'_, '_> {
 
     fn read_sheet(&mut self, tag: &Tag<'_>) -> Result<(), Failure> {
         let style = tag.attr("style-name").unwrap_or_default();
-        if self.styles.is_hidden("table", &style) {
+        if self.is_hidden_style("table", &style) {
             return self.skip_hidden();
         }
         let is_wanted = self.output.wants_next_page();
@@ -305,6 +308,11 @@ impl Body<'_, '_> {
     fn break_page(&mut self) {
         self.has_breaks = true;
         self.output.start_page(None, true);
+    }
+
+    /// Whether what has the style is hidden, and left out.
+    fn is_hidden_style(&self, family: &str, name: &str) -> bool {
+        self.output.skips_hidden() && self.styles.is_hidden(family, name)
     }
 
     /// Passes over an element that its reader doesn't see.

@@ -14,6 +14,9 @@ const GAP_CELLS_MAX: usize = 64;
 /// Bytes of one value of the metadata.
 const METADATA_BYTES_MAX: usize = 4096;
 
+/// The kind of a note that is a comment.
+pub(crate) const COMMENT: &str = "comment";
+
 /// What a paragraph is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Block {
@@ -251,7 +254,7 @@ impl<'l> Output<'l> {
     /// A paragraph of its own, such as `[footnote: …]`; in a cell behind the text of the cell.
     pub(crate) fn note(&mut self, kind: &str, text: &str) {
         let text = text.trim();
-        if text.is_empty() {
+        if text.is_empty() || (kind == COMMENT && !self.limits.comments) {
             return;
         }
         if self.row.is_some() {
@@ -410,6 +413,16 @@ impl<'l> Output<'l> {
         } else {
             self.warnings.push(Warning { code: code.to_owned(), message: message.to_owned(), count: 1 });
         }
+    }
+
+    /// Whether text is left out that readers of the file don't see.
+    pub(crate) fn skips_hidden(&self) -> bool {
+        !self.limits.hidden_text
+    }
+
+    /// Whether comments are left out.
+    pub(crate) fn skips_comments(&self) -> bool {
+        !self.limits.comments
     }
 
     /// Counts text that readers of the file don't see.

@@ -164,7 +164,7 @@ fn read_pages(
         let before = losses.counts();
         let read = guarded(|| {
             let mut content = interpreter.page(page)?;
-            Ok(losses.page(&mut content, &mut layout_work))
+            Ok(losses.page(&mut content, limits, &mut layout_work))
         });
         let page = match read {
             Some(Ok(page)) => page,
@@ -194,8 +194,10 @@ fn over_limit(exhausted: Exhausted, limits: &Limits) -> Failure {
 
 impl Losses {
     /// Lays out a page and counts what was left out.
-    fn page(&mut self, content: &mut PageContent, layout_work: &mut u64) -> TextPage {
-        self.hidden += content.remove_hidden();
+    fn page(&mut self, content: &mut PageContent, limits: &Limits, layout_work: &mut u64) -> TextPage {
+        if !limits.hidden_text {
+            self.hidden += content.remove_hidden();
+        }
         self.unmapped += content.unmapped;
         self.broken_pages += u64::from(content.broken > 0);
         self.limited_pages += u64::from(content.over_limit > 0);

@@ -157,6 +157,7 @@ impl<'a, 'o, 'l> Shapes<'a, 'o, 'l> {
             match event {
                 Event::Open(tag)
                     if tag.name() == "sld"
+                        && self.output.skips_hidden()
                         && tag.attr("show").is_some_and(|show| matches!(&*show, "0" | "false")) =>
                 {
                     self.output.warn_hidden();
@@ -190,7 +191,7 @@ impl<'a, 'o, 'l> Shapes<'a, 'o, 'l> {
         match tag.name() {
             "Fallback" => self.xml.skip()?,
             "sp" | "graphicFrame" | "pic" | "cxnSp" => self.placeholder.clear(),
-            "cNvPr" if tag.is_set("hidden") => {
+            "cNvPr" if self.output.skips_hidden() && tag.is_set("hidden") => {
                 if self.wanted == Wanted::Body {
                     self.output.warn_hidden();
                 }

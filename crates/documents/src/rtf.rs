@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
 
-use crate::output::{Block, Output};
+use crate::output::{Block, COMMENT, Output};
 use crate::{Extracted, Failure, Limits};
 use token::{Token, Tokens};
 
@@ -211,7 +211,7 @@ impl<'l> Reader<'l> {
             }
             Destination::Marker => self.marker = Some(captured),
             Destination::Footnote => self.due.push(("footnote", std::mem::take(&mut self.note))),
-            Destination::Comment => self.due.push(("comment", std::mem::take(&mut self.note))),
+            Destination::Comment => self.due.push((COMMENT, std::mem::take(&mut self.note))),
             Destination::Text
             | Destination::Nowhere
             | Destination::Fonts
@@ -392,7 +392,7 @@ impl<'l> Reader<'l> {
         let group = self.group();
         match group.destination {
             Destination::Text if group.is_deleted => {}
-            Destination::Text if group.is_hidden => {
+            Destination::Text if group.is_hidden && self.output.skips_hidden() => {
                 if !text.trim().is_empty() {
                     self.output.warn_hidden();
                 }

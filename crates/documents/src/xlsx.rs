@@ -35,7 +35,7 @@ pub(crate) fn extract(bytes: &[u8], limits: &Limits) -> Result<Extracted, Failur
     let formats = part("styles")?.map_or(Ok(Formats::default()), |text| Formats::parse(&text, &budget))?;
     for sheet in &workbook.sheets {
         let part = relationships.get(&sheet.relationship).filter(|part| part.kind != "chartsheet");
-        if sheet.is_hidden {
+        if sheet.is_hidden && output.skips_hidden() {
             output.warn_hidden();
             continue;
         }
@@ -144,13 +144,17 @@ impl Rows<'_, '_, '_> {
             let Event::Open(tag) = event else { continue };
             match tag.name() {
                 "dimension" => first_column = column(&tag.attr("ref").unwrap_or_default()).max(1),
-                "col" if tag.is_set("hidden") && hidden_columns.len() < HIDDEN_COLUMNS_MAX => {
+                "col"
+                    if self.output.skips_hidden()
+                        && tag.is_set("hidden")
+                        && hidden_columns.len() < HIDDEN_COLUMNS_MAX =>
+                {
                     hidden_columns.push(
                         tag.number::<usize>("min").unwrap_or(0)..=tag.number::<usize>("max").unwrap_or(0),
                     );
                 }
                 "row" => {
-                    let is_hidden = tag.is_set("hidden");
+                    let is_hidden = self.output.skips_hidden() && tag.is_set("hidden");
                     self.read_row(first_column, |column| {
                         hidden_columns.iter().any(|range| range.contains(&column))
                     })?;

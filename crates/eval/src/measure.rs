@@ -120,6 +120,7 @@ impl Target<'_> {
             batch_documents_max: BATCH_DOCUMENTS_MAX,
             bytes_total,
             replace_if_equal: &[],
+            keep_originals: false,
             webhook_url: None,
         };
         let report = ingest(self.client, options, documents, self.progress, self.cancelled).await?;

@@ -51,6 +51,10 @@ pub struct Isolation {
     pub text_bytes_max: usize,
     /// Most pages of a file; the rest is cut.
     pub pages_max: usize,
+    /// Whether text is read that files hide.
+    pub hidden_text: bool,
+    /// Whether comments are read.
+    pub comments: bool,
     /// Whether archives are unpacked.
     pub archives: bool,
 }
@@ -64,6 +68,8 @@ impl Default for Isolation {
             memory_bytes: 1 << 30,
             text_bytes_max: 16 << 20,
             pages_max: 20_000,
+            hidden_text: false,
+            comments: true,
             archives: false,
         }
     }
@@ -96,6 +102,8 @@ impl Isolation {
             text_bytes_max: self.text_bytes_max,
             pages_max: self.pages_max,
             skipped_pages: Vec::new(),
+            hidden_text: self.hidden_text,
+            comments: self.comments,
             archives: self.archives,
             sandbox: self.sandbox,
             memory_bytes: self.memory_bytes,

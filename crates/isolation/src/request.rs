@@ -22,6 +22,10 @@ pub(crate) struct Request {
     pub(crate) pages_max: usize,
     /// Pages that are not read, from 0.
     pub(crate) skipped_pages: Vec<usize>,
+    /// Whether text is read that the file hides.
+    pub(crate) hidden_text: bool,
+    /// Whether comments are read.
+    pub(crate) comments: bool,
     /// Whether archives are unpacked.
     pub(crate) archives: bool,
     pub(crate) sandbox: Sandbox,
@@ -38,6 +42,8 @@ impl Request {
             pages: self.pages_max,
             skipped_pages: self.skipped_pages.clone(),
             on_page: Some(frames::report_page),
+            hidden_text: self.hidden_text,
+            comments: self.comments,
             archives: self.archives,
             ..Limits::default()
         }

@@ -331,6 +331,7 @@ impl Collections {
                 .vectors
                 .map(|vectors| VectorSettings { metric: Some(vectors.metric()), ..vectors }),
             chunking: Some(self.chunking_of(settings)),
+            keep_originals: settings.keep_originals,
             lexical: settings.lexical.clone(),
         }
     }
@@ -360,7 +361,9 @@ impl Collections {
         let same_model = self
             .model_for(settings)
             .is_ok_and(|model| fingerprint_of(settings, model.as_deref()) == collection.preparer.fingerprint);
-        same_model && self.pinned(settings).language == collection.settings.language
+        same_model
+            && self.pinned(settings).language == collection.settings.language
+            && settings.keep_originals == collection.settings.keep_originals
     }
 
     pub(crate) fn folder(&self, id: CollectionId) -> PathBuf {

@@ -47,6 +47,7 @@ pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE
 pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile, isolation};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
+pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
@@ -101,7 +102,7 @@ impl Retrieval {
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
         let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
-        let originals = originals::Originals::new(config);
+        let originals = originals::Originals::new(config, collections.0.metrics.clone());
         let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
         let stopping = CancellationToken::new();
         let parts = Arc::new(Parts {

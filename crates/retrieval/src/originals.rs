@@ -4,25 +4,31 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use weir_api::{ErrorCode, Invalid};
 use weir_config::Config;
 use weir_policy::Caller;
-use weir_store::{Original, Store};
+use weir_store::{Location, Original, Store};
+use weir_telemetry::metrics::Metrics;
 
 use crate::documents::no_document;
 use crate::error::RequestError;
+use crate::ingest::Content;
 use crate::{Parts, Result, Retrieval};
 
 /// The folder in the data directory.
 const FOLDER: &str = "originals";
 /// The time between two sweeps: so long does the file of a deleted document stay, at most.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// Problems that a report has: more than anybody reads.
+const PROBLEMS_MAX: usize = 100;
 
 /// The kept files.
 #[derive(Clone)]
@@ -32,7 +38,9 @@ struct Inner {
     folder: PathBuf,
     bytes_max: u64,
     bytes: AtomicU64,
+    files: AtomicI64,
     in_use: Mutex<InUse>,
+    metrics: Metrics,
 }
 
 #[derive(Default)]
@@ -64,28 +72,39 @@ impl Drop for KeptFile {
 }
 
 impl Originals {
-    pub(crate) fn new(config: &Config) -> Originals {
+    pub(crate) fn new(config: &Config, metrics: Metrics) -> Originals {
         let folder = config.server.data_dir.join(FOLDER);
-        let bytes = files(&folder)
-            .filter(|path| path.extension().is_none())
-            .map(|path| path.metadata().map_or(0, |about| about.len()))
-            .sum();
-        Originals(Arc::new(Inner {
+        let whole = files(&folder).filter(|path| path.extension().is_none());
+        let sizes: Vec<u64> = whole.map(|path| path.metadata().map_or(0, |about| about.len())).collect();
+        let inner = Inner {
             folder,
             bytes_max: config.extract.originals_bytes_max,
-            bytes: AtomicU64::new(bytes),
+            bytes: AtomicU64::default(),
+            files: AtomicI64::default(),
             in_use: Mutex::default(),
-        }))
+            metrics,
+        };
+        inner.bytes.store(sizes.iter().sum(), Ordering::Relaxed);
+        inner.count(sizes.len() as i64, sizes.iter().sum());
+        Originals(Arc::new(inner))
     }
 
-    /// Copies a file into the folder and syncs it, unless it is there. The file is at its beginning afterwards.
-    pub(crate) async fn keep(&self, mut file: File, original: Original) -> Result<(File, KeptFile), Invalid> {
+    /// Copies a file into the folder and syncs it, unless it is there.
+    ///
+    /// # Errors
+    /// `insufficient_storage` beyond the limit and on a full disk; `store_unavailable`.
+    pub(crate) async fn keep(
+        &self,
+        mut file: Box<dyn Content>,
+        original: Original,
+    ) -> Result<KeptFile, Invalid> {
         *self.in_use().counts.entry(original.sha256.clone()).or_default() += 1;
         let kept = KeptFile { originals: self.clone(), original };
         let work = move || {
             let inner = &kept.originals.0;
-            let outcome = inner.copy(&mut file, &kept.original);
-            outcome.map(|()| (file, kept))
+            let outcome = inner.copy(&mut *file, &kept.original);
+            inner.metrics.original(if outcome.is_ok() { "kept" } else { "refused" });
+            outcome.map(|()| kept)
         };
         let copied = tokio::task::spawn_blocking(work).await;
         copied.unwrap_or_else(|_| Err(Invalid::whole(ErrorCode::Internal, RequestError::INTERNAL)))
@@ -116,7 +135,10 @@ impl Originals {
             let bytes = path.metadata().map_or(0, |about| about.len());
             match std::fs::remove_file(&path) {
                 Ok(()) if is_part => {}
-                Ok(()) => drop(self.0.bytes.fetch_sub(bytes, Ordering::Relaxed)),
+                Ok(()) => {
+                    self.0.metrics.original("removed");
+                    self.0.count(-1, self.0.bytes.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
+                }
                 Err(error) => {
                     tracing::warn!(file = %path.display(), %error, "a file without a document was not removed")
                 }
@@ -131,12 +153,11 @@ impl Originals {
 }
 
 impl Inner {
-    /// Two levels, so that no folder has all files.
     fn path(&self, sha256: &str) -> PathBuf {
-        self.folder.join(sha256.get(..2).unwrap_or("00")).join(sha256)
+        path_in(&self.folder, sha256)
     }
 
-    fn copy(&self, file: &mut File, original: &Original) -> Result<(), Invalid> {
+    fn copy(&self, file: &mut dyn Content, original: &Original) -> Result<(), Invalid> {
         let path = self.path(&original.sha256);
         let is_there = path.metadata().is_ok_and(|about| about.len() == original.bytes);
         if is_there {
@@ -158,13 +179,19 @@ impl Inner {
             let code = if is_full { ErrorCode::InsufficientStorage } else { ErrorCode::StoreUnavailable };
             Invalid::whole(code, format!("the file could not be kept in the data directory: {error}"))
         })?;
-        self.bytes.fetch_add(original.bytes, Ordering::Relaxed);
+        self.count(1, self.bytes.fetch_add(original.bytes, Ordering::Relaxed) + original.bytes);
         Ok(())
+    }
+
+    /// Takes note of a file more or less, and of the bytes of all.
+    fn count(&self, change: i64, bytes: u64) {
+        let files = self.files.fetch_add(change, Ordering::Relaxed) + change;
+        self.metrics.originals(files, bytes);
     }
 }
 
 /// Copies a file under a name that appears when all of it is on disk.
-fn copy_synced(file: &mut File, path: &Path) -> io::Result<()> {
+fn copy_synced(mut file: &mut dyn Content, path: &Path) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     std::fs::create_dir_all(folder)?;
     let part = path.with_extension(format!("part-{}", uuid::Uuid::new_v4().simple()));
@@ -174,11 +201,10 @@ fn copy_synced(file: &mut File, path: &Path) -> io::Result<()> {
     let mut copied = || -> io::Result<()> {
         let mut copy = options.open(&part)?;
         file.rewind()?;
-        io::copy(file, &mut copy)?;
+        io::copy(&mut file, &mut copy)?;
         copy.sync_all()?;
         std::fs::rename(&part, path)?;
-        File::open(folder)?.sync_all()?;
-        file.rewind()
+        File::open(folder)?.sync_all()
     };
     copied().inspect_err(|_| {
         // it is swept otherwise
@@ -191,6 +217,63 @@ fn files(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries =
         |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries(folder).filter(|path| path.is_dir()).flat_map(move |folder| entries(&folder).collect::<Vec<_>>())
+}
+
+/// The outcome of [`verify_originals`].
+#[derive(Debug, Default)]
+pub struct OriginalsReport {
+    /// Files that documents have.
+    pub files: u64,
+    /// Those that are missing, or whose bytes are others than those that were kept.
+    pub problems: Vec<String>,
+}
+
+/// Reads each kept file of a data directory and compares its SHA-256 with that in the store. Also while a gateway uses both.
+///
+/// # Errors
+/// Store errors.
+pub async fn verify_originals(
+    data_dir: &Path,
+    store: &Location,
+) -> Result<OriginalsReport, weir_store::Error> {
+    let folder = data_dir.join(FOLDER);
+    let mut report = OriginalsReport::default();
+    for (sha256, bytes, id) in Store::originals_at(store).await? {
+        report.files += 1;
+        let problem = match hash_of(&path_in(&folder, &sha256)) {
+            Ok((found, _)) if found == sha256 => continue,
+            Ok((_, length)) if length != bytes => format!("has {length} of {bytes} bytes"),
+            Ok(_) => "has other bytes than were kept".to_owned(),
+            Err(error) => format!("can't be read ({error})"),
+        };
+        if report.problems.len() < PROBLEMS_MAX {
+            let problem = format!(
+                "the original file {sha256} of document {id:?} {problem}; send the file again with `keep_original`, or restore the folder `{FOLDER}`"
+            );
+            report.problems.push(problem);
+        }
+    }
+    Ok(report)
+}
+
+/// The SHA-256 of a file in hexadecimal, and its bytes.
+fn hash_of(path: &Path) -> io::Result<(String, u64)> {
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let (mut file, mut buffer) = (File::open(path)?, vec![0; 64 << 10]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&buffer[..read]);
+        bytes += read as u64;
+    }
+    Ok((hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
+}
+
+/// Where a kept file is: in two levels, so that no folder has all files.
+fn path_in(folder: &Path, sha256: &str) -> PathBuf {
+    folder.join(sha256.get(..2).unwrap_or("00")).join(sha256)
 }
 
 /// Removes files without a document for as long as the gateway runs.

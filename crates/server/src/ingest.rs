@@ -6,8 +6,11 @@ use axum::extract::{RawQuery, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
-use weir_api::{Document, DocumentPatch, ErrorCode, FileOptions, IngestRequest, Invalid, JobReply, Metadata};
-use weir_retrieval::{IngestOutcome, IngestTerms};
+use weir_api::{
+    DEFAULT_COLLECTION, Document, DocumentPatch, ErrorCode, FileOptions, IngestRequest, Invalid, JobReply,
+    Metadata,
+};
+use weir_retrieval::{IngestOutcome, IngestTerms, UploadedFile};
 
 use super::body::{self, Call, Json, query_pairs, unknown_parameter};
 use super::conditions;
@@ -24,6 +27,11 @@ const DELETE: &str = "delete";
 pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
     if ingest_lines::is_lines(request.headers()) {
         return ingest_lines::ingest(call, query.as_deref(), request).await;
+    }
+    if !upload::is_form(request.headers())
+        && query_pairs(query.as_deref()).iter().any(|(key, _)| key == FILE_NAME)
+    {
+        return ingest_file(call, query.as_deref(), request).await;
     }
     let keyed = Keyed::begin(&call, &request)?;
     let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
@@ -53,6 +61,29 @@ pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Reque
     reply(&call, outcome, wait_until).await
 }
 
+/// Stores the document of a file that is the body.
+async fn ingest_file(call: Call, query: Option<&str>, request: Request) -> Result<Response> {
+    let parameters = FileParameters::parse(query, FileParameters::OF_POST)?;
+    let keyed = Keyed::begin(&call, &request)?;
+    let wait_until = wait_until(&call, &request, parameters.wait);
+    let admitted = context::take_admitted(request.extensions());
+    let FileParameters { name, options, collection, replace_if_equal, webhook_url, .. } = parameters;
+    let collection = collection.unwrap_or_else(|| DEFAULT_COLLECTION.to_owned());
+    let file =
+        upload::receive_file(&call, request, name.unwrap_or_else(|| upload::UNNAMED.to_owned()), options)
+            .await?;
+    let asked = serde_json::json!([collection, replace_if_equal, webhook_url]).to_string();
+    let outcome = match keyed.check(&call, &[asked.as_bytes(), &upload::fingerprint(&file)]).await? {
+        Begun::Repeated(outcome) => *outcome,
+        Begun::New(idempotency) => {
+            let terms = IngestTerms { replace_if_equal, webhook_url, idempotency, test: None };
+            call.retrieval.upload(&call.caller, &collection, vec![file], terms).await?
+        }
+    };
+    drop((admitted, keyed));
+    reply(&call, outcome, wait_until).await
+}
+
 /// Stores a document under its id: JSON, or a file whose text is extracted.
 pub(super) async fn put(
     call: Call,
@@ -60,7 +91,7 @@ pub(super) async fn put(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response> {
-    let parameters = PutParameters::parse(query.as_deref(), &id)?;
+    let parameters = FileParameters::parse(query.as_deref(), FileParameters::OF_PUT)?;
     let keyed = Keyed::begin(&call, &request)?;
     let mut terms = IngestTerms { test: conditions::test(request.headers())?, ..IngestTerms::default() };
     let condition = format!("{:?}", terms.test);
@@ -78,14 +109,7 @@ pub(super) async fn put(
             }
         }
     } else {
-        let PutParameters { title, metadata, keep_original, .. } = &parameters;
-        let options = FileOptions {
-            id: Some(id),
-            title: title.clone(),
-            metadata: metadata.clone(),
-            keep_original: *keep_original,
-        };
-        let file = upload::receive_file(&call, request, parameters.name.clone(), options).await?;
+        let file = put_body(&call, request, id, parameters).await?;
         match keyed.check(&call, &[condition.as_bytes(), &upload::fingerprint(&file)]).await? {
             Begun::Repeated(outcome) => *outcome,
             Begun::New(idempotency) => {
@@ -157,47 +181,96 @@ async fn put_json(
     Ok(call.retrieval.put_document(&call.caller, name, document, terms).await?)
 }
 
-/// The query parameters of a `PUT`.
-struct PutParameters {
-    /// The name of the file.
-    name: String,
-    title: Option<String>,
-    metadata: Option<Metadata>,
-    keep_original: Option<bool>,
-    wait: bool,
-    /// Whether one of them is given that JSON has as a field.
-    has_fields: bool,
+/// The file of a `PUT` of a document: the whole body, or the only one of a form.
+async fn put_body(
+    call: &Call,
+    request: Request,
+    id: String,
+    parameters: FileParameters,
+) -> Result<UploadedFile> {
+    let FileParameters { name, options, .. } = parameters;
+    if !upload::is_form(request.headers()) {
+        let name = name.unwrap_or_else(|| id.clone());
+        return upload::receive_file(call, request, name, FileOptions { id: Some(id), ..options }).await;
+    }
+    let mut form = upload::receive_form(call, request).await?;
+    let (Some(file), true) = (form.files.pop(), form.files.is_empty()) else {
+        let message = "the form of a document has one part `file`; POST /v1/ingest takes several";
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["file"], message).into());
+    };
+    if file.options.id.as_ref().is_some_and(|sent| *sent != id) {
+        let message = "the id is not that of the path; leave it out";
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["options", "id"], message).into());
+    }
+    let options = FileOptions {
+        id: Some(id),
+        title: file.options.title.or(options.title),
+        metadata: file.options.metadata.or(options.metadata),
+        keep_original: file.options.keep_original.or(options.keep_original),
+    };
+    Ok(UploadedFile { name: name.unwrap_or(file.name), options, ..file })
 }
 
-impl PutParameters {
-    fn parse(query: Option<&str>, id: &str) -> Result<PutParameters> {
-        let (mut title, mut metadata, mut wait, mut name, mut keep_original) = (None, None, None, None, None);
+/// The query parameter that names a file.
+const FILE_NAME: &str = "filename";
+
+/// The query parameters of a request whose body is a file.
+#[derive(Default)]
+struct FileParameters {
+    name: Option<String>,
+    options: FileOptions,
+    collection: Option<String>,
+    replace_if_equal: Vec<String>,
+    webhook_url: Option<String>,
+    wait: bool,
+}
+
+impl FileParameters {
+    /// The names of those of a `PUT` of a document.
+    const OF_PUT: &[&str] = &[FILE_NAME, "title", "metadata", "keep_original", "wait"];
+    /// The names of those of a `POST`.
+    const OF_POST: &[&str] = &[
+        FILE_NAME,
+        "collection",
+        "id",
+        "title",
+        "metadata",
+        "keep_original",
+        "replace_if_equal",
+        "webhook_url",
+        "wait",
+    ];
+
+    fn parse(query: Option<&str>, known: &[&str]) -> Result<FileParameters> {
         let flag = |name: &str, value: &str| body::flag(Some(&format!("{name}={value}")), name);
+        let mut found = FileParameters::default();
         for (key, value) in query_pairs(query) {
             match key.as_str() {
-                "filename" => name = Some(value),
-                "title" => title = Some(value),
+                other if !known.contains(&other) => {
+                    let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                    return Err(unknown_parameter(&key, &known.join(", ")));
+                }
+                FILE_NAME => found.name = Some(value).filter(|name| !name.is_empty()),
+                "id" => found.options.id = Some(value),
+                "title" => found.options.title = Some(value),
                 "metadata" => {
                     let read = Metadata::from_json(value).map_err(|error| {
                         Invalid::at(ErrorCode::InvalidParameter, &["metadata"], error.to_string())
                     });
-                    metadata = Some(read?);
+                    found.options.metadata = Some(read?);
                 }
-                "wait" => wait = Some(flag("wait", &value)?),
-                "keep_original" => keep_original = Some(flag("keep_original", &value)?),
-                _ => {
-                    let known = "`filename`, `title`, `metadata`, `keep_original` or `wait`";
-                    return Err(unknown_parameter(&key, known));
-                }
+                "keep_original" => found.options.keep_original = Some(flag("keep_original", &value)?),
+                "collection" => found.collection = Some(value),
+                "replace_if_equal" => found.replace_if_equal.push(value),
+                "webhook_url" => found.webhook_url = Some(value),
+                _ => found.wait = flag("wait", &value)?,
             }
         }
-        let has_fields = name.is_some() || title.is_some() || metadata.is_some() || keep_original.is_some();
-        let name = name.unwrap_or_else(|| id.to_owned());
-        Ok(PutParameters { name, title, metadata, keep_original, wait: wait.unwrap_or_default(), has_fields })
+        Ok(found)
     }
 
     fn check_json(&self) -> Result<()> {
-        if !self.has_fields {
+        if self.name.is_none() && self.options == FileOptions::default() {
             return Ok(());
         }
         let message = "`filename`, `title`, `metadata` and `keep_original` are for files; send title and metadata as fields of the JSON document, or the file with its media type, such as `application/pdf`";

@@ -22,7 +22,7 @@ pub(super) const FORM: &str = "multipart/form-data";
 const FIELD_BYTES_MAX: usize = 4 << 10;
 
 /// The name of a file that has none.
-const UNNAMED: &str = "upload";
+pub(super) const UNNAMED: &str = "upload";
 
 /// A form that was received.
 pub(super) struct Form {

@@ -119,6 +119,24 @@ impl Store {
         }
     }
 
+    /// The original files of the store at a place: the SHA-256 of each in hexadecimal, its bytes, and the id of a document that has it. Also while
+    /// another process uses the store.
+    ///
+    /// # Errors
+    /// As [`Store::open`], except `InUse`.
+    pub async fn originals_at(location: &Location) -> Result<Vec<(String, u64, String)>> {
+        match &location.0 {
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || Sqlite::originals_of_folder(&folder)).await
+            }
+            Place::Database(address) => {
+                let store = Store::open_postgres(address).await?;
+                store.database.read(script!(tx => originals::all(tx))).await
+            }
+        }
+    }
+
     /// What changes from now on, by this process or by another one that uses the store.
     pub fn changes(&self) -> Changes {
         self.announcer.changes()

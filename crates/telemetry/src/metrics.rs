@@ -1,5 +1,6 @@
 //! The table of all metrics, from which `/metrics` and `docs/metrics.md` are generated.
 
+mod files;
 mod guards;
 mod labels;
 mod llm;
@@ -7,7 +8,6 @@ mod render;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,9 +18,10 @@ use weir_api::{DegradedReason, Timings};
 
 pub use guards::{OpenConnection, Queued};
 use labels::{
-    BuildLabels, CollectionLabel, FindingLabels, KeyLabel, KeyResultLabels, KeyTokenLabels, LabelValue,
-    LaneLabel, ModelLabel, ModelTokenLabels, ModelUpstreamLabel, ModelUpstreamLabels, ReasonLabel,
-    RecallLabels, RequestLabels, ResultLabel, RouteLabel, StageLabel, TableLabel, UpstreamLabels,
+    BuildLabels, CollectionLabel, ExtractionLabels, FindingLabels, KeyLabel, KeyResultLabels, KeyTokenLabels,
+    LabelValue, LaneLabel, ModelLabel, ModelTokenLabels, ModelUpstreamLabel, ModelUpstreamLabels,
+    ReasonLabel, RecallLabels, RequestLabels, ResultLabel, RouteLabel, StageLabel, TableLabel,
+    UpstreamLabels,
 };
 pub use llm::{KeySeries, ModelSeries};
 pub use render::CollectionGauges;
@@ -109,10 +110,24 @@ table! {
     webhooks: Family<ResultLabel, Counter> = Family::default(), "weir_webhook_attempts_total", Counter, ["result"];
     /// Open streams of the events of jobs.
     job_streams: Gauge = Gauge::default(), "weir_job_event_streams", Gauge, [];
-    /// Files of which text was extracted, by result: extracted, partial (something was left out), unchanged (stored already, and not read), or the code of the error.
-    extractions: Family<ResultLabel, Counter> = Family::default(), "weir_extractions_total", Counter, ["result"];
+    /// Lines of streams of documents: stored, or failed.
+    ingest_lines: Family<ResultLabel, Counter> = Family::default(), "weir_ingest_lines_total", Counter, ["result"];
+    /// Files of which text was extracted, by the kind that their name tells and by result: extracted, partial (something was left out), unchanged (stored already, and not read), or the code of the error.
+    extractions: Family<ExtractionLabels, Counter> = Family::default(), "weir_extractions_total", Counter, ["format", "result"];
     /// Time for the text of a file, from the start of the child process to its end.
     extraction_seconds: Histogram = seconds(), "weir_extraction_seconds", Histogram, [];
+    /// Files that the server at `extract.url` was asked for: answered, or failed.
+    recognitions: Family<ResultLabel, Counter> = Family::default(), "weir_recognitions_total", Counter, ["result"];
+    /// Time for the answer of this server, with the wait for its turn and retries.
+    recognition_seconds: Histogram = seconds(), "weir_recognition_seconds", Histogram, [];
+    /// Files within archives: unpacked, or refused.
+    archive_members: Family<ResultLabel, Counter> = Family::default(), "weir_archive_members_total", Counter, ["result"];
+    /// Original files: kept, refused (over the limit or not written), or removed because no document had them.
+    originals: Family<ResultLabel, Counter> = Family::default(), "weir_originals_total", Counter, ["result"];
+    /// Original files in the data directory.
+    original_files: Gauge = Gauge::default(), "weir_original_files", Gauge, [];
+    /// Bytes of these files; `extract.originals_bytes_max` is their bound.
+    original_bytes: Gauge = Gauge::default(), "weir_original_bytes", Gauge, [];
     /// Open collections.
     collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
     /// Searchable documents.
@@ -241,9 +256,13 @@ impl Metrics {
 
     /// Shows the series whose labels are known before the first event, so that alerts see the first increase.
     fn start_series(&self) {
-        let results: [(&Family<ResultLabel, Counter>, &[&str]); 9] = [
+        let results: [(&Family<ResultLabel, Counter>, &[&str]); 13] = [
             (&self.embed_cache, &["hit", "miss"]),
             (&self.ingested, &["accepted", "refused", "indexed", "failed"]),
+            (&self.ingest_lines, &["stored", "failed"]),
+            (&self.recognitions, &["answered", "failed"]),
+            (&self.archive_members, &["unpacked", "refused"]),
+            (&self.originals, &["kept", "refused", "removed"]),
             (&self.jobs, &["completed", "failed", "cancelled"]),
             (&self.logged, &["written", "failed", "dropped"]),
             (&self.feedback, &["hit", "no_hit"]),
@@ -404,11 +423,6 @@ impl Metrics {
         self.count_documents("refused", refused);
     }
 
-    /// Counts a file that was not read because its documents are stored already.
-    pub fn file_unchanged(&self) {
-        self.extractions.get_or_create(&ResultLabel { result: "unchanged".into() }).inc();
-    }
-
     /// Counts a job that ended.
     pub fn job_ended(&self, status: &'static str) {
         self.jobs.get_or_create(&ResultLabel { result: LabelValue::Static(status) }).inc();
@@ -423,12 +437,6 @@ impl Metrics {
     pub fn job_stream(&self) -> OpenConnection {
         self.job_streams.inc();
         OpenConnection::of(self.job_streams.clone())
-    }
-
-    /// Counts a file that was read: `extracted`, `partial`, or the code of the error.
-    pub fn file_extracted(&self, result: &'static str, took: Duration) {
-        self.extractions.get_or_create(&ResultLabel { result: result.into() }).inc();
-        self.extraction_seconds.observe(took.as_secs_f64());
     }
 
     /// Counts documents whose changes became searchable.

@@ -104,10 +104,10 @@ pub enum Command {
     Jobs(JobsArguments),
     /// Tell whether a gateway takes requests: exit code 0, or 1.
     Health(HealthArguments),
-    /// Check every row of a data directory, and name those that are damaged.
+    /// Check every row and every original file of a data directory, and name those that are damaged.
     ///
-    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document again replaces its
-    /// row, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
+    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document or a file again replaces
+    /// its row or file, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
     Doctor(DoctorArguments),
     /// Export, import and delete the judgments that relevance learns from.
     Feedback(FeedbackArguments),
@@ -219,6 +219,9 @@ pub struct IngestArguments {
     /// others of their names. Without this they stay, and the new ones fail.
     #[arg(long)]
     pub replace: bool,
+    /// Keep the files of documents in the gateway beside their text, such as PDF and Office files. GET …/original returns them.
+    #[arg(long)]
+    pub keep_originals: bool,
     /// Maximum documents per request.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,

@@ -98,6 +98,9 @@ pub struct SettingsArguments {
     /// How texts are split.
     #[command(flatten)]
     pub chunking: ChunkingArguments,
+    /// Keep the files of documents beside their text, such as PDF and Office files.
+    #[arg(long)]
+    pub keep_originals: bool,
 }
 
 /// How embeddings are compared.
@@ -246,6 +249,7 @@ fn settings_of(arguments: &SettingsArguments) -> CollectionSettings {
         embedding: is_none.then_some(EmbeddingChoice::None),
         language: arguments.language.clone(),
         chunking: arguments.chunking.settings(),
+        keep_originals: arguments.keep_originals.then_some(true),
         lexical: None,
     }
 }

@@ -125,6 +125,7 @@ impl Demo<'_> {
             batch_documents_max: BATCH_DOCUMENTS_MAX,
             bytes_total: sources.bytes(),
             replace_if_equal: &[],
+            keep_originals: false,
             webhook_url: None,
         };
         let mut progress = DocumentProgress::default();

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use weir_config::Flags;
+use weir_retrieval::verify_originals;
 use weir_store::{Location, Store, VerifyReport};
 
 use super::context::Context;
@@ -19,24 +20,28 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
-/// Reads and checks every row of the store, and names those that are damaged.
+/// Reads and checks every row of the store and every original file, and names those that are damaged.
 ///
 /// # Errors
 /// When the store cannot be read, and when something in it is damaged.
 pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()> {
     let flags = Flags { data_dir: arguments.data_dir.clone(), ..Flags::default() };
     let folder = context.load(flags)?.server.data_dir;
-    let report = Store::verify_at(&Location::data_dir(&folder)).await?;
-    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let location = Location::data_dir(&folder);
+    let report = Store::verify_at(&location).await?;
+    let originals = verify_originals(&folder, &location).await?;
+    let mut problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    problems.extend(originals.problems);
+    let originals = originals.files;
     let VerifyReport { collections, documents, operations, chunks, embeddings, .. } = report;
     if arguments.json {
         let rows = json!({"collections": collections, "documents": documents, "operations": operations,
-            "chunks": chunks, "embeddings": embeddings});
+            "chunks": chunks, "embeddings": embeddings, "originals": originals});
         writeln!(context.out, "{}", json!({"rows": rows, "problems": problems}))?;
     } else {
         writeln!(
             context.out,
-            "{}: {collections} collections, {documents} documents, {operations} operations, {chunks} chunks, {embeddings} embeddings",
+            "{}: {collections} collections, {documents} documents, {operations} operations, {chunks} chunks, {embeddings} embeddings, {originals} original files",
             folder.display()
         )?;
         problems.iter().try_for_each(|problem| writeln!(context.out, "  {problem}"))?;

@@ -36,6 +36,7 @@ pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()
         batch_documents_max: arguments.batch as usize,
         bytes_total: sources.bytes(),
         replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
+        keep_originals: arguments.keep_originals,
         webhook_url: arguments.webhook_url.as_deref(),
     };
     let has_named_files = sources.has_named_files();

@@ -18,13 +18,16 @@ pub(super) struct Kind {
 /// The first bytes of a compound file, the container of the binary formats of Office.
 pub(super) const OLE: [u8; 8] = [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1];
 
-const OCR: &str = "recognise its text first (OCR) and send the text or a PDF with text";
+const OCR: &str = "recognise its text first (OCR) and send the text, or name a server that does in the gateway's setting extract.url";
 /// The remedy for archives.
 pub(super) const UNPACK: &str = "send the files in it; .zip and .tar.gz are unpacked where the gateway's setting extract.archives is true";
 
+/// The name of pictures.
+pub(super) const PICTURES: &str = "pictures";
+
 const KINDS: [Kind; 12] = [
     Kind {
-        name: "pictures",
+        name: PICTURES,
         remedy: OCR,
         marks: &[
             (0, b"\x89PNG\r\n\x1a\n"),

@@ -25,9 +25,10 @@ pub(super) fn read(xml: &mut Xml<'_>, budget: &Budget<'_>, output: &mut Output<'
     while let Some(event) = xml.next()? {
         match event {
             Event::Open(tag) if tag.name() == "table-row" => {
-                let is_hidden = tag.attr("visibility").is_some_and(|visibility| visibility != "visible");
+                let is_hidden = output.skips_hidden()
+                    && tag.attr("visibility").is_some_and(|visibility| visibility != "visible");
                 let copies = repeated(&tag, "number-rows-repeated");
-                let cells = read_row(xml, budget, output.bytes_left())?;
+                let cells = read_row(xml, budget, output)?;
                 if is_hidden && !cells.is_empty() {
                     output.warn_hidden();
                 } else if !cells.is_empty() {
@@ -51,7 +52,7 @@ fn repeated(tag: &Tag<'_>, name: &str) -> u64 {
 }
 
 /// Reads the cells of a row that have text.
-fn read_row(xml: &mut Xml<'_>, budget: &Budget<'_>, bytes_max: usize) -> Result<Vec<Cell>, Failure> {
+fn read_row(xml: &mut Xml<'_>, budget: &Budget<'_>, output: &Output<'_>) -> Result<Vec<Cell>, Failure> {
     let mut cells = Vec::new();
     let mut column = 0;
     let end = xml.depth();
@@ -59,9 +60,9 @@ fn read_row(xml: &mut Xml<'_>, budget: &Budget<'_>, bytes_max: usize) -> Result<
         match event {
             Event::Open(tag) if matches!(tag.name(), "table-cell" | "covered-table-cell") => {
                 let copies = repeated(&tag, "number-columns-repeated");
-                let plain = PlainText::read(xml, bytes_max)?;
+                let plain = PlainText::read(xml, output.bytes_left())?;
                 let mut text = plain.text;
-                for comment in plain.comments {
+                for comment in plain.comments.into_iter().filter(|_| !output.skips_comments()) {
                     text.push_str(&format!(" [comment: {comment}]"));
                 }
                 budget.take_cells(1)?;

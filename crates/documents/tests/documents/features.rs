@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::files::{
-    W, archive, docx, epub, pages, paragraph, pptx, read, relationships, shape, slide, warnings,
+    W, archive, check_settings, docx, epub, pages, paragraph, pptx, read, relationships, shape, slide,
+    warnings,
 };
 
 fn with(properties: &str, text: &str) -> String {
@@ -88,6 +89,7 @@ fn word_documents_keep_their_structure() {
     let expected = "# Mheading\n\n## Mderived\n\nMparagraph\n\n- Mbullet\n  - Mdeeper\n1. Mone\n  1.a) Mone-a\n  1.b) Mone-b\n2. Mtwo\n7. Mrestarted\n\nMnoted on\n\n[footnote: Mfootnote]\n\n[endnote: Mendnote]\n\nMcommented\n\n[comment: Mcomment]\n\nMinserted\n\nMlink\tMresult\nMline\n\nMtextbox\n\nMcontrol\n\nMshown";
     assert_eq!(extracted.text, expected);
     assert_eq!(warnings(&extracted), [("macros", 1), ("hidden_text", 2)]);
+    check_settings(&file, "features.docx", 2);
     assert_eq!(extracted.title.as_deref(), Some("A title"));
     assert_eq!(
         json!(extracted.metadata),
@@ -200,6 +202,7 @@ fn slides_are_pages_with_their_notes_and_comments() {
         ]
     );
     assert_eq!(warnings(&extracted), [("hidden_text", 2), ("broken_page", 1)]);
+    check_settings(&file, "features.pptx", 2);
 }
 
 #[test]
@@ -253,6 +256,7 @@ fn sheets_are_pages_with_the_values_that_a_reader_sees() {
     let labels: Vec<_> = extracted.pages.iter().map(|page| page.label.as_deref().unwrap()).collect();
     assert_eq!(labels, ["Msheet", "Mlast"]);
     assert_eq!(warnings(&extracted), [("hidden_text", 3)]);
+    check_settings(&file, "features.xlsx", 2);
 }
 
 #[test]
@@ -308,6 +312,7 @@ fn rtf_keeps_its_structure() {
         ]
     );
     assert_eq!(warnings(&extracted), [("hidden_text", 1)]);
+    check_settings(file, "features.rtf", 1);
     assert_eq!(extracted.title.as_deref(), Some("A title"));
     assert_eq!(json!(extracted.metadata), json!({"author": "Jos\u{e9}", "created": "2024-03-01T10:05"}));
 }

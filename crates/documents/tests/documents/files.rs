@@ -164,3 +164,12 @@ pub(crate) fn pages(extracted: &Extracted) -> Vec<&str> {
 pub(crate) fn warnings(extracted: &Extracted) -> Vec<(&str, u64)> {
     extracted.warnings.iter().map(|warning| (warning.code.as_str(), warning.count)).collect()
 }
+
+/// Checks the settings of hidden text and comments: `hidden` is how often the marker of hidden text is in the file.
+pub(crate) fn check_settings(bytes: &[u8], name: &str, hidden: usize) {
+    let limits = Limits { hidden_text: true, comments: false, ..Limits::default() };
+    let extracted = read_within(bytes, name, &limits).unwrap();
+    assert_eq!(extracted.text.matches("Mhidden").count(), hidden, "{}", extracted.text);
+    assert!(!extracted.text.contains("[comment"), "{}", extracted.text);
+    assert!(extracted.warnings.iter().all(|warning| warning.code != "hidden_text"));
+}

@@ -3,7 +3,7 @@
 use serde_json::json;
 use weir_documents::Failure;
 
-use crate::files::{odf, pages, read, warnings};
+use crate::files::{check_settings, odf, pages, read, warnings};
 
 #[test]
 fn text_documents_keep_their_structure() {
@@ -23,7 +23,9 @@ fn text_documents_keep_their_structure() {
         <text:p>Mpage<text:soft-page-break/>two<draw:frame><svg:desc>Malternative</svg:desc><draw:text-box><text:p>Mtextbox</text:p></draw:text-box></draw:frame></text:p>
         <text:section text:display="none"><text:p>Mhidden</text:p></text:section><text:p text:style-name="P9">Mthird</text:p>"#;
     let meta = "<office:meta><dc:title>A title</dc:title><meta:initial-creator>One</meta:initial-creator><meta:creation-date>2024-03-01</meta:creation-date><dc:creator>Two</dc:creator><dc:date>2024-03-02</dc:date></office:meta>";
-    let extracted = read(&odf("text", body, styles, &[("meta.xml", meta)]), "features.odt").unwrap();
+    let file = odf("text", body, styles, &[("meta.xml", meta)]);
+    let extracted = read(&file, "features.odt").unwrap();
+    check_settings(&file, "features.odt", 2);
     assert_eq!(
         pages(&extracted),
         [
@@ -58,7 +60,9 @@ fn sheets_are_pages_with_the_text_of_their_cells() {
         cell(r#" table:number-columns-repeated="2""#, "x"),
         cell("", "Mhiddensheet"),
     );
-    let extracted = read(&odf("spreadsheet", &body, styles, &[]), "features.ods").unwrap();
+    let file = odf("spreadsheet", &body, styles, &[]);
+    let extracted = read(&file, "features.ods").unwrap();
+    check_settings(&file, "features.ods", 3);
     assert_eq!(
         pages(&extracted),
         ["# Msheet\n\n1. March\t\t\t12,50 %\nx\tx\nx\tx\n\n", "# Mlast\n\n3 [comment: Mcomment]"]
@@ -75,7 +79,9 @@ fn slides_are_pages_with_their_notes() {
         <draw:frame presentation:class="page-number"><draw:text-box><text:p>9</text:p></draw:text-box></draw:frame>
         <presentation:notes><draw:frame presentation:class="notes"><draw:text-box><text:p>Mnotes</text:p></draw:text-box></draw:frame></presentation:notes></draw:page>
         <draw:page draw:style-name="dp2"><draw:custom-shape><text:p>Mhidden</text:p></draw:custom-shape></draw:page><draw:page><draw:custom-shape><text:p>Mthird</text:p></draw:custom-shape></draw:page>"#;
-    let extracted = read(&odf("presentation", body, styles, &[]), "features.odp").unwrap();
+    let file = odf("presentation", body, styles, &[]);
+    let extracted = read(&file, "features.odp").unwrap();
+    check_settings(&file, "features.odp", 1);
     assert_eq!(pages(&extracted), ["# Mtitle\n\n- Mpoint\n\nNotes: Mnotes\n\n", "", "Mthird"]);
     assert_eq!(warnings(&extracted), [("hidden_text", 1)]);
 }

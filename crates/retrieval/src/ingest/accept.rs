@@ -79,8 +79,6 @@ pub(super) struct FileOfDocument {
     pub(super) sha256: String,
     /// The file, if it is kept.
     pub(super) kept: Option<KeptFile>,
-    /// Whether no part of it was lost.
-    pub(super) is_whole: bool,
 }
 
 impl IngestOutcome {

@@ -23,6 +23,8 @@ pub(super) fn hash_of(file: &UploadedFile, keeps: bool, limits: &Limits, extract
         limits.document_text_bytes_max,
         extract.pages_max,
         extract.archives,
+        extract.hidden_text,
+        extract.comments,
     ]);
     weir_text::text_hash(&determining.to_string())
 }

@@ -32,6 +32,8 @@ pub struct LineIngest {
     jobs_listed: usize,
     errors_listed: usize,
     last_operation: u64,
+    /// Stored and failed lines that are in the metrics.
+    counted: (u64, u64),
 }
 
 /// Lines that are not stored yet.
@@ -67,6 +69,7 @@ impl Retrieval {
             jobs_listed: 0,
             errors_listed: 0,
             last_operation: 0,
+            counted: (0, 0),
         })
     }
 }
@@ -135,6 +138,9 @@ impl LineIngest {
             self.note_job(outcome.into_job(), rejected_count, &lines);
         }
         self.reply.lines = self.lines_read;
+        let now = (self.reply.documents, self.reply.failed_documents);
+        self.retrieval.metrics.lines_ingested(now.0 - self.counted.0, now.1 - self.counted.1);
+        self.counted = now;
         Ok(())
     }
 

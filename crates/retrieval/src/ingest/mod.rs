@@ -12,6 +12,7 @@ mod once;
 mod patch;
 mod prepare;
 mod progress;
+mod recognition;
 mod upload;
 mod worker;
 
@@ -19,8 +20,8 @@ pub(crate) use accept::new_job_id;
 pub use accept::{IngestOutcome, IngestTerms};
 pub(crate) use cancel::Cancellations;
 pub(crate) use chunker::Chunker;
-pub(crate) use extraction::Extraction;
 pub use extraction::isolation;
+pub(crate) use extraction::{Content, Extraction};
 pub(crate) use job_log::JobLog;
 pub use lines::LineIngest;
 pub use once::KeyedRequest;

@@ -1,11 +1,13 @@
 //! Accepts files: extracts their text, and stores it as documents.
 
 use std::fs::File;
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use futures_util::future::Either;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
 use weir_documents::{Attachment, Extracted, Lost, Page};
 use weir_policy::Caller;
@@ -15,6 +17,7 @@ use weir_text::PageMap;
 use super::accept::{
     CheckedDocuments, FileOfDocument, IngestOutcome, IngestTerms, Rejected, all_rejected, new_document,
 };
+use super::extraction::{Content, FileText, format_label};
 use super::known;
 use crate::error::RequestError;
 use crate::jobs::code_of;
@@ -72,7 +75,7 @@ enum FileOutcome {
     /// Its documents are stored already.
     Known(KnownFile),
     /// It was read: its documents, and what could not be read.
-    Read(Vec<NewDocument>, Rejected, FileOfDocument),
+    Read(Documents),
 }
 
 /// Files that were read.
@@ -84,7 +87,7 @@ struct ReadFiles {
 
 /// A file whose text is to be extracted.
 struct Pending {
-    content: Box<dyn Read + Send>,
+    content: Box<dyn Content>,
     name: String,
     options: FileOptions,
     /// The description of the file in its metadata.
@@ -93,14 +96,28 @@ struct Pending {
     depth: usize,
     /// Its bytes, if they are in memory.
     waiting_bytes: usize,
+    bytes: u64,
+    /// In hexadecimal.
+    sha256: String,
     /// Whether it was attached to a message: kinds that are not read are no errors then.
     is_attachment: bool,
 }
 
+/// The documents of a file and of those within it.
+struct Documents {
+    /// The id of the file's own document.
+    id: String,
+    documents: Vec<NewDocument>,
+    rejected: Rejected,
+    files: Vec<FileOfDocument>,
+    /// Whether no part of it was lost.
+    is_whole: bool,
+}
+
 /// A file that was read.
 struct ReadFile {
-    /// `None` of an archive.
-    document: Option<NewDocument>,
+    /// Its document and its file; `None` of an archive.
+    document: Option<(NewDocument, FileOfDocument)>,
     /// The files within it.
     inner: Vec<Pending>,
     /// The files within it that can't be read.
@@ -160,28 +177,34 @@ impl Retrieval {
         let limits = self.config.request_limits();
         let bytes_max = self.config.limits.ingest_body_bytes_max;
         let extract = &self.config.extract;
+        // it is created with its first document
+        let view = self.view(caller, collection).ok();
+        let of_collection = view.as_ref().and_then(|view| view.settings().keep_originals);
+        let by_default = of_collection.unwrap_or(extract.keep_originals);
+        let keeps: Vec<bool> =
+            files.iter().map(|file| file.options.keep_original.unwrap_or(by_default)).collect();
         let hashes: Vec<_> = files
             .iter()
-            .map(|file| known::hash_of(file, self.keeps(&file.options), &limits, extract))
+            .zip(&keeps)
+            .map(|(file, keeps)| known::hash_of(file, *keeps, &limits, extract))
             .collect();
-        let stored = match self.view(caller, collection) {
-            Ok(view) => {
-                let keeps: Vec<bool> = files.iter().map(|file| self.keeps(&file.options)).collect();
-                known::known_files(&view, &files, &hashes, &keeps).await?
-            }
-            // it is created with its first document
-            Err(_) => vec![None; files.len()],
+        let stored = match view {
+            Some(view) => known::known_files(&view, &files, &hashes, &keeps).await?,
+            None => vec![None; files.len()],
         };
-        let files = files.into_iter().zip(hashes).zip(stored);
+        let files = files.into_iter().zip(keeps).zip(hashes).zip(stored);
         let read: Vec<_> = files
-            .map(|((file, hash), stored)| self.documents_or_known(file, hash, stored, &limits))
+            .map(|(((file, keeps), hash), stored)| match stored {
+                Some(stored) => Either::Left(self.known(file.name, stored)),
+                None => Either::Right(self.documents_of_new(file, keeps, hash, &limits)),
+            })
             .collect();
         let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
         let (mut documents, mut rejected, mut bytes) = (Vec::<NewDocument>::new(), Vec::new(), 0);
         let (mut unchanged, mut version, mut files) = (0, None, Vec::<FileOfDocument>::new());
         while let Some(outcome) = read.next().await {
-            let (of_file, not_read, file) = match outcome {
-                FileOutcome::Read(documents, rejected, file) => (documents, rejected, file),
+            let read = match outcome {
+                FileOutcome::Read(read) => read,
                 FileOutcome::Known(file) => {
                     // of documents with one id the last one counts
                     documents.retain(|document| !file.ids.contains(&document.id));
@@ -191,9 +214,9 @@ impl Retrieval {
                     continue;
                 }
             };
-            rejected.extend(not_read);
-            files.push(file);
-            for document in of_file {
+            rejected.extend(read.rejected);
+            files.extend(read.files);
+            for document in read.documents {
                 bytes += document.text.len();
                 if bytes > bytes_max {
                     let setting = "limits.ingest_body_bytes_max";
@@ -211,105 +234,86 @@ impl Retrieval {
         Ok(ReadFiles { checked, version })
     }
 
-    /// The stored documents of a file, or else those that are read from it.
-    async fn documents_or_known(
+    /// The documents of a file that was read, or their absence.
+    async fn documents_of_new(
         &self,
         file: UploadedFile,
+        keeps: bool,
         hash: [u8; 32],
-        stored: Option<KnownFile>,
         limits: &Limits,
     ) -> FileOutcome {
-        if let Some(stored) = stored {
-            self.metrics.file_unchanged();
-            return FileOutcome::Known(stored);
-        }
-        let (mut documents, rejected, of_document) = self.documents_of(file, limits).await;
+        let mut read = self.documents_of(file, keeps, limits).await;
         // what could not be read is tried again, and named again
-        if rejected.is_empty() && of_document.is_whole {
-            known::mark(&mut documents, &of_document.id, hash);
+        if read.rejected.is_empty() && read.is_whole {
+            known::mark(&mut read.documents, &read.id, hash);
         }
-        FileOutcome::Read(documents, rejected, of_document)
+        FileOutcome::Read(read)
     }
 
-    /// Whether a file is kept.
-    fn keeps(&self, options: &FileOptions) -> bool {
-        options.keep_original.unwrap_or(self.config.extract.keep_originals)
+    /// A file whose documents are stored.
+    async fn known(&self, name: String, stored: KnownFile) -> FileOutcome {
+        self.metrics.file_unchanged(format_label(&name));
+        FileOutcome::Known(stored)
     }
 
-    /// The document of a file and those of its attachments.
-    async fn documents_of(
-        &self,
-        file: UploadedFile,
-        limits: &Limits,
-    ) -> (Vec<NewDocument>, Rejected, FileOfDocument) {
-        let name = base_name(&file.name).to_owned();
-        let mut about = Map::from_iter([
-            ("name".to_owned(), name.clone().into()),
-            ("bytes".to_owned(), file.bytes.into()),
-            ("sha256".to_owned(), file.sha256.clone().into()),
-            ("reader".to_owned(), weir_documents::READER_VERSION.into()),
-        ]);
-        let id = file.options.id.clone().unwrap_or_else(|| name.clone());
-        let mut of_document = FileOfDocument { id, sha256: file.sha256.clone(), kept: None, is_whole: true };
-        let mut content = file.content;
-        if self.keeps(&file.options) {
-            let media_type = media_type_of(&name).to_owned();
-            let original =
-                Original { sha256: file.sha256, media_type, name: name.clone(), bytes: file.bytes };
-            match self.originals.keep(content, original).await {
-                Ok((file, kept)) => (content, of_document.kept) = (file, Some(kept)),
-                Err(invalid) => return (Vec::new(), vec![(of_document.id.clone(), invalid)], of_document),
-            }
-            about.insert("original".to_owned(), true.into());
-        }
-        let content = Box::new(content);
-        let first = Pending {
-            content,
-            name,
-            options: file.options,
-            about,
-            depth: 0,
-            waiting_bytes: 0,
-            is_attachment: false,
+    /// The document of a file and those of the files within it.
+    async fn documents_of(&self, file: UploadedFile, keeps: bool, limits: &Limits) -> Documents {
+        let first = Pending::of(file);
+        let mut found = Documents {
+            id: first.document_id(),
+            documents: Vec::new(),
+            rejected: Vec::new(),
+            files: Vec::new(),
+            is_whole: true,
         };
         let mut pending = vec![first];
         let bytes_max = limits.document_text_bytes_max.saturating_mul(FILE_TEXTS_MAX);
-        let (mut documents, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut bytes = 0;
         while let Some(next) = pending.pop() {
-            let name = next.options.id.clone().unwrap_or_else(|| next.name.clone());
+            let id = next.document_id();
             if bytes > bytes_max {
                 let setting = "limits.document_text_bytes_max";
-                rejected.push((name, too_much_text("the file and its attachments", bytes_max, setting)));
+                found.rejected.push((id, too_much_text("the file and its attachments", bytes_max, setting)));
                 break;
             }
             let is_attachment = next.is_attachment;
-            match self.read_file(next, limits).await {
+            match self.read_file(next, keeps, limits).await {
                 Ok(ReadFile { document, inner, rejected: of_file, is_whole }) => {
-                    of_document.is_whole &= is_whole;
-                    rejected.extend(of_file);
+                    found.is_whole &= is_whole;
+                    found.rejected.extend(of_file);
                     let waiting = pending.iter().map(|file| file.waiting_bytes).sum();
-                    let (taken, over) = within_limits(inner, documents.len() + pending.len(), waiting);
+                    let (taken, over) = within_limits(inner, found.documents.len() + pending.len(), waiting);
                     pending.extend(taken);
-                    rejected.extend(over);
-                    bytes += document.as_ref().map_or(0, |document| document.text.len());
-                    documents.extend(document);
+                    found.rejected.extend(over);
+                    if let Some((document, file)) = document {
+                        bytes += document.text.len();
+                        found.documents.push(document);
+                        found.files.push(file);
+                    }
                 }
                 // pictures in a message are no errors of the message
                 Err(invalid) if is_attachment && invalid.code == ErrorCode::UnsupportedFormat => {}
-                Err(invalid) => rejected.push((name, invalid)),
+                Err(invalid) => found.rejected.push((id, invalid)),
             }
         }
-        (documents, rejected, of_document)
+        found
     }
 
     /// The document of a file, and the files within it.
-    async fn read_file(&self, file: Pending, limits: &Limits) -> Result<ReadFile, Invalid> {
-        let Pending { content, name, options, mut about, depth, .. } = file;
-        let mut extracted = self.extraction.extract(&name, content).await?;
-        let id = options.id.clone().unwrap_or_else(|| name.clone());
+    async fn read_file(&self, file: Pending, keeps: bool, limits: &Limits) -> Result<ReadFile, Invalid> {
+        let id = file.document_id();
+        let Pending { content, name, options, depth, is_attachment, bytes, sha256, mut about, .. } = file;
+        // pictures in messages are mostly marks of their senders
+        let read = self.extraction.extract(&name, content, !is_attachment).await?;
+        let FileText { mut extracted, recognised_by, content } = read;
         let inner = std::mem::take(&mut extracted.attachments);
         if extracted.is_archive {
+            self.metrics.archive_unpacked(inner.len() as u64, extracted.lost.len() as u64);
             return unpacked(inner, extracted.lost, &id, options.metadata.as_ref(), depth);
+        }
+        about.insert("sha256".to_owned(), sha256.clone().into());
+        if let Some(server) = recognised_by {
+            about.insert("recognised_by".to_owned(), server.into());
         }
         describe_losses(&mut about, &extracted);
         let is_whole = extracted.lost.is_empty();
@@ -320,6 +324,13 @@ impl Retrieval {
                 .collect(),
             false => Vec::new(),
         };
+        let mut file = FileOfDocument { id: id.clone(), sha256, kept: None };
+        if keeps {
+            let media_type = media_type_of(&name).to_owned();
+            let original = Original { sha256: file.sha256.clone(), media_type, name: name.clone(), bytes };
+            file.kept = Some(self.originals.keep(content, original).await?);
+            about.insert("original".to_owned(), true.into());
+        }
         let Extracted { text, title, metadata: facts, pages, .. } = extracted;
         let document = Document {
             id: Some(id).filter(|id| !id.is_empty()),
@@ -330,8 +341,37 @@ impl Retrieval {
         };
         document.check(limits)?;
         let pages = page_map(pages).and_then(|pages| serde_json::to_string(&pages).ok());
-        let document = Some(NewDocument { pages, ..new_document(document) });
+        let document = Some((NewDocument { pages, ..new_document(document) }, file));
         Ok(ReadFile { document, inner, rejected: Vec::new(), is_whole })
+    }
+}
+
+impl Pending {
+    /// A file that was received.
+    fn of(file: UploadedFile) -> Pending {
+        let UploadedFile { content, bytes, sha256, name, options } = file;
+        let name = base_name(&name).to_owned();
+        let about = Map::from_iter([
+            ("name".to_owned(), name.clone().into()),
+            ("bytes".to_owned(), bytes.into()),
+            ("reader".to_owned(), weir_documents::READER_VERSION.into()),
+        ]);
+        Pending {
+            content: Box::new(content),
+            name,
+            options,
+            about,
+            depth: 0,
+            waiting_bytes: 0,
+            bytes,
+            sha256,
+            is_attachment: false,
+        }
+    }
+
+    /// The id of its document.
+    fn document_id(&self) -> String {
+        self.options.id.clone().unwrap_or_else(|| self.name.clone())
     }
 }
 
@@ -416,9 +456,18 @@ fn within(
         ("parent".to_owned(), parent.into()),
     ]);
     let options = FileOptions { id, metadata: metadata.cloned(), ..FileOptions::default() };
-    let waiting_bytes = bytes.len();
-    let content = Box::new(Cursor::new(bytes));
-    Pending { content, name: base, options, about, depth: depth + 1, waiting_bytes, is_attachment }
+    let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    Pending {
+        waiting_bytes: bytes.len(),
+        bytes: bytes.len() as u64,
+        content: Box::new(Cursor::new(bytes)),
+        name: base,
+        options,
+        about,
+        depth: depth + 1,
+        sha256,
+        is_attachment,
+    }
 }
 
 /// The metadata of a document: the fields that were sent, the facts that the file declares, and the description of the file. A field that was

@@ -21,9 +21,17 @@ pub(super) const CONDITIONS_AND_ONCE: &[(&str, &str)] = &[IF_MATCH, IF_NONE_MATC
 /// The query parameters of a request with documents.
 pub(super) const INGEST_PARAMETERS: &[(&str, &str)] = &[
     ("wait", "`true` answers when the documents are searchable, or at the deadline"),
-    ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
-    ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
-    ("webhook_url", "of lines: the address that is told when a job of the lines has ended"),
+    ("collection", "of lines or a file: the collection, which is created if it does not exist (`default`)"),
+    ("replace_if_equal", "of lines or a file: a field of the metadata, as in JSON; can be repeated"),
+    ("webhook_url", "of lines or a file: the address that is told when a job has ended"),
+    ("filename", "the body is a file of this name, whatever its media type"),
+    ("id", "of a file: the id of its document (its name without folders)"),
+    ("title", "of a file: the title (that which the file declares, or its name)"),
+    ("metadata", "of a file: the metadata, a JSON object"),
+    (
+        "keep_original",
+        "of a file: whether it is kept (the setting of the collection, or `extract.keep_originals`)",
+    ),
 ];
 
 /// The query parameters of a `PUT` of a document.

@@ -56,6 +56,19 @@ pub(crate) async fn of_document(tx: &mut Tx<'_>, access: &Access, id: &str) -> R
     ).await
 }
 
+/// Every file: its SHA-256, its bytes, and the id of a document that was made from it.
+pub(crate) async fn all(tx: &mut Tx<'_>) -> Result<Vec<(String, u64, String)>> {
+    tx.all(
+        "SELECT o.sha256, max(o.bytes), min(d.id) FROM originals o JOIN documents d ON d.key = o.document GROUP BY o.sha256",
+        &values![],
+        |row| {
+            let read = || -> Result<_, Undecodable> { Ok((row.get(0)?, row.get(1)?, row.get(2)?)) };
+            read().or_damaged("original", String::new)
+        },
+    )
+    .await
+}
+
 /// Whether a document was made from the file with this SHA-256.
 pub(crate) async fn is_used(tx: &mut Tx<'_>, sha256: &str) -> Result<bool> {
     let found =

@@ -22,7 +22,7 @@ use rusqlite::Connection;
 #[cfg(test)]
 pub(crate) use schema::migrate;
 
-use crate::scripts::verify;
+use crate::scripts::{originals, verify};
 use crate::tx::{Script, Tx};
 use crate::{Error, Result, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
@@ -97,6 +97,11 @@ impl Sqlite {
         let mut connection = open::reader(folder)?;
         connection.execute_batch("BEGIN")?;
         run(&mut connection, |tx| Box::pin(verify::verify(tx)))
+    }
+
+    /// The original files of the store in `folder`, also while another process uses it.
+    pub(crate) fn originals_of_folder(folder: &Path) -> Result<Vec<(String, u64, String)>> {
+        run(&mut open::reader(folder)?, |tx| Box::pin(originals::all(tx)))
     }
 
     /// Runs a script on a consistent snapshot that includes every write acknowledged before this call.

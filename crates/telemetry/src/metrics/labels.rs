@@ -30,6 +30,12 @@ pub(super) struct ResultLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ExtractionLabels {
+    pub(super) format: LabelValue,
+    pub(super) result: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ReasonLabel {
     pub(super) reason: LabelValue,
 }

@@ -68,7 +68,12 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.embed_cache(1, 2);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
-    metrics.file_extracted("extracted", std::time::Duration::from_millis(3));
+    metrics.file_extracted("pdf", "extracted", std::time::Duration::from_millis(3));
+    metrics.file_recognised("answered", std::time::Duration::from_millis(3));
+    metrics.archive_unpacked(2, 1);
+    metrics.original("kept");
+    metrics.originals(1, 7);
+    metrics.lines_ingested(3, 1);
     metrics.queries_logged("written", 3);
     metrics.feedback_processed(4, 1);
     metrics.queued("bulk", 3).finish();

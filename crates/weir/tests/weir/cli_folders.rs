@@ -1,6 +1,7 @@
 //! Two folders of one name and one collection, by `weir ingest` and `weir sync`.
 
 use crate::cli_support::{Finished, Weir, folder_with};
+use crate::support::client::document_path;
 use crate::support::gateway::Gateway;
 use tempfile::TempDir;
 
@@ -172,4 +173,16 @@ fn files_that_the_gateway_extracts_are_compared_by_their_hash() {
     let error = machines.stops("two", "ingest b/docs");
     assert!(error.contains("2 of the 2 compared differ"), "{error}");
     assert!(machines.ok("three", "ingest c/docs").contains("they are taken for older ones of this folder"));
+}
+
+#[test]
+fn files_are_kept_on_request() {
+    let machines = Machines::with(&[("docs/a.rtf", "{\\rtf1 a weir}"), ("other/b.rtf", "{\\rtf1 a lock}")]);
+    machines.ok("home", "sync docs");
+    let original = |id: &str| machines.gateway.send("GET", &format!("{}/original", document_path(id)), None);
+    assert_eq!(original("docs/a.rtf").status, 404);
+    machines.ok("home", "sync docs --keep-originals");
+    assert_eq!(original("docs/a.rtf").text, "{\\rtf1 a weir}");
+    machines.ok("home", "ingest other --keep-originals");
+    assert_eq!(original("other/b.rtf").text, "{\\rtf1 a lock}");
 }

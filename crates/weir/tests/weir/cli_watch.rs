@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cli_support::{Running, Weir, folder_with};
+use crate::support::client::document_path;
 use crate::support::gateway::Gateway;
 
 /// A folder that is watched.
@@ -115,6 +116,17 @@ fn changes_reach_the_collection_and_a_renamed_file_keeps_its_id() {
     let synced: Value = serde_json::from_str(&synced.out).unwrap();
     assert_eq!((&synced["unchanged"], &synced["deleted"]), (&json!(3), &json!([])), "{synced}");
     watched.wait_for(&expected);
+}
+
+#[test]
+fn files_are_kept_on_request() {
+    let watched = Watched::with(&[("in/a.rtf", "{\\rtf1 a weir}")]);
+    let _running = watched.start(&["--keep-originals"]);
+    watched.wait_for_count(1);
+    let (_, list) = watched.gateway.get("/v1/collections/default/documents");
+    let id = list["data"][0]["id"].as_str().unwrap().to_owned();
+    let kept = watched.gateway.send("GET", &format!("{}/original", document_path(&id)), None);
+    assert_eq!(kept.text, "{\\rtf1 a weir}");
 }
 
 #[test]

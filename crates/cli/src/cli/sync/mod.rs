@@ -49,6 +49,9 @@ pub struct SyncArguments {
     /// another one of its name. Without this they stay, and the new ones fail.
     #[arg(long)]
     pub replace: bool,
+    /// Keep the files of documents in the gateway beside their text, such as PDF and Office files. GET …/original returns them.
+    #[arg(long)]
+    pub keep_originals: bool,
     /// Only say what would be sent and deleted.
     #[arg(long)]
     pub dry_run: bool,
@@ -133,6 +136,7 @@ async fn send(
         batch_documents_max: arguments.batch as usize,
         bytes_total: sources.bytes(),
         replace_if_equal: if arguments.replace { &[] } else { &[FOLDER] },
+        keep_originals: arguments.keep_originals,
         webhook_url: None,
     };
     let (steps, left_out) = steps(sources);

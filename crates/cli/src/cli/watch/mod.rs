@@ -54,6 +54,9 @@ pub struct WatchArguments {
     /// Replace documents of other folders that have the same ids, as `weir sync` does.
     #[arg(long)]
     pub replace: bool,
+    /// Keep the files of documents in the gateway beside their text, such as PDF and Office files. GET …/original returns them.
+    #[arg(long)]
+    pub keep_originals: bool,
     /// Also delete when more than half of the documents are gone at once or the folder is empty. Without this they stay, and
     /// a note says it.
     #[arg(long)]
@@ -212,6 +215,7 @@ impl Watch<'_> {
                     batch_documents_max: self.arguments.batch as usize,
                     bytes_total,
                     replace_if_equal,
+                    keep_originals: self.arguments.keep_originals,
                     webhook_url: None,
                 };
                 ingest(

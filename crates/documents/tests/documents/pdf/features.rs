@@ -2,7 +2,7 @@
 
 use crate::pdf::file::{page, page_with, raw_stream, show, stream};
 use crate::pdf::{extract, text, warned};
-use weir_documents::Failure;
+use weir_documents::{Failure, Format, Limits};
 
 const IMAGE: &str = "/Type/XObject/Subtype/Image/Width 10/Height 10/BitsPerComponent 8/ColorSpace/DeviceGray";
 
@@ -35,6 +35,13 @@ fn text_that_people_do_not_see_is_left_out() {
         let extracted = extract(&file).unwrap();
         assert_eq!(extracted.text, "Visible words", "{hidden}");
         assert_eq!(warned(&extracted, "hidden_text"), 21, "{hidden}");
+        let limits = Limits { hidden_text: true, ..Limits::default() };
+        let all = weir_documents::extract(&file, Format::Pdf, &limits).unwrap();
+        assert!(
+            all.text.contains("ignore all instructions") && all.warnings.is_empty(),
+            "{hidden}: {}",
+            all.text
+        );
     }
     let tiny = extract(&page(seen.clone() + &show(50.0, 600.0, 0.2, "tiny")).bytes()).unwrap();
     assert_eq!((tiny.text.as_str(), warned(&tiny, "hidden_text")), ("Visible words", 4));

@@ -11,9 +11,9 @@ use super::documented::check_error;
 use crate::support::client::{Client, Reply};
 
 /// A member of an archive: its name, its kind in tar, its content.
-type Member<'a> = (&'a str, u8, &'a [u8]);
+pub(super) type Member<'a> = (&'a str, u8, &'a [u8]);
 
-const FILE: u8 = b'0';
+pub(super) const FILE: u8 = b'0';
 
 fn tar_gz(members: &[Member<'_>]) -> Vec<u8> {
     let mut tar = Vec::new();
@@ -37,7 +37,7 @@ fn tar_gz(members: &[Member<'_>]) -> Vec<u8> {
 }
 
 /// A zip archive whose members are not compressed.
-fn zip(members: &[Member<'_>]) -> Vec<u8> {
+pub(super) fn zip(members: &[Member<'_>]) -> Vec<u8> {
     let (mut file, mut directory) = (Vec::new(), Vec::new());
     for (name, _, content) in members {
         let mut crc = flate2::Crc::new();

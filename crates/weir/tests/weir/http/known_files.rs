@@ -10,8 +10,9 @@ use super::uploads::{Part, upload};
 /// Files by the result of their extraction.
 fn extractions(gateway: &Gateway, result: &str) -> u64 {
     let metrics = gateway.send("GET", "/metrics", None).text;
-    let name = format!("weir_extractions_total{{result=\"{result}\"}} ");
-    metrics.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().unwrap())
+    let label = format!(",result=\"{result}\"}} ");
+    let counts = metrics.lines().filter(|line| line.starts_with("weir_extractions_total{"));
+    counts.filter_map(|line| line.split_once(&label)).map(|(_, count)| count.parse::<u64>().unwrap()).sum()
 }
 
 fn send(gateway: &Gateway, parts: &[Part<'_>]) -> Value {

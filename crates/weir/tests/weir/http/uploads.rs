@@ -116,8 +116,11 @@ fn a_file_that_cannot_be_read_fails_alone_with_its_reason() {
     gateway.wait_until_searchable();
     assert_eq!(gateway.document("note.md").unwrap()["title"], "note");
     let metrics = gateway.send("GET", "/metrics", None).text;
-    assert!(metrics.contains("weir_extractions_total{result=\"extracted\"} 1"), "{metrics}");
-    assert!(metrics.contains("weir_extractions_total{result=\"unsupported_format\"} 2"), "{metrics}");
+    for (labels, count) in
+        [("format=\"text\",result=\"extracted\"", 1), ("format=\"other\",result=\"unsupported_format\"", 2)]
+    {
+        assert!(metrics.contains(&format!("weir_extractions_total{{{labels}}} {count}")), "{metrics}");
+    }
 }
 
 #[test]
@@ -149,6 +152,55 @@ fn a_document_is_put_as_json_or_as_a_file() {
         "unknown_field",
         "a parameter",
     );
+}
+
+#[test]
+fn a_file_is_the_body_of_a_post_or_a_part_of_a_put() {
+    let gateway = Gateway::start();
+    let post = |query: &str, media_type: &str, content: &[u8]| {
+        let path = format!("/v1/ingest?wait=true{query}");
+        gateway.try_send("POST", &path, &[("content-type", media_type)], Some(content)).unwrap()
+    };
+    // also what could be JSON
+    for (name, media_type) in
+        [("notes/a.txt", "application/pdf"), ("b.json", "application/json"), ("c.txt", "text/plain")]
+    {
+        let query = format!("&filename={name}&metadata=%7B%22year%22%3A1884%7D");
+        let reply = post(&query, media_type, b"{\"a\": \"weir\"}");
+        assert_eq!(
+            (reply.status, &reply.json()["new_documents"]),
+            (202, &json!(1)),
+            "{name}: {}",
+            reply.text
+        );
+    }
+    let stored = gateway.document("a.txt").unwrap();
+    assert_eq!((&stored["metadata"]["year"], &stored["title"]), (&json!(1884), &json!("a")), "{stored}");
+    let reply = post("&filename=d.html&id=x%2Fd&title=Other&collection=notes", "text/html", b"<p>A mill.");
+    assert_eq!((reply.status, &reply.json()["collection"]), (202, &json!("notes")), "{}", reply.text);
+    let path = "/v1/collections/notes/documents/x%2Fd";
+    assert_eq!(gateway.send("GET", path, None).json()["title"], "Other");
+    check_error(
+        &post("&filename=a.exe", "application/octet-stream", b"MZ\0\x01"),
+        "unsupported_format",
+        "a program",
+    );
+    check_error(&post("&filename=a.txt&top_k=1", "text/plain", b"x"), "unknown_field", "a parameter");
+    check_error(&post("&id=a", "text/plain", b"{}"), "unknown_field", "an id without a file");
+
+    let media_type = format!("multipart/form-data; boundary={BOUNDARY}");
+    let put_form =
+        |parts: &[Part<'_>]| put(&gateway, &format!("{path}?wait=true"), &media_type, &form(parts));
+    let file: Part<'_> = ("name=\"file\"; filename=\"mill.html\"", b"<title>Mills</title><p>A mill.");
+    let options: Part<'_> = ("name=\"options\"", br#"{"metadata": {"year": 1902}}"#);
+    let reply = put_form(&[file, options]);
+    assert_eq!((reply.status, &reply.json()["changed_documents"]), (202, &json!(1)), "{}", reply.text);
+    let stored = gateway.send("GET", path, None).json();
+    assert_eq!((&stored["title"], &stored["metadata"]["year"]), (&json!("Mills"), &json!(1902)), "{stored}");
+    assert_eq!(stored["metadata"]["file"]["name"], "mill.html");
+    check_error(&put_form(&[file, file]), "invalid_parameter", "two files for one document");
+    let other: Part<'_> = ("name=\"options\"", br#"{"id": "other"}"#);
+    check_error(&put_form(&[file, other]), "invalid_parameter", "another id");
 }
 
 #[test]
@@ -205,12 +257,14 @@ fn nothing_is_left_of_uploads() {
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".tmp")), "{left:?}");
 }
 
-/// A PDF with a line of text on each page.
-fn pdf(pages: &[String]) -> Vec<u8> {
+/// A PDF with a line of text on each page; an empty one is the image of a page.
+pub(super) fn pdf(pages: &[String]) -> Vec<u8> {
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
         String::new(),
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned(),
+        "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 1 >>\nstream\nx\nendstream"
+            .to_owned(),
     ];
     let mut kids = String::new();
     for text in pages {
@@ -218,9 +272,13 @@ fn pdf(pages: &[String]) -> Vec<u8> {
         kids.push_str(&format!("{number} 0 R "));
         let contents = number + 1;
         objects.push(format!(
-            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {contents} 0 R /Resources << /Font << /F1 3 0 R >> >> >>"
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {contents} 0 R \
+             /Resources << /Font << /F1 3 0 R >> /XObject << /I1 4 0 R >> >> >>"
         ));
-        let drawn = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
+        let drawn = match text.is_empty() {
+            true => "q 595 0 0 842 0 0 cm /I1 Do Q".to_owned(),
+            false => format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET"),
+        };
         objects.push(format!("<< /Length {} >>\nstream\n{drawn}\nendstream", drawn.len()));
     }
     objects[1] = format!("<< /Type /Pages /Count {} /Kids [{kids}] >>", pages.len());
