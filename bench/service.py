@@ -27,13 +27,14 @@ from search_load import ROOT, TARGET
 
 STARTS = 9
 SECONDS = int(os.environ.get("SECONDS_PER_PART", "10"))
-MODEL = ROOT / "models" / "all-MiniLM-L6-v2"
-ADDRESS = ("127.0.0.1", 18743)
+MODEL = os.environ.get("MODEL", str(ROOT / "models" / "all-MiniLM-L6-v2"))
+WEIR = Path(os.environ.get("BINARY", TARGET / "weir"))
+ADDRESS = ("127.0.0.1", int(os.environ.get("PORT", "18743")))
 # all of them one token each
 WORDS = "river water dam mill stone bridge bank boat fish flood lake rain field town road house".split()
 
 
-def start(folder: Path, weir: Path = TARGET / "weir", address: tuple[str, int] = ADDRESS) -> tuple[subprocess.Popen[bytes], float]:
+def start(folder: Path, weir: Path = WEIR, address: tuple[str, int] = ADDRESS) -> tuple[subprocess.Popen[bytes], float]:
     """A gateway over the data in a folder, and the seconds until it was ready."""
     command = [weir, "serve", "--listen", "{}:{}".format(*address), "--data-dir", folder / "data", "--model", MODEL]
     started = time.perf_counter()

@@ -7,16 +7,16 @@ import functools
 import inspect
 import tempfile
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 import servers
 
 import weir
-from weir import AsyncWeir, Weir, _options, _types
+from weir import AsyncWeir, BadRequest, Weir, _options, _types
 
 # The method that makes each call of the API.
 METHODS = {
@@ -103,9 +103,9 @@ OTHERS = {
 }
 # Query parameters without an argument: the client looks at the job until it ends, however long that takes.
 # `from` is a word of Python: `from_day` and `to_day`.
-# Pages of models are for clients of Anthropic. Files have a method of their own.
+# Pages of models are for clients of Anthropic. Files go as forms.
 PARAMETERS_NOT_USED = {
-    "ingest": {"wait"},
+    "ingest": {"wait", "filename", "id", "title", "metadata", "keep_original"},
     "usage": {"from", "to"},
     "preview_chunks": {"filename"},
     "list_models": {"limit", "after_id", "before_id"},
@@ -243,6 +243,28 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual({(entry.value, entry.count) for entry in reply.facets["lang"]}, {("en", 1), ("de", 1)})
         self.assertEqual((reply.why_not.id, reply.why_not.stage), ("a/3", "filter"))
         self.assertEqual(reply.timings_ms.keys() >= {"parse", "embed", "lexical"}, True)
+
+    @with_both_clients
+    def test_a_stream_of_documents_is_read_while_it_is_sent(self, client: Weir, own: str) -> None:
+        read: list[int] = []
+
+        def documents() -> Iterator[dict[str, Any]]:
+            for number in range(2_500):
+                read.append(number)
+                # the first bad one has no JSON form, the second has no text
+                bad: dict[int, dict[str, Any]] = {7: {"text": float("nan")}, 9: {"metadata": {}}}
+                yield {"id": f"s/{number}", **bad.get(number, {"text": "A lock."})}
+
+        outcome = client.ingest_lines(documents(), collection=own, wait=True)
+        self.assertEqual((outcome.lines, outcome.new_documents, outcome.failed_documents), (2_500, 2_498, 2))
+        self.assertEqual([(error.line, error.document_id) for error in outcome.errors], [(8, "s/7"), (10, "s/9")])
+        self.assertIn("nan", outcome.errors[0].message)
+        self.assertTrue(outcome.done and outcome.jobs)
+        self.assertEqual(client.search("lock", collection=own, mode="lexical", top_k=1).results[0].text, "A lock.")
+        self.assertEqual(client.ingest_lines(documents(), collection=own).unchanged_documents, 2_498)
+        self.assertEqual(len(read), 5_000)
+        with self.assertRaises(BadRequest):
+            client.ingest_lines([], collection="no such name")
 
     @with_both_clients
     def test_an_uploaded_file_is_cited_by_page(self, client: Weir, own: str) -> None:
@@ -408,7 +430,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(made.settings.vectors, _types.VectorSettings(2, "cosine"))
         vectors = np.array([[2, 0], [0, 3]], dtype=np.float32)
         documents: list[weir.Document] = [
-            {"id": "x", "text": "A weir.", "vector": vectors[0]},  # type: ignore[typeddict-item]
+            {"id": "x", "text": "A weir.", "vector": vectors[0]},
             {"id": "y", "text": "A lock.", "vector": [0, 3]},
             {"id": "nan", "text": "A dam.", "vector": [0, float("nan")]},
         ]
@@ -424,7 +446,7 @@ class GatewayTest(unittest.TestCase):
         text = "# A\n\nOne.\n\n## B\n\nTwo."
         shown = client.preview_chunks(text, collection=own, title="T", chunking={"policy": "headings"})
         self.assertEqual([chunk.quote for chunk in shown.chunks], ["# A\n\nOne.", "## B\n\nTwo."])
-        self.assertEqual((shown.total_chunks, shown.chunks[1].context, shown.chunks[1].start), (2, "A", 12))
+        self.assertEqual((shown.total_chunks, shown.chunks[1].context, shown.chunks[1].start), (2, "A", 11))
         pages = client.preview_file(
             b"One.\n\fTwo.", name="a.txt", collection=own, chunking={"policy": "pages"}, limit=1
         )
@@ -507,7 +529,7 @@ class GatewayTest(unittest.TestCase):
 
     @with_both_clients
     def test_a_webhook_needs_a_secret_of_the_gateway(self, client: Weir, own: str) -> None:
-        calls = [
+        calls: list[Callable[[], object]] = [
             lambda: client.ingest(RIVER, collection=own, webhook_url="https://example.com/"),
             lambda: client.ingest_many(RIVER, collection=own, webhook_url="https://example.com/"),
             lambda: client.upload(b"text", name="a.txt", collection=own, webhook_url="https://example.com/"),

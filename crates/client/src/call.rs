@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_api::{OpenAiErrorBody, Problem};
 
+use crate::transport::RequestBody;
 use crate::{Client, ClientError, Result, TransportError};
 
 /// How long one attempt of a call may take: a large batch on a slow disk takes minutes.
@@ -162,10 +163,10 @@ impl Call {
         Call { is_repeatable: false, ..self }
     }
 
-    fn request(&self, client: &Client) -> Result<Request<Full<Bytes>>, TransportError> {
+    fn request<B>(&self, client: &Client, body: B) -> Result<Request<B>, TransportError> {
         let address = format!("{}{}", client.url(), self.path);
         let uri: Uri = address.parse().map_err(|_| TransportError::Address(address))?;
-        let mut request = Request::new(Full::new(self.body.clone()));
+        let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = uri;
         *request.headers_mut() = self.headers.clone();
@@ -296,7 +297,21 @@ impl Client {
 
     /// Sends a call; the body of the success is still to be read.
     pub(crate) async fn open(&self, call: &Call) -> Result<Response<Incoming>, Failed> {
-        let response = self.transport().send(call.request(self)?).await?;
+        let body = Full::new(call.body.clone());
+        self.accept(call, self.transport().send(call.request(self, body)?).await?).await
+    }
+
+    /// Sends a call once, with a body that is made while it is sent. The reply begins before the body ends.
+    pub(crate) async fn open_stream(&self, call: &Call, body: RequestBody) -> Result<Response<Incoming>> {
+        let sent = async {
+            let response = self.transport().send_stream(call.request(self, body)?).await?;
+            self.accept(call, response).await
+        };
+        sent.await.map_err(|failed: Failed| failed.into_error(self.url()))
+    }
+
+    /// The reply, if it is that of a success.
+    async fn accept(&self, call: &Call, response: Response<Incoming>) -> Result<Response<Incoming>, Failed> {
         let status = response.status();
         if status.is_success() || call.accepted == Some(status) {
             return Ok(response);

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use http::header::{LOCATION, USER_AGENT};
 use http::uri::Scheme;
 use http::{HeaderValue, Request, Response, Uri};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -93,9 +94,12 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     std::iter::successors(Some(error), |&error| error.source())
 }
 
+/// The body of a request: bytes, or a stream of them.
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
 /// Sends requests over pooled connections.
 pub struct Transport {
-    pool: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
+    pool: legacy::Client<HttpsConnector<Connector>, RequestBody>,
 }
 
 impl Transport {
@@ -115,9 +119,14 @@ impl Transport {
     }
 
     /// Sends a request; the reply's body is still to be read.
-    pub async fn send(
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
+        self.send_stream(request.map(|body| body.map_err(|never| match never {}).boxed_unsync())).await
+    }
+
+    /// The same with a body that is made while it is sent.
+    pub(crate) async fn send_stream(
         &self,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, TransportError> {
         let agent = HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().insert(USER_AGENT, agent);
@@ -155,7 +164,7 @@ fn tcp(connect_timeout: Duration) -> Connector {
 fn pool(
     https: HttpsConnectorBuilder<WantsSchemes>,
     connector: Connector,
-) -> legacy::Client<HttpsConnector<Connector>, Full<Bytes>> {
+) -> legacy::Client<HttpsConnector<Connector>, RequestBody> {
     let connector = https.https_or_http().enable_http1().wrap_connector(connector);
     legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
 }

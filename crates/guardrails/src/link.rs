@@ -10,8 +10,6 @@ const SCHEMES: [&[u8]; 4] = [b"https", b"http", b"ftp", b"wss"];
 /// What is known of the text so far. Every byte is looked at once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkState {
-    /// Whether the text is JSON, in which a quotation mark ends an address.
-    is_json: bool,
     is_inside: bool,
     /// Bytes since a tag, or an address in angle brackets, has begun. White space does not end an address within one.
     tag_bytes: Option<u32>,
@@ -20,11 +18,6 @@ pub(crate) struct LinkState {
 }
 
 impl LinkState {
-    /// Before the first byte of a text, or of JSON.
-    pub(crate) fn new(is_json: bool) -> LinkState {
-        LinkState { is_json, ..LinkState::default() }
-    }
-
     /// Whether the next byte belongs to an address.
     pub(crate) fn is_inside(&self) -> bool {
         self.is_inside
@@ -40,7 +33,6 @@ impl LinkState {
         self.tag_bytes = self.tag_bytes.map(|bytes| bytes + 1).filter(|bytes| *bytes < TAG_BYTES_MAX);
         match byte {
             b'>' => (self.is_inside, self.tag_bytes) = (false, None),
-            b'"' if self.is_json && before != b'\\' => (self.is_inside, self.tag_bytes) = (false, None),
             _ if byte.is_ascii_whitespace() => self.is_inside &= self.tag_bytes.is_some(),
             // browsers take both for a slash
             b'/' | b'\\' if matches!(before, b'/' | b'\\') => self.is_inside = true,
@@ -59,8 +51,8 @@ impl LinkState {
 mod tests {
     use super::*;
 
-    fn is_inside(before: &str, is_json: bool) -> bool {
-        let mut state = LinkState::new(is_json);
+    fn is_inside(before: &str) -> bool {
+        let mut state = LinkState::default();
         state.pass(before);
         state.is_inside()
     }
@@ -77,8 +69,7 @@ mod tests {
             "<img src = \"https://a.example/?\n",
             "{\"a\":\"https:\\/\\/a.example/",
         ] {
-            assert!(is_inside(before, false), "{before}");
-            assert!(is_inside(before, before.starts_with('{')), "{before}");
+            assert!(is_inside(before), "{before}");
         }
     }
 
@@ -94,11 +85,9 @@ mod tests {
             "1/2 and ",
             "e-mail:",
         ] {
-            assert!(!is_inside(before, false), "{before}");
+            assert!(!is_inside(before), "{before}");
         }
-        assert!(!is_inside("{\"url\":\"https://a.example\",\"mail\":\"", true));
-        assert!(is_inside("{\"url\":\"https://a.example/?\\\"", true));
         let long = format!("<a {} https://a.example ", "x".repeat(5_000));
-        assert!(!is_inside(&long, false));
+        assert!(!is_inside(&long));
     }
 }

@@ -46,13 +46,6 @@ impl Placeholders {
         self.values.iter().map(|(placeholder, value)| (&**placeholder, &**value))
     }
 
-    /// The same placeholders for other spellings of their values, such as the escaped ones that stand in JSON.
-    pub fn spelled(&self, spell: impl Fn(&str) -> String) -> Placeholders {
-        let values =
-            self.values.iter().map(|(placeholder, value)| (placeholder.clone(), spell(value).into()));
-        Placeholders { values: values.collect(), ..Placeholders::default() }
-    }
-
     /// Keeps what looks like a placeholder in `text` from being given to a value: it would be restored to a value that never stood there.
     /// [`redact`] does so for its text; call it before, for all of them, when a request has several texts.
     ///
@@ -88,7 +81,7 @@ impl Placeholders {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len());
-        let held = self.restore_part(text, &mut LinkState::new(false), &mut out);
+        let held = self.restore_part(text, &mut LinkState::default(), &mut out);
         out.push_str(&text[held..]);
         out
     }
@@ -209,12 +202,7 @@ pub struct Restorer {
 impl Restorer {
     /// A restorer for a stream that begins.
     pub fn new(placeholders: impl Into<Arc<Placeholders>>) -> Restorer {
-        Restorer { placeholders: placeholders.into(), link: LinkState::new(false), held: String::new() }
-    }
-
-    /// A restorer for a stream of JSON. The placeholders are spelled as they stand in it.
-    pub fn in_json(placeholders: impl Into<Arc<Placeholders>>) -> Restorer {
-        Restorer { link: LinkState::new(true), ..Restorer::new(placeholders) }
+        Restorer { placeholders: placeholders.into(), link: LinkState::default(), held: String::new() }
     }
 
     /// Takes the next piece and appends all text to `out` that does not belong to a placeholder which has only begun.

@@ -38,7 +38,7 @@ impl Cleaner {
         Cleaner { checks, of_request, own, report: Report::default() }
     }
 
-    fn clean(&mut self, text: &str) -> String {
+    pub(crate) fn clean(&mut self, text: &str) -> String {
         match &self.checks {
             Some(checks) => checks.redact_added(text, &mut self.own, &self.of_request, &mut self.report),
             None => text.to_owned(),

@@ -8,16 +8,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::conversation::{Api, Request};
-use weir_translate::events::{EventFacts, ProviderError};
+use weir_translate::events::ProviderError;
 use weir_translate::json::Tape;
-use weir_translate::{
-    Account, Cause, Dialect, ReplyContext, TokenUsage, TranslateError, anthropic, error, gemini, messages,
-};
+use weir_translate::{Account, Cause, Conversion, ReplyContext, TokenUsage, TranslateError};
 use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
 
 use crate::LlmError;
 use crate::broken::Broken;
-use crate::provider::{self, Conversion, REPLY_HEADERS, Rendered};
+use crate::provider::{self, REPLY_HEADERS, Rendered};
 use crate::settlement::{Settlement, unix_now};
 use crate::stream::{Reading, StreamSource};
 use crate::table::Target;
@@ -59,7 +57,12 @@ impl Failed {
                 &HeaderMap::new(),
                 error.message.as_bytes(),
             )),
-            Cause::Request | Cause::Outage => Failed::upstream(client.invalid_reply(&reason)),
+            Cause::Request => {
+                let upstream = target.upstream.id.to_string();
+                let error = LlmError::Refused { upstream, message: error.message };
+                Failed { error, may_go_on: false, is_broken: false }
+            }
+            Cause::Outage => Failed::upstream(client.invalid_reply(&reason)),
         }
     }
 
@@ -118,8 +121,7 @@ pub(crate) async fn attempt(
         return Box::pin(refusal(reply, target, conversion)).await;
     }
     let headers = passed_on(reply.headers(), conversion);
-    let media = reply.headers().get(CONTENT_TYPE);
-    let is_events = media.is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    let is_events = is_event_stream(reply.headers());
     let (head, body) = reply.into_parts();
     let body = DecodedBody::new(&head.headers, body);
     let body = if request.is_stream && is_events {
@@ -135,12 +137,7 @@ pub(crate) async fn attempt(
         AttemptedBody::Stream(Box::new(begun(source, target).await?))
     } else {
         let body = upstream.client.without_key(whole(target, body, REPLY_BYTES_MAX).await?);
-        let converted = match conversion {
-            Conversion::Same => same(&body),
-            Conversion::FromAnthropic => anthropic::reply(&body, &context(request)).map(counted),
-            Conversion::FromGemini => gemini::reply(&body, &context(request)).map(counted),
-            Conversion::ToMessages => messages::reply(&body, &context(request)).map(counted),
-        };
+        let converted = conversion.reply(api, &body, || context(request));
         let (body, usage) = converted.map_err(|error| unreadable(target, &error, &body, settlement))?;
         AttemptedBody::Whole(body, usage)
     };
@@ -172,40 +169,18 @@ fn context(request: &Request) -> ReplyContext {
 
 /// A stream whose first event is there, and is no error.
 async fn begun(mut source: StreamSource, target: &Target) -> Result<StreamSource, Failed> {
-    match source.fill().await {
-        Ok(()) => {}
-        Err(Broken::Upstream(error)) => return Err(Failed::upstream(error)),
+    let filled = source.fill().await;
+    if let Some(error) = source.error_at_start() {
+        return Err(Failed::reported(target, error));
+    }
+    match filled {
+        Ok(()) => Ok(source),
+        Err(Broken::Upstream(error)) => Err(Failed::upstream(error)),
         Err(broken @ (Broken::Events(_) | Broken::Told)) => {
             let error = target.upstream.client.invalid_reply(&broken.to_string());
-            return Err(Failed { is_broken: true, ..Failed::upstream(error) });
+            Err(Failed { is_broken: true, ..Failed::upstream(error) })
         }
     }
-    match source.error_at_start() {
-        Some(error) => Err(Failed::reported(target, error)),
-        None => Ok(source),
-    }
-}
-
-/// A reply in the caller's API.
-fn same(body: &Bytes) -> Result<(Bytes, Option<TokenUsage>), TranslateError> {
-    let tape =
-        Tape::parse(body).map_err(|error| TranslateError::Reply(format!("it is not JSON: {error}")))?;
-    let reply = tape.root(body);
-    let EventFacts { usage, error, .. } = EventFacts::of(reply);
-    if let Some(error) = error {
-        return Err(TranslateError::Provider { kind: "error".to_owned(), message: error.message });
-    }
-    if reply
-        .get("choices")
-        .is_some_and(|choices| choices.is_null() || choices.is_array() && choices.items().next().is_none())
-    {
-        return Err(TranslateError::Reply("it has no choices".to_owned()));
-    }
-    Ok((body.clone(), usage))
-}
-
-fn counted((body, usage): (Vec<u8>, TokenUsage)) -> (Bytes, Option<TokenUsage>) {
-    (body.into(), Some(usage))
 }
 
 /// The whole body of a reply.
@@ -219,15 +194,13 @@ async fn whole(target: &Target, body: DecodedBody, bytes_max: usize) -> Result<B
 
 /// The error of a reply that is none. It was charged if it can't be read.
 fn unreadable(target: &Target, error: &TranslateError, body: &[u8], settlement: &mut Settlement) -> Failed {
-    let tape = Tape::parse(body);
-    let facts = tape.as_ref().map(|tape| EventFacts::of(tape.root(body))).unwrap_or_default();
     match error {
         TranslateError::Provider { message, .. } => {
-            let reported = || ProviderError { message: message.clone(), cause: Cause::of(200, body) };
-            Failed::reported(target, facts.error.unwrap_or_else(reported))
+            Failed::reported(target, ProviderError::new(message, body))
         }
         TranslateError::Request { .. } | TranslateError::Reply(_) => {
-            settlement.count(facts.usage, body.len() as u64 / 4);
+            let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
+            settlement.count(usage, body.len() as u64 / 4);
             Failed::within_reply(target.upstream.client.invalid_reply(&error.to_string()), true)
         }
     }
@@ -263,12 +236,7 @@ async fn refusal(
         );
     }
     let body = upstream.client.error_without_key(body?);
-    let body = match conversion {
-        Conversion::Same => body,
-        Conversion::FromAnthropic => error(Dialect::Anthropic, status.as_u16(), &body).into(),
-        Conversion::FromGemini => error(Dialect::Gemini, status.as_u16(), &body).into(),
-        Conversion::ToMessages => messages::error(status.as_u16(), &body).into(),
-    };
+    let body = conversion.error(status.as_u16(), body);
     let headers = passed_on(&head.headers, conversion);
     Ok(Attempted { upstream: upstream.name.clone(), status, headers, body: AttemptedBody::Whole(body, None) })
 }
@@ -282,10 +250,15 @@ fn passed_on(headers: &HeaderMap, conversion: Conversion) -> HeaderMap {
             passed.insert(name.clone(), value.clone());
         }
     }
-    if conversion != Conversion::Same && !passed.contains_key(CONTENT_TYPE) {
+    if conversion != Conversion::Same && !is_event_stream(&passed) {
         passed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     passed
+}
+
+/// Whether a reply has server-sent events.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Adds the place of the request in its trace.

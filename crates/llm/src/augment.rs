@@ -233,7 +233,8 @@ async fn search(
         let flagged = is_flagged(&result.text);
         let pages = result.citation.pages();
         let origin = origin_of(result.title, &result.metadata, &pages);
-        let text = result.citation.quote;
+        // the model is told the title of each source anyway, and citations are of texts
+        let text = if result.citation.part.is_none() { result.citation.quote } else { String::new() };
         let header = result.text.strip_suffix(&*text).unwrap_or_default().to_owned();
         sources.push(Source {
             document_id: result.citation.document_id,

@@ -55,6 +55,14 @@ pub enum LlmError {
     /// No upstream could answer; the error of the last one that was tried.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    /// The provider lays its error to the request, in a reply of success.
+    #[error("the upstream `{upstream}` refused the request: {message}")]
+    Refused {
+        /// The upstream.
+        upstream: String,
+        /// The provider's message.
+        message: String,
+    },
     /// The upstream refused the account that the key of the configuration belongs to.
     #[error("the upstream `{upstream}` refused {} with {status}", refused(*account))]
     Credentials {
@@ -65,6 +73,19 @@ pub enum LlmError {
         /// What is wrong with the account.
         account: Account,
     },
+}
+
+impl LlmError {
+    /// The error with what `change` makes of a provider's text.
+    pub(crate) fn with_text(mut self, change: impl FnOnce(&str) -> String) -> LlmError {
+        if let LlmError::Upstream(error) = self {
+            return LlmError::Upstream(error.with_text(change));
+        }
+        if let LlmError::Refused { message, .. } = &mut self {
+            *message = change(message);
+        }
+        self
+    }
 }
 
 /// What of an account is refused.

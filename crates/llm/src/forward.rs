@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use serde_json::Value;
 use weir_api::ChatRetrieval;
 use weir_guardrails::Placeholders;
 use weir_guardrails::conversation::{Direction, Report};
@@ -65,7 +64,11 @@ impl Llm {
         }
         match kept {
             Some(kept) => Box::pin(replay(kept, exchange.output)).await,
-            None => self.send(exchange).await,
+            None => {
+                let mut cleaner = exchange.output.cleaner();
+                let sent = self.send(exchange).await;
+                sent.map_err(|error| error.with_text(|text| cleaner.clean(text)))
+            }
         }
     }
 
@@ -220,7 +223,7 @@ impl Llm {
             };
         });
         let LlmBody::Whole(body) = reply?.body else { return Ok((question, spent)) };
-        let reply: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let reply: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let condensed = text_of(&reply["choices"][0]["message"]);
         Ok((if condensed.trim().is_empty() { question } else { condensed }, spent))
     }

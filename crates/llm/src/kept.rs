@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use weir_config::{CacheMode, RouteCache};
 
+use crate::attempt::is_event_stream;
 use crate::cache::Kept;
 use crate::exchange::{Exchange, LlmBody, LlmReply};
 use crate::long_scans::scanned;
@@ -96,8 +97,7 @@ fn passed_to_any<'a>(headers: &'a HeaderMap, targets: &[Target]) -> Vec<(&'a Hea
 /// A reply that no upstream was called for.
 pub(crate) async fn replay(kept: Kept, mut output: Output) -> Result<LlmReply, LlmError> {
     let Kept { body, mut headers, .. } = kept;
-    let is_stream =
-        headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    let is_stream = is_event_stream(&headers);
     headers.remove(X_WEIR_UPSTREAM);
     add_cost(&mut headers, output.spent_before);
     let body = match is_stream {

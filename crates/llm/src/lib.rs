@@ -30,9 +30,10 @@ mod judge;
 mod kept;
 mod listing;
 mod long_scans;
-mod model_list;
 mod ollama;
 mod output;
+#[cfg(test)]
+mod planted;
 mod provider;
 mod question;
 mod reply_key;

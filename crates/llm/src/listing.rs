@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
-use http::{HeaderName, HeaderValue};
 use tokio::sync::watch;
 use weir_config::Provider;
-use weir_upstream::{DecodedBody, TimeLimits, UpstreamRequest};
+use weir_upstream::{DecodedBody, TimeLimits, UpstreamRequest, listed_models};
 
-use crate::model_list::listed_models;
+use crate::provider;
 use crate::table::{Route, Table, Upstream};
 use crate::{Api, Llm};
 
@@ -148,10 +148,7 @@ impl Asking {
         let limits = TimeLimits::whole_reply(2 * ANSWERED_WITHIN, Some(deadline));
         let mut request = UpstreamRequest::get(path, limits);
         request.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if config.provider == Provider::Anthropic {
-            let version = HeaderName::from_static("anthropic-version");
-            request.headers.insert(version, HeaderValue::from_static("2023-06-01"));
-        }
+        provider::add_version(config.provider, &mut request.headers);
         let permit = client.try_permit().ok()?;
         let reply = client.exchange(request, permit).await.ok()?;
         if !reply.status().is_success() {

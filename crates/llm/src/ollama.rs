@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::Caller;
 use weir_translate::ollama::{self, Endpoint, Moment, OllamaStream, Reply};
 
+use crate::attempt::is_event_stream;
 use crate::exchange::{LlmBody, LlmCall, LlmReply};
 use crate::stream::{ReplyStream, StreamBroken};
 use crate::{Api, Llm, LlmError};
@@ -66,8 +67,7 @@ fn translated(
     started: Instant,
 ) -> Result<LlmReply, LlmError> {
     let LlmReply { status, mut headers, body } = answered;
-    let has_events =
-        headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"));
+    let has_events = is_event_stream(&headers);
     headers.insert(CONTENT_TYPE, if is_stream && status.is_success() { LINES } else { JSON });
     let body = match body {
         LlmBody::Whole(body) if !status.is_success() => {

@@ -100,19 +100,7 @@ impl Output {
         }
         // citations are compared with the sources before anything of the answer is redacted
         let before = self.sources.as_ref().map(|_| texts(self.api, &body)).unwrap_or_default();
-        let mut body = body;
-        if let Some(guard) = &self.guard {
-            let (checks, models) = (guard.checks.clone(), self.models.clone());
-            let placeholders = self.placeholders.clone();
-            let mut report = std::mem::take(&mut self.reporter.report);
-            let (checked, report) = scanned(body.len(), move || {
-                let checked = checks.check_output(body, &models, &placeholders, &mut report);
-                (checked, report)
-            })
-            .await?;
-            self.reporter.report = report;
-            body = checked?;
-        }
+        let mut body = self.guarded(body).await?;
         if let Some(mut attachment) = self.attachment() {
             body = attach(self.api, &body, &before, &mut attachment).map_or(body, Bytes::from);
             self.reporter.report.extend(&attachment.cleaner.report);
@@ -123,10 +111,31 @@ impl Output {
         Ok(body)
     }
 
+    /// A whole reply, or an error of the provider, after the rules for answers.
+    ///
+    /// # Errors
+    /// `Blocked`.
+    pub(crate) async fn guarded(&mut self, body: Bytes) -> Result<Bytes, LlmError> {
+        let Some(guard) = &self.guard else { return Ok(body) };
+        let (checks, models) = (guard.checks.clone(), self.models.clone());
+        let placeholders = self.placeholders.clone();
+        let mut report = std::mem::take(&mut self.reporter.report);
+        let (checked, report) = scanned(body.len(), move || {
+            let checked = checks.check_output(body, &models, &placeholders, &mut report);
+            (checked, report)
+        })
+        .await?;
+        self.reporter.report = report;
+        Ok(checked?)
+    }
+
+    /// What the rules for answers leave of texts beside the answer.
+    pub(crate) fn cleaner(&self) -> Cleaner {
+        Cleaner::new(self.guard.as_ref().map(|guard| guard.checks.clone()), self.placeholders.clone())
+    }
+
     fn attachment(&mut self) -> Option<Attachment> {
-        let checks = self.guard.as_ref().map(|guard| guard.checks.clone());
-        let cleaner = Cleaner::new(checks, self.placeholders.clone());
-        Some(Attachment::new(self.api, self.sources.take()?, cleaner))
+        Some(Attachment::new(self.api, self.sources.take()?, self.cleaner()))
     }
 
     /// The events of a whole stream for the caller, of a reply that was kept.
@@ -134,14 +143,11 @@ impl Output {
     /// # Errors
     /// `Blocked`.
     pub(crate) fn kept_stream(self, events: &Bytes) -> Result<Bytes, LlmError> {
+        let refused = |(_, BlockedBy(rule)): (Bytes, BlockedBy)| blocked(Direction::Output, &rule);
         let mut stream = StreamOutput::new(self, HeaderMap::new());
-        let mut out = stream
-            .push(events.clone())
-            .map_err(|(_, BlockedBy(rule))| blocked(Direction::Output, &rule))?
-            .to_vec();
-        let rest = stream.end().map_err(|(_, BlockedBy(rule))| blocked(Direction::Output, &rule))?;
-        out.extend_from_slice(&rest);
-        Ok(out.into())
+        let sent = stream.push(events.clone()).map_err(refused)?;
+        let rest = stream.end().map_err(refused)?;
+        Ok([sent, rest].concat().into())
     }
 }
 
@@ -187,14 +193,20 @@ impl StreamOutput {
                 copy.extend_from_slice(&events);
             }
         }
-        self.read_head(&events);
         if let Some(sources) = &mut self.sources {
             sources.read(&events);
         }
-        let Some(filter) = &mut self.filter else { return Ok(self.with_sources(events)) };
-        let mut out = Vec::with_capacity(events.len());
-        let pushed = filter.push(&events, &mut out);
-        let sent = self.with_sources(out.into());
+        let (sent, pushed) = match &mut self.filter {
+            Some(filter) => {
+                let mut out = Vec::with_capacity(events.len());
+                let pushed = filter.push(&events, &mut out);
+                (out.into(), pushed)
+            }
+            None => (events, Ok(())),
+        };
+        // of what was checked: the events that the gateway makes repeat it
+        self.read_head(&sent);
+        let sent = self.with_sources(sent);
         pushed.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
     }
 
@@ -210,6 +222,11 @@ impl StreamOutput {
             sent = [&sent[..], &sources.end()].concat().into();
         }
         finished.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
+    }
+
+    /// What the rules for answers leave of a message of the provider.
+    pub(crate) fn cleaned(&self, message: &str) -> String {
+        self.output.cleaner().clean(message)
     }
 
     /// The events that end the stream after a rule blocked it.

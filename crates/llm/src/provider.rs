@@ -7,24 +7,11 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_config::{LlmUpstream, Provider};
+use weir_translate::Conversion;
 use weir_translate::conversation::{Api, Request};
-use weir_translate::{anthropic, gemini, messages};
 
 use crate::LlmError;
 use crate::table::Target;
-
-/// How the reply of a target becomes that of the request's API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Conversion {
-    /// It is the same API: bytes are passed on.
-    Same,
-    /// From Anthropic's messages to chat completions.
-    FromAnthropic,
-    /// From Gemini to chat completions.
-    FromGemini,
-    /// From chat completions to Anthropic's messages.
-    ToMessages,
-}
 
 /// How an API is served by a provider.
 ///
@@ -96,24 +83,9 @@ pub(crate) fn render(
     let upstream = &target.upstream.config;
     let conversion = conversion(api, upstream)?;
     let model = target.model.as_str();
-    let adds_usage = request.is_stream && upstream.stream_usage && api.asks_for_usage();
-    let body = match conversion {
-        Conversion::Same => {
-            let body = request.rendered(model, adds_usage);
-            // of a conversation that another provider began
-            let stripped =
-                api.has_made_reasoning().then(|| messages::without_made_reasoning(&body)).flatten();
-            stripped.map_or(body, Into::into)
-        }
-        Conversion::FromAnthropic => anthropic::request(request.body(), model)?.into(),
-        Conversion::FromGemini => gemini::request(request.body(), model)?.into(),
-        Conversion::ToMessages => messages::request(request.body(), model, upstream.stream_usage)?.into(),
-    };
-    let sent = match conversion {
-        Conversion::ToMessages => Api::ChatCompletions,
-        Conversion::FromAnthropic => Api::Messages,
-        Conversion::Same | Conversion::FromGemini => api,
-    };
+    let sent = conversion.sent(api);
+    let adds_usage = request.is_stream && upstream.stream_usage && sent.asks_for_usage();
+    let body = conversion.request(api, request, model, adds_usage)?;
     let segment = utf8_percent_encode(model, SEGMENT);
     let path = match (upstream.provider, request.is_stream) {
         // responses name their deployment in the body
@@ -146,10 +118,15 @@ fn rendered_headers(target: &Target, request: &Request, sent: &HeaderMap) -> Hea
             headers.append(name.clone(), value.clone());
         }
     }
-    if upstream.config.provider == Provider::Anthropic && !headers.contains_key(&ANTHROPIC_VERSION) {
-        headers.insert(ANTHROPIC_VERSION, HeaderValue::from_static("2023-06-01"));
-    }
+    add_version(upstream.config.provider, &mut headers);
     headers
+}
+
+/// Adds the version of the API for a provider that requires one, unless the headers have it.
+pub(crate) fn add_version(provider: Provider, headers: &mut HeaderMap) {
+    if provider == Provider::Anthropic {
+        headers.entry(ANTHROPIC_VERSION).or_insert(HeaderValue::from_static("2023-06-01"));
+    }
 }
 
 /// A provider's name in the conventions of OpenTelemetry for generative AI

@@ -5,10 +5,10 @@ use std::time::Instant;
 use weir_access::{CostRange, Reservation};
 use weir_config::Provider;
 use weir_translate::conversation::{COMPLETION_TOKENS_DEFAULT, Request};
-use weir_translate::{TokenUsage, anthropic};
+use weir_translate::{Conversion, TokenUsage, anthropic};
 
 use crate::exchange::LlmCall;
-use crate::provider::{Conversion, conversion};
+use crate::provider::conversion;
 use crate::settlement::unix_now;
 use crate::table::Target;
 use crate::{Api, LlmError};

@@ -49,7 +49,7 @@ impl Llm {
                     is_affordable = settlement.sent_without_reply();
                     may_go_on &= is_affordable;
                 }
-                false if may_go_on => settlement.uncharged(),
+                false if may_go_on || matches!(error, LlmError::Refused { .. }) => settlement.uncharged(),
                 false => {}
             }
             let was_asked =
@@ -98,34 +98,31 @@ async fn replied(
     }
     let body = match body {
         AttemptedBody::Whole(body, usage) => {
-            match status.is_success() && output.api.is_charged() {
+            let is_charged = status.is_success() && output.api.is_charged();
+            match is_charged {
                 true => {
                     let completion = if output.api.has_completion() { body.len() as u64 / 4 } else { 0 };
                     settlement.count(usage, completion);
                 }
                 false => settlement.uncharged(),
             }
-            if let Some(cost) = settlement.cost().filter(|_| status.is_success() && output.api.is_charged()) {
+            if let Some(cost) = settlement.cost().filter(|_| is_charged) {
                 add_cost(&mut headers, output.spent_before.saturating_add(cost));
             }
-            if !status.is_success() || !output.is_needed() {
-                add_report(&mut headers, &output.reporter.report);
-                return Ok(LlmReply { status, headers, body: LlmBody::Whole(body) });
-            }
-            let body = Box::pin(output.whole(body, &headers, settlement.used())).await?;
+            let body = match status.is_success() {
+                _ if !output.is_needed() => body,
+                true => Box::pin(output.whole(body, &headers, settlement.used())).await?,
+                false => Box::pin(output.guarded(body)).await?,
+            };
+            add_report(&mut headers, &output.reporter.report);
             LlmBody::Whole(body)
         }
         AttemptedBody::Stream(source) => {
             add_report(&mut headers, &output.reporter.report);
             let output = output.is_needed().then(|| Box::new(StreamOutput::new(output, headers.clone())));
-            return Ok(LlmReply {
-                status,
-                headers,
-                body: LlmBody::Stream(Box::new(ReplyStream::new(*source, settlement, output))),
-            });
+            LlmBody::Stream(Box::new(ReplyStream::new(*source, settlement, output)))
         }
     };
-    add_report(&mut headers, &output.reporter.report);
     Ok(LlmReply { status, headers, body })
 }
 

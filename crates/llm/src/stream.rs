@@ -9,22 +9,25 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::time::Sleep;
 use weir_guardrails::conversation::BlockedBy;
 use weir_translate::conversation::error_event;
-use weir_translate::events::ProviderError;
+use weir_translate::events::{ProviderError, is_preface};
 use weir_translate::json::Tape;
 use weir_translate::{
-    EventTooLarge, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage, TranslateError,
+    Conversion, EventTooLarge, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage,
+    TranslateError,
 };
 use weir_upstream::DecodedBody;
 
 use crate::Api;
 use crate::broken::Broken;
 use crate::output::StreamOutput;
-use crate::provider::Conversion;
 use crate::settlement::Settlement;
 use crate::table::InFlight;
 
 /// How long a caller waits for the first byte while the first event is awaited; then again for each further one.
 const COMMENT_AFTER: Duration = Duration::from_secs(15);
+
+/// How long events are held that say only that a reply begins, while another target could take over.
+const PREFACE_HELD_FOR: Duration = Duration::from_secs(1);
 
 /// What a caller gets meanwhile. Clients skip comments.
 const COMMENT: &[u8] = b": the first event is awaited\n\n";
@@ -65,6 +68,12 @@ impl Waiting {
     /// The upstream has sent a comment: it is working.
     fn put_off(&mut self) {
         self.limit_at.as_mut().reset((Instant::now() + self.limit).into());
+    }
+
+    /// An event has come that says only that the reply begins. Whether it is held.
+    fn begin(&mut self) -> bool {
+        self.limit_at.as_mut().reset((Instant::now() + PREFACE_HELD_FOR).into());
+        self.comment_at.is_none()
     }
 
     /// Ready with a comment for the caller, or with the limit that has passed.
@@ -110,12 +119,9 @@ impl StreamSource {
         reading: Reading,
         in_flight: InFlight,
     ) -> StreamSource {
-        let translated = |translator| Events::Translated(Box::new(translator));
-        let events = match conversion {
-            Conversion::Same => Events::Same { strips_usage: reading.strips_usage },
-            Conversion::FromAnthropic => translated(StreamTranslator::anthropic(context())),
-            Conversion::FromGemini => translated(StreamTranslator::gemini(context())),
-            Conversion::ToMessages => translated(StreamTranslator::messages(context())),
+        let events = match conversion.stream(context) {
+            Some(translator) => Events::Translated(Box::new(translator)),
+            None => Events::Same { strips_usage: reading.strips_usage },
         };
         StreamSource {
             body: Some(body),
@@ -136,7 +142,11 @@ impl StreamSource {
     /// # Errors
     /// The reason why the stream broke.
     pub(crate) async fn fill(&mut self) -> Result<(), Broken> {
-        std::future::poll_fn(|context| self.poll_ready(context)).await
+        std::future::poll_fn(|context| self.poll_ready(context)).await?;
+        // nothing of an answer came before it
+        let is_first = !self.seen.has_begun;
+        let broken = self.broken.take_if(|broken| is_first && matches!(broken, Broken::Events(_)));
+        broken.map_or(Ok(()), Err)
     }
 
     /// Ready when there is something for the caller, or nothing follows.
@@ -152,6 +162,7 @@ impl StreamSource {
                     let Some(waiting) = &mut self.waiting else { return Poll::Pending };
                     match ready!(waiting.poll(context)) {
                         Ok(comment) => self.ready = comment,
+                        Err(_) if self.seen.events > 0 => self.waiting = None,
                         Err(limit) => {
                             self.body = None;
                             let error = self.in_flight.upstream().client.timed_out(limit);
@@ -194,7 +205,7 @@ impl StreamSource {
 
     /// The error by which the provider began its stream; nothing of it has gone to the caller. Errors of translated streams break these.
     pub(crate) fn error_at_start(&self) -> Option<ProviderError> {
-        self.seen.error.clone().filter(|_| self.seen.events == 1)
+        self.seen.error.clone().filter(|_| !self.seen.has_begun)
     }
 
     /// What a chunk brings for the caller.
@@ -214,7 +225,14 @@ impl StreamSource {
     fn take_events(&mut self, event: SseEvent, out: &mut Passed) {
         let has_lines = event.data_at().is_none();
         match event.data().filter(|data| has_lines && Tape::parse(data).is_err()) {
-            Some(_) => event.separated().into_iter().for_each(|event| self.take_event(event, out)),
+            Some(_) => {
+                let mut events = event.separated().into_iter();
+                while self.broken.is_none()
+                    && let Some(event) = events.next()
+                {
+                    self.take_event(event, out);
+                }
+            }
             None => self.take_event(event, out),
         }
     }
@@ -222,13 +240,18 @@ impl StreamSource {
     /// Appends an event, or its translation, to `out`. An event that breaks the stream is reported after those before it.
     fn take_event(&mut self, event: SseEvent, out: &mut Passed) {
         if let Some(waiting) = &mut self.waiting
+            && self.seen.events == 0
             && event.is_comment()
         {
             waiting.put_off();
         }
         match &mut self.events {
             Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {
-                Ok(passed) => out.push(passed),
+                Ok(passed) => {
+                    out.push(passed);
+                    // some servers send `[DONE]` behind an error
+                    self.broken = self.seen.error.is_some().then_some(Broken::Told);
+                }
                 Err(error) => self.broken = Some(Broken::Events(format!("an event is not JSON: {error}"))),
             },
             Events::Translated(translator) => {
@@ -240,14 +263,25 @@ impl StreamSource {
                 };
                 self.seen.events += 1;
                 let mut translated = Vec::new();
-                if let Err(error) = translator.push(&String::from_utf8_lossy(data), &mut translated) {
-                    self.broken = Some(reason(error));
+                match translator.push(&String::from_utf8_lossy(data), &mut translated) {
+                    Ok(()) if !self.seen.has_begun => {
+                        let tape = Tape::parse(data);
+                        self.seen.has_begun = tape.is_ok_and(|tape| !is_preface(tape.root(data)));
+                    }
+                    Ok(()) => {}
+                    Err(error) => {
+                        if let TranslateError::Provider { message, .. } = &error {
+                            self.seen.error = Some(ProviderError::new(message, data));
+                        }
+                        self.broken = Some(reason(error));
+                    }
                 }
                 out.push(translated.into());
             }
         }
         if self.seen.events > 0 {
-            self.waiting = None;
+            let may_wait = !self.seen.has_begun && self.broken.is_none();
+            self.waiting.take_if(|waiting| !may_wait || !waiting.begin());
         }
     }
 
@@ -261,14 +295,9 @@ impl StreamSource {
                     let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
                     self.take_events(SseEvent::new(whole.into()), &mut out);
                 }
-                // some servers send `[DONE]` behind an error
-                self.broken = match (self.seen.is_complete, &self.seen.error) {
-                    (_, Some(_)) => Some(Broken::Told),
-                    (true, None) => None,
-                    (false, None) => {
-                        Some(Broken::Events("the stream ended before its last event".to_owned()))
-                    }
-                };
+                if self.broken.is_none() && !self.seen.is_complete {
+                    self.broken = Some(Broken::Events("the stream ended before its last event".to_owned()));
+                }
             }
             Events::Translated(translator) => {
                 let mut translated = Vec::new();
@@ -295,8 +324,9 @@ impl StreamSource {
     }
 
     /// The event that tells the caller that the stream broke.
-    fn error_event(&self, broken: &Broken) -> Bytes {
+    fn error_event(&self, broken: &Broken, output: Option<&StreamOutput>) -> Bytes {
         let message = format!("the upstream's stream broke: {broken}; {}", broken.remedy());
+        let message = output.map_or_else(|| message.clone(), |output| output.cleaned(&message));
         error_event(self.api, &message, broken.code(), broken.is_timeout()).into()
     }
 }
@@ -445,8 +475,9 @@ impl Stream for ReplyStream {
                 Err(broken) => {
                     this.report(&broken);
                     let held = this.passed(None);
+                    let event = this.source.error_event(&broken, this.output.as_deref());
                     this.state = State::Flushing;
-                    return Poll::Ready(Some(Ok([held, this.source.error_event(&broken)].concat().into())));
+                    return Poll::Ready(Some(Ok([held, event].concat().into())));
                 }
             };
             let is_end = events.is_empty();

@@ -19,12 +19,13 @@ const BINARY: &str = "weir";
 /// Crates that contain unsafe code; the roots of all others forbid it.
 const CRATES_WITH_UNSAFE: [&str; 2] = ["kernels", "mapped"];
 /// Crates whose results depend on their arguments alone. Their `clippy.toml` is a link to `PURE_CLIPPY`, which bans clocks.
-const PURE_CRATES: [&str; 12] = [
+const PURE_CRATES: [&str; 13] = [
     "api",
     "documents",
     "encoder",
     "filter",
     "guardrails",
+    "json",
     "kernels",
     "policy",
     "prices",
@@ -39,6 +40,8 @@ const PURE_CLIPPY: &str = "crates/clippy-pure.toml";
 const FILE_LINES_MAX: usize = 600;
 /// Largest crate, in lines of its folder `src` outside of tests.
 const CRATE_LINES_MAX: usize = 10_000;
+/// The same for crates that stay smaller: the stages of a chat request are read from top to bottom.
+const SMALLER_CRATES: [(&str, usize); 1] = [("llm", 5_000)];
 /// Crates with a second program of integration tests. An access outside of a slice ends the program of `bounds`, and with it the tests beside it.
 const CRATES_WITH_TWO_TEST_PROGRAMS: [&str; 1] = ["kernels"];
 /// File and folder names that do not say what is inside.
@@ -157,7 +160,7 @@ fn production_lines(source: &str) -> (usize, Vec<&str>) {
     let (mut count, mut test_modules) = (0, Vec::new());
     let mut lines = source.lines();
     while let Some(line) = lines.next() {
-        if line != "#[cfg(test)]" {
+        if !["#[cfg(test)]", "#[cfg(any(test, fuzzing))]"].contains(&line) {
             count += 1;
             continue;
         }
@@ -318,7 +321,11 @@ fn no_crate_is_too_large() {
         .collect();
     let all: usize = counted.iter().map(|(_, lines)| lines).sum();
     assert!(all > 10 * counted.len(), "only {all} lines were counted");
-    let too_large = counted.iter().filter(|(_, lines)| *lines > CRATE_LINES_MAX);
+    let lines_max = |name: &str| {
+        let smaller = SMALLER_CRATES.iter().find(|(smaller, _)| *smaller == name);
+        smaller.map_or(CRATE_LINES_MAX, |(_, lines)| *lines)
+    };
+    let too_large = counted.iter().filter(|(name, lines)| *lines > lines_max(name));
     let violations: Vec<String> = too_large.map(|(name, lines)| format!("`{name}`: {lines} lines")).collect();
     assert_none("split these crates where the dependencies of their parts differ", &violations);
 }

@@ -143,6 +143,7 @@ fn refused(error: LlmError) -> ApiError {
             let place: Vec<&str> = field.split('.').collect();
             Invalid::at(ErrorCode::InvalidParameter, &place, error.to_string()).into()
         }
+        LlmError::Refused { .. } => ApiError::new(ErrorCode::InvalidParameter, error.to_string()),
         LlmError::NoModel(_) => ApiError::new(ErrorCode::ModelNotFound, error.to_string()),
         LlmError::Limited(limited) => rate_limits::refusal(&limited),
         LlmError::Blocked { .. } => ApiError::new(ErrorCode::GuardrailBlocked, error.to_string()),

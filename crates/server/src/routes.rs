@@ -2,6 +2,7 @@
 
 mod codes;
 mod examples;
+mod parameters;
 mod table;
 pub(super) mod unmatched;
 

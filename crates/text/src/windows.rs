@@ -124,8 +124,11 @@ impl Windows<'_> {
         let (start, mut count) = (first.start, self.units.len());
         let span = loop {
             let span = start..self.units[count - 1].end;
+            if count == 1 {
+                break span;
+            }
             let tokens = self.tokenize(span.clone()).len();
-            if count == 1 || tokens <= self.limits.max_tokens && span.len() <= self.limits.max_bytes {
+            if tokens <= self.limits.max_tokens && span.len() <= self.limits.max_bytes {
                 break span;
             }
             count = (count * self.limits.max_tokens / tokens.max(1)).clamp(1, count - 1);

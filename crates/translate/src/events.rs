@@ -1,7 +1,5 @@
 //! What an event of a provider's stream, or a whole reply, says beside its text: usage, errors, the end.
 
-use std::borrow::Cow;
-
 use crate::json::Value;
 use crate::{Cause, TokenUsage};
 
@@ -25,6 +23,13 @@ pub struct ProviderError {
     pub cause: Cause,
 }
 
+impl ProviderError {
+    /// The error with this message, of an event or of a reply of success.
+    pub fn new(message: &str, body: &[u8]) -> ProviderError {
+        ProviderError { message: message.to_owned(), cause: Cause::of(200, body) }
+    }
+}
+
 impl EventFacts {
     /// Reads an event.
     pub fn of(event: Value<'_>) -> EventFacts {
@@ -35,6 +40,25 @@ impl EventFacts {
         );
         EventFacts { usage: TokenUsage::of(event), is_last, error: error(event, &kind) }
     }
+}
+
+/// Whether an event says no more than that a reply begins: in place of one that goes on so, another may still be asked for.
+pub fn is_preface(event: Value<'_>) -> bool {
+    const KINDS: [&str; 5] =
+        ["response.created", "response.queued", "response.in_progress", "message_start", "ping"];
+    if let Some(kind) = event.get("type") {
+        return KINDS.iter().any(|preface| kind.is(preface));
+    }
+    // a chunk with the role alone
+    let is_nothing = |value: Value<'_>| value.is_null() || value.is("");
+    let is_empty = |choice: Value<'_>| {
+        choice.get("finish_reason").is_none_or(Value::is_null)
+            && choice.get("delta").is_some_and(|delta| {
+                delta.entries().all(|(name, value)| name.is("role") || is_nothing(value))
+            })
+    };
+    let choices = event.get("choices");
+    choices.is_some_and(|choices| choices.items().next().is_some() && choices.items().all(is_empty))
 }
 
 /// The error of an event or of a reply with status 200, if it is one: an `error` that is set, or one of the forms that providers have for it.
@@ -50,8 +74,7 @@ fn error(reply: Value<'_>, kind: &str) -> Option<ProviderError> {
     let message =
         error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
-    let message = message.map_or_else(|| "without a message".to_owned(), Cow::into_owned);
-    Some(ProviderError { message, cause: Cause::of(200, reply.raw()) })
+    Some(ProviderError::new(message.as_deref().unwrap_or("without a message"), reply.raw()))
 }
 
 #[cfg(test)]
@@ -102,6 +125,27 @@ mod tests {
             (r#"{"choices":[{"delta":{"content":"error"}}]}"#, None),
         ] {
             assert_eq!(facts(event).error.as_ref().map(|error| &*error.message), expected, "{event}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_says_only_that_a_reply_begins_is_known() {
+        for (event, expected) in [
+            (r#"{"type":"response.created","response":{}}"#, true),
+            (r#"{"type":"message_start","message":{"content":[]}}"#, true),
+            (r#"{"type":"content_block_start","index":0}"#, false),
+            (
+                r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"finish_reason":null}]}"#,
+                true,
+            ),
+            (r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"a"}}]}"#, false),
+            (r#"{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[]}}]}"#, false),
+            (r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#, false),
+            (r#"{"choices":[{"index":0,"text":""}]}"#, false),
+            (r#"{"choices":[]}"#, false),
+        ] {
+            let tape = Tape::parse(event.as_bytes()).unwrap();
+            assert_eq!(is_preface(tape.root(event.as_bytes())), expected, "{event}");
         }
     }
 

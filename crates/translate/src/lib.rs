@@ -14,10 +14,10 @@ mod chat;
 mod chunk;
 mod completion;
 pub mod conversation;
+mod conversion;
 mod error;
 pub mod events;
 pub mod gemini;
-pub mod json;
 pub mod messages;
 pub mod ollama;
 mod prompt_size;
@@ -30,12 +30,14 @@ mod tests;
 mod usage;
 mod value;
 
+pub use conversion::Conversion;
 pub use error::{Dialect, error};
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
 pub use seen::Seen;
 pub use sse::{EventTooLarge, SseDecoder, SseEvent};
 pub use usage::{ServiceTier, TokenUsage};
+pub use weir_json as json;
 
 /// What a translated reply repeats of its request.
 #[derive(Debug, Clone)]

@@ -72,7 +72,7 @@ impl PromptSize {
 
     /// A message, an item or a part, and the parts within it.
     fn add(&mut self, part: Value<'_>, depth: u32) {
-        let (mut kind, mut has_content, mut has_id) = (None, false, false);
+        let (mut kind, mut result, mut has_content, mut has_id) = (None, None, false, false);
         for (key, value) in part.entries() {
             if key.is("type") {
                 kind = Some(value);
@@ -84,6 +84,10 @@ impl PromptSize {
                         self.add(value, depth - 1);
                     }
                 }
+            } else if key.is("images") && depth > 0 {
+                value.items().for_each(|part| self.add(part, depth - 1));
+            } else if key.is("result") {
+                result = Some(value);
             } else if key.is("image_url") || key.is("video_url") || key.is("audio_url") {
                 self.add_url(key, value);
             } else if key.is("input_audio") {
@@ -101,6 +105,10 @@ impl PromptSize {
         let is = |name: &str| kind.is_some_and(|kind| kind.is(name));
         if is("item_reference") || kind.is_none() && has_id && !has_content {
             self.has_stored = true;
+        }
+        if let Some(image) = result.filter(|_| is("image_generation_call")) {
+            self.images += 1;
+            self.take_data(image, "");
         }
         if is("input_image") && part.get("image_url").is_none_or(Value::is_null) {
             self.images += 1;
@@ -296,6 +304,13 @@ mod tests {
             r#"{{"input":[{{"role":"user","content":[{{"type":"input_image","image_url":"data:image/png;base64,{data}"}},{{"type":"input_image","file_id":"f"}}]}}]}}"#
         );
         assert_eq!(size(&input).images, 2);
+        // images that a model made
+        let made = format!(
+            r#"{{"messages":[{{"role":"assistant","content":"a","images":[{image}]}}],"input":[{{"type":"image_generation_call","result":"{data}"}}]}}"#
+        );
+        assert_eq!((size(&made).images, size(&made).tokens_max(5_000, CONTEXT) < 11_000), (2, true));
+        let text = format!(r#"{{"input":[{{"type":"message","result":"{data}","images":["{data}"]}}]}}"#);
+        assert!(size(&text).tokens_max(5_000, CONTEXT) > 60_000);
         // data in the place of text is text
         let text = format!("data:image/png;base64,{data}");
         for part in [

@@ -345,7 +345,7 @@ An error of a provider has one of these causes:
 | limit | yes | yes, if it asks for at most 5 s | 503 `overloaded` with the `Retry-After` of the provider |
 | outage | yes | yes | 502 `upstream_error` |
 
-The delay that a limit asks for is read from `retry-after-ms`, `Retry-After`, and `retryDelay` in the details of Gemini's errors. A reply with status 200 that is an error has the cause of the status or the type that it names; without one it is an outage.
+The delay that a limit asks for is read from `retry-after-ms`, `Retry-After`, and `retryDelay` in the details of Gemini's errors. A reply with status 200 that is an error has the cause of the status or the type that it names; without one it is an outage. One that lays it to the request is answered with 400 and the provider's message.
 Errors are neither kept in the cache nor logged as a success. The key of an upstream is removed from everything that its provider sends.
 
 The first row that fits decides. Letter case does not count.

@@ -5,6 +5,10 @@ use crate::{TranslateError, refuse};
 
 /// Schemas inside of one schema after its references are replaced.
 const NODES_MAX: usize = 10_000;
+/// The same for a schema that is recursive, as long as it can be made smaller.
+const RECURSIVE_NODES_MAX: usize = 2_000;
+/// References within each other that a recursive schema is tried with when it is too large with all of them.
+const REFERENCES_MAX: usize = 8;
 /// How deep schemas are nested after their references are replaced.
 const DEPTH_MAX: usize = 48;
 /// Keys whose values are objects of schemas.
@@ -32,12 +36,28 @@ const SAME_KEYS: [&str; 6] = ["title", "description", "enum", "const", "default"
 const META_KEYS: [&str; 6] = ["$schema", "$id", "$comment", "$defs", "definitions", "examples"];
 
 /// The schema with what its references mean in their places. A reference back to a schema that it is part of, of which there would be no end, is
-/// replaced by the type of that schema.
+/// replaced by the type of that schema. Of schemas that refer to each other in many ways, references deep inside are replaced so too.
 ///
 /// # Errors
 /// [`TranslateError::Request`] when the schema is too large, or a reference leads nowhere.
 pub(super) fn inlined(schema: &Value, field: &str) -> Result<Value, TranslateError> {
-    Inliner { root: schema, field, nodes: 0, open: vec!["#"] }.schema(schema, 0)
+    let mut references_max = usize::MAX;
+    loop {
+        let mut inliner = Inliner {
+            root: schema,
+            field,
+            nodes: 0,
+            open: vec!["#"],
+            references_max,
+            is_recursive: false,
+            is_too_large: false,
+        };
+        let inlined = inliner.schema(schema, 0);
+        if !inliner.is_too_large || !inliner.can_be_smaller() {
+            return inlined;
+        }
+        references_max = references_max.min(REFERENCES_MAX) - 1;
+    }
 }
 
 struct Inliner<'a> {
@@ -46,12 +66,17 @@ struct Inliner<'a> {
     nodes: usize,
     /// The references whose targets are being read.
     open: Vec<&'a str>,
+    references_max: usize,
+    is_recursive: bool,
+    is_too_large: bool,
 }
 
 impl<'a> Inliner<'a> {
     fn schema(&mut self, schema: &'a Value, depth: usize) -> Result<Value, TranslateError> {
         self.nodes += 1;
-        if self.nodes > NODES_MAX || depth > DEPTH_MAX {
+        let nodes_max = if self.can_be_smaller() { RECURSIVE_NODES_MAX } else { NODES_MAX };
+        if self.nodes > nodes_max || depth > DEPTH_MAX {
+            self.is_too_large = true;
             let reason = format!(
                 "has more than {NODES_MAX} schemas, or more than {DEPTH_MAX} within each other, after `$ref`s are replaced; simplify it"
             );
@@ -85,6 +110,11 @@ impl<'a> Inliner<'a> {
         Ok(out.into())
     }
 
+    /// Whether fewer references within each other may do.
+    fn can_be_smaller(&self) -> bool {
+        self.is_recursive && self.references_max > 1
+    }
+
     fn reference(&mut self, reference: &'a Value, depth: usize) -> Result<Map, TranslateError> {
         let name = reference.as_str().unwrap_or_default();
         let root = self.root;
@@ -95,7 +125,8 @@ impl<'a> Inliner<'a> {
             let reason = format!("has the reference {reference}, which leads nowhere; define it");
             return Err(refuse(self.field, reason));
         };
-        if self.open.contains(&name) {
+        self.is_recursive |= self.open.contains(&name);
+        if self.open.contains(&name) || self.open.len() > self.references_max {
             return Ok(stub(target));
         }
         self.open.push(name);
@@ -338,6 +369,18 @@ mod tests {
             r##"{"$ref":"#/$defs/J","$defs":{"J":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/J"}}]}}}"##,
             r#"{"anyOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"string"}]}}]}"#,
         );
+        // eight schemas that each have all eight
+        let properties = {
+            let all = (0..8).map(|n| format!(r##""p{n}":{{"$ref":"#/$defs/N{n}"}}"##));
+            all.collect::<Vec<_>>().join(",")
+        };
+        let schemas = (0..8).map(|n| format!(r#""N{n}":{{"type":"object","properties":{{{properties}}}}}"#));
+        let schemas = schemas.collect::<Vec<_>>().join(",");
+        let wide = format!(r##"{{"$ref":"#/$defs/N0","$defs":{{{schemas}}}}}"##);
+        let size = inlined(&parse(&wide), "f").unwrap().to_string().len();
+        assert!((1_000..100_000).contains(&size), "{size}");
+        let nowhere = wide.replace("#/$defs/N7", "#/$defs/N8");
+        assert!(inlined(&parse(&nowhere), "f").unwrap_err().to_string().contains("leads nowhere"));
         check(r##"{"$ref":"#/$defs/a%20b~1c%","$defs":{"a b/c%":{"type":"null"}}}"##, r#"{"type":"null"}"#);
         // values are no schemas
         check(

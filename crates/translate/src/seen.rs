@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::events::{EventFacts, ProviderError};
+use crate::events::{EventFacts, ProviderError, is_preface};
 use crate::json::{Edits, JsonError, Tape};
 use crate::sse::SseEvent;
 use crate::usage::TokenUsage;
@@ -14,6 +14,8 @@ pub struct Seen {
     pub usage: Option<TokenUsage>,
     /// Events with data: about one for each token, where the provider does not count.
     pub events: u64,
+    /// Whether an event came that says more than that a reply begins, and is no error.
+    pub has_begun: bool,
     /// Whether the last event of a complete stream came.
     pub is_complete: bool,
     /// The provider's first error.
@@ -32,7 +34,7 @@ impl Seen {
         }
         self.events += 1;
         if data.trim_ascii() == b"[DONE]" {
-            self.is_complete = true;
+            (self.has_begun, self.is_complete) = (true, true);
             return Ok(event.into_raw());
         }
         let tape = Tape::parse(data)?;
@@ -40,6 +42,7 @@ impl Seen {
         let EventFacts { usage, is_last, error } = EventFacts::of(root);
         self.is_complete |= is_last;
         self.error = self.error.take().or(error);
+        self.has_begun = self.has_begun || self.error.is_none() && !is_preface(root);
         if let Some(usage) = usage {
             self.usage = Some(self.usage.unwrap_or_default().merged(usage));
         }
@@ -92,7 +95,9 @@ mod tests {
             let (passed, seen) = pass(&[before, after], false);
             assert_eq!(passed, STREAM, "{at}");
             let usage = TokenUsage { prompt: 3, completion: 2, ..TokenUsage::default() };
-            assert_eq!(seen, Seen { usage: Some(usage), events: 4, is_complete: true, error: None }, "{at}");
+            let expected =
+                Seen { usage: Some(usage), events: 4, has_begun: true, is_complete: true, error: None };
+            assert_eq!(seen, expected, "{at}");
         }
     }
 

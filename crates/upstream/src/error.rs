@@ -162,6 +162,21 @@ impl UpstreamError {
         }
     }
 
+    /// The error with what `change` makes of the text of its reply.
+    #[must_use]
+    pub fn with_text(mut self, change: impl FnOnce(&str) -> String) -> UpstreamError {
+        match &mut self {
+            UpstreamError::Limited { message: text, .. }
+            | UpstreamError::Status { message: text, .. }
+            | UpstreamError::Reply { reason: text, .. } => *text = change(text),
+            UpstreamError::Connect { .. }
+            | UpstreamError::Broken { .. }
+            | UpstreamError::Timeout { .. }
+            | UpstreamError::Open { .. } => {}
+        }
+        self
+    }
+
     /// Whether the circuit breaker takes the upstream for ill.
     pub(crate) fn is_counted_by_breaker(&self) -> bool {
         match self {

@@ -19,6 +19,7 @@ mod connect;
 mod decoded;
 mod endpoint;
 mod error;
+mod model_list;
 mod pool;
 mod reply;
 #[cfg(test)]
@@ -30,5 +31,6 @@ pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
 pub use decoded::{DecodeError, DecodedBody};
 pub use error::{Awaited, Result, UpstreamError};
+pub use model_list::listed_models;
 pub use reply::{Deadline, ReplyBody};
 pub use webhook::{WebhookClient, WebhookError, WebhookSecret, WebhookUrl};

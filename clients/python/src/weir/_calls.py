@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Union
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -38,6 +39,17 @@ def ingest(documents: Sequence[bytes], collection: str, terms: Terms = Terms()) 
         asked += b',"webhook_url":%b' % encode(terms.webhook_url)
     body = b'{"collection":%b,"documents":[%b]%b}' % (encode(collection), b",".join(documents), asked)
     return Call(Request("POST", "/v1/ingest", body, {**_JSON, **terms.headers()}), _object(types.Job))
+
+
+def ingest_lines(
+    parts: Iterable[bytes] | AsyncIterable[bytes], collection: str, replace_if_equal: Sequence[str], wait: bool
+) -> Call[types.IngestLines]:
+    """`parts` are lines of JSON. They are gone after one attempt."""
+    compared = [("replace_if_equal", name) for name in replace_if_equal]
+    parameters = urlencode([("collection", collection), *compared, ("wait", str(wait).lower())], quote_via=quote)
+    media = {"content-type": "application/x-ndjson"}
+    request = Request("POST", f"/v1/ingest?{parameters}", parts, media, has_timeout=False)
+    return Call(request, _object(types.IngestLines), is_repeatable=False)
 
 
 def upload(name: str, content: bytes, collection: str, options: Mapping[str, Any], terms: Terms) -> Call[types.Job]:

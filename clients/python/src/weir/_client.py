@@ -20,7 +20,7 @@ from weir._embeddings import Embeddings
 from weir._errors import of_transport
 from weir._flows import Flow, Flows, Sleep, Step
 from weir._http import Body, Call, Reply, Request, Settings
-from weir._ingest import IngestRun, ingest
+from weir._ingest import IngestRun, LineStream, ingest, ingest_lines
 from weir._lines import Lines
 from weir._options import Document, Filter
 from weir._progress import Watch, reporter
@@ -150,6 +150,24 @@ class Weir:
             return self._run(run.finish())
         finally:
             run.close()
+
+    def ingest_lines(
+        self,
+        documents: Iterable[Document | Mapping[str, Any]],
+        *,
+        collection: str = "default",
+        replace_if_equal: Sequence[str] = (),
+        wait: bool = False,
+    ) -> types.IngestLines:
+        """Sends any number of documents in one request, at constant memory: each is read when the gateway takes it.
+
+        They are stored when this returns; with `wait`, searchable. A bad document fails alone. The call has no time
+        limit, and does not repeat itself; repeating it is safe, because documents that are stored are not changed.
+        """
+        check_many(documents, "documents")
+        stream = LineStream()
+        request = calls.ingest_lines(stream.parts(documents), collection, replace_if_equal, wait)
+        return self._run(ingest_lines(self._flows, request, stream))
 
     def upload(
         self,
@@ -569,7 +587,13 @@ class Weir:
 
     def _send(self, request: Request) -> Reply:
         url = self._settings.base_url + request.target
-        made = self._http.build_request(request.method, url, content=request.body, headers=request.headers)
+        made = self._http.build_request(
+            request.method,
+            url,
+            content=request.body,
+            headers=request.headers,
+            timeout=self._settings.timeout_of(request),
+        )
         response = self._http.send(made, stream=True)
         if request.is_streamed and response.status_code < 300:
             return Reply(response.status_code, response.headers, b"", response)

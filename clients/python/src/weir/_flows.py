@@ -83,6 +83,16 @@ class Flows:
             waited += delay
         raise AssertionError("the backoff has no end")
 
+    def call_once(self, call: Call[T]) -> Flow[T]:
+        """One attempt, of a request whose body can't be sent again."""
+        try:
+            reply: Reply = yield call.request
+        except httpx.RequestError as error:
+            raise of_transport(error, self._settings.base_url) from error
+        if reply.status >= 300:
+            raise of_reply(reply.status, reply.headers, reply.body, self._settings.base_url)
+        return call.parse(reply)
+
     def embed(self, texts: Sequence[str], options: Mapping[str, Any]) -> Flow[Embeddings]:
         """Embeds texts by the model of `options`, or by the first one of the gateway."""
         model = options.get("model") or (yield from self._embedding_model())

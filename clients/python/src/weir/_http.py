@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -32,10 +32,12 @@ class Request:
 
     method: str
     target: str
-    body: bytes | None = None
+    body: bytes | Iterable[bytes] | AsyncIterable[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     is_streamed: bool = False
     """Whether the body of a reply that is a success is read later, from `Reply.stream`."""
+    has_timeout: bool = True
+    """Whether the gateway may be silent for `Settings.timeout` only."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,10 @@ class Settings:
         url = _checked_url(os.environ.get("WEIR_URL") or DEFAULT_URL if base_url is None else base_url)
         limits = httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS_MAX))
         return cls(url, headers, limits, retries, ca_file or os.environ.get("WEIR_CA_FILE") or None)
+
+    def timeout_of(self, request: Request) -> httpx.Timeout:
+        """How long the gateway may be silent."""
+        return self.timeout if request.has_timeout else httpx.Timeout(None, connect=self.timeout.connect)
 
     @property
     def uses_proxies(self) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Union
 
 from weir import _calls as calls
 from weir._documents import encode_document, refusal
 from weir._flows import Flow, Flows
+from weir._http import Call
 from weir._progress import Reporter
-from weir._types import IngestReport, Job, JobDocumentError
+from weir._streams import as_async
+from weir._types import IngestLines, IngestReport, Job, JobDocumentError, LineError
 
 # Bytes of documents in one request, about: enough to be efficient, far below the gateway's limit.
 BATCH_BYTES_MAX = 8 << 20
@@ -19,6 +21,10 @@ BATCH_BYTES_MAX = 8 << 20
 JOBS_MAX = 4
 # Failed documents that a report lists.
 ERRORS_MAX = 1_000
+# The same of a stream of lines, as the gateway does.
+LINE_ERRORS_MAX = 100
+# Bytes of lines that are sent together, about.
+PART_BYTES = 64 << 10
 
 
 def ingest(
@@ -50,6 +56,60 @@ def ingest(
         failed_documents=job.failed_documents + len(errors),
         errors=[*errors, *job.errors],
     )
+
+
+class LineStream:
+    """Documents as lines of JSON, made while they are sent. One without a JSON form fails, and is an empty line."""
+
+    def __init__(self) -> None:
+        self.errors: list[LineError] = []
+        self.failed = 0
+        self._lines = 0
+
+    def parts(self, documents: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+        """Lines, some together."""
+        part: list[bytes] = []
+        size = 0
+        for document in documents:
+            line = self._line(document)
+            part.append(line)
+            size += len(line)
+            if size >= PART_BYTES:
+                yield b"".join(part)
+                part, size = [], 0
+        yield b"".join(part)
+
+    async def parts_async(
+        self, documents: Union[Iterable[Mapping[str, Any]], AsyncIterable[Mapping[str, Any]]]
+    ) -> AsyncIterator[bytes]:
+        """The same of either kind of iterable."""
+        part: list[bytes] = []
+        size = 0
+        async for document in as_async(documents):
+            line = self._line(document)
+            part.append(line)
+            size += len(line)
+            if size >= PART_BYTES:
+                yield b"".join(part)
+                part, size = [], 0
+        yield b"".join(part)
+
+    def _line(self, document: Mapping[str, Any]) -> bytes:
+        encoded = encode_document(document, self._lines)
+        self._lines += 1
+        if isinstance(encoded, bytes):
+            return encoded + b"\n"
+        self.failed += 1
+        if len(self.errors) < LINE_ERRORS_MAX:
+            self.errors.append(LineError(self._lines, encoded.code, encoded.message, encoded.document_id))
+        return b"\n"
+
+
+def ingest_lines(flows: Flows, call: Call[IngestLines], stream: LineStream) -> Flow[IngestLines]:
+    """Sends the lines of a stream. Documents without a JSON form are among the failed ones."""
+    reply = yield from flows.call_once(call)
+    errors = sorted([*stream.errors, *reply.errors], key=lambda error: error.line)[:LINE_ERRORS_MAX]
+    return replace(reply, failed_documents=reply.failed_documents + stream.failed, errors=errors)
 
 
 class IngestRun:

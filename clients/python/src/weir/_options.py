@@ -210,4 +210,5 @@ class NewCollection(TypedDict, total=False):
     vectors: Vectors
     language: str
     chunking: Chunks
+    keep_originals: bool
     lexical: Lexical

@@ -119,6 +119,45 @@ class IngestReport:
 
 
 @dataclass(frozen=True)
+class LineError:
+    """A document of `ingest_lines` that was not stored."""
+
+    line: int
+    """Its position among the documents, from 1."""
+    code: str
+    message: str
+    document_id: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class LinesFailure:
+    """Why a stream of documents was not read to its end."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class IngestLines:
+    """The outcome of `ingest_lines`."""
+
+    lines: int
+    """Documents that are acknowledged: stored, or failed."""
+    documents: int
+    """Documents that are stored: new, changed and unchanged ones."""
+    new_documents: int
+    changed_documents: int
+    unchanged_documents: int
+    failed_documents: int
+    jobs: list[str]
+    """The jobs that make the documents searchable, at most the first 10,000."""
+    errors: list[LineError]
+    """The first 100 failed documents."""
+    done: bool
+    error: Optional[LinesFailure] = None
+
+
+@dataclass(frozen=True)
 class Citation:
     """Where a text stands: `quote` is the bytes from `start` to `end` of the document's text in UTF-8.
 
@@ -439,8 +478,8 @@ class Chunking:
 class PreviewedChunk:
     """A chunk of a text that is not stored.
 
-    `quote` is the text from byte `start` to byte `end`. `context` stands before it wherever the chunk is embedded, searched and returned: the
-    trail of headings, the header of a table.
+    `quote` is the text from byte `start` to byte `end`. `context` stands before it wherever the chunk is embedded,
+    searched and returned: the trail of headings, the header of a table.
     """
 
     chunk: int
@@ -492,6 +531,7 @@ class CollectionSettings:
     vectors: Optional[VectorSettings] = None
     language: Optional[str] = None
     chunking: Optional[Chunking] = None
+    keep_originals: Optional[bool] = None
     lexical: Optional[LexicalSettings] = None
 
 

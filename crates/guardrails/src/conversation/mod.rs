@@ -17,7 +17,6 @@ use crate::{Action, Placeholders, Rule, RuleSet, redact, redact_parts};
 use walk::{Reading, Walk, field_of_tokens};
 
 pub use stream::{BlockedBy, StreamFilter};
-pub use vocabulary::is_count;
 pub use walk::texts;
 
 /// What is checked.

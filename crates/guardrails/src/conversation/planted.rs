@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_translate::SseDecoder;
 use weir_translate::conversation::Api;
 
-use super::{Checks, Report, StreamFilter, StreamMode, is_count};
+use super::{Checks, Report, StreamFilter, StreamMode};
 use crate::{Action, Detect, Placeholders, Rule, RuleSet};
 
 /// Upper bound of the bytes of an event here.
@@ -46,11 +46,9 @@ fn planted(value: &Value) -> Vec<Value> {
         }
         Value::Object(map) => {
             for (key, value) in map {
-                // counts of the API are no text; a string in their place is
-                let forms = match value.is_number() && is_count(key) {
-                    true => vec![json!(MARKER)],
-                    false => planted(value),
-                };
+                let mut forms = planted(value);
+                // in the place of a number too, where the API has a count
+                forms.extend(value.is_number().then(|| json!(MARKER)));
                 found.extend(forms.into_iter().map(|value| {
                     let mut map = map.clone();
                     map.insert(key.clone(), value);
@@ -114,6 +112,8 @@ fn replies() -> Vec<Value> {
             "content": [{"type": "text", "text": "a", "citations": [{"type": "char_location", "cited_text": "c", "document_title": "t"}]},
                 {"type": "tool_use", "id": "t", "name": "f", "input": {"status": "b", "n": 12345}}],
             "usage": {"input_tokens": 1, "output_tokens": 2}}),
+        json!({"id": "1", "object": "text_completion", "created": 5, "model": "m",
+            "choices": [{"index": 0, "text": "a", "finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
         json!({"id": "1", "object": "response", "model": "m", "status": "completed", "output": [
                 {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}]},
                 {"type": "reasoning", "summary": [{"type": "summary_text", "text": "r"}]},
@@ -124,7 +124,12 @@ fn replies() -> Vec<Value> {
 /// Streams of each API: the data of their events.
 fn streams() -> Vec<(Api, Vec<Value>)> {
     let chunk = |delta: Value| json!({"id": "1", "object": "chat.completion.chunk", "created": 5, "model": "m", "choices": [{"index": 0, "delta": delta}]});
+    let text = |text: &str, reason: Value| {
+        let choice = json!({"index": 0, "text": text, "logprobs": null, "finish_reason": reason});
+        json!({"id": "1", "object": "text_completion", "created": 5, "model": "m", "choices": [choice]})
+    };
     vec![
+        (Api::Completions, vec![text("a", Value::Null), text("b", Value::Null), text("", json!("stop"))]),
         (
             Api::ChatCompletions,
             vec![
@@ -233,11 +238,14 @@ fn a_stream_is_ended_before_it_wherever_it_stands() {
         let stream = written(&events);
         let (passed, is_blocked) = sent(api, &checks, &stream, 0);
         assert!(!is_blocked, "{}", String::from_utf8_lossy(&passed));
+        let mut cut = 0;
         for (at, event) in events.iter().enumerate() {
             for planted in planted(event) {
                 let mut events = events.clone();
                 events[at] = planted;
-                let (passed, is_blocked) = sent(api, &checks, &written(&events), 0);
+                cut += 37;
+                let stream = written(&events);
+                let (passed, is_blocked) = sent(api, &checks, &stream, cut % stream.len());
                 let passed = String::from_utf8(passed).unwrap();
                 let is_passed = passed.contains(MARKER) || passed.contains(&CARD.to_string());
                 assert!(is_blocked && !is_passed, "{} passed as {passed}", events[at]);
@@ -252,8 +260,13 @@ fn a_text_in_pieces_is_found_wherever_text_and_stream_are_cut() {
     let chunk = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]});
     let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "words": text}});
     let response = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text});
-    let forms: [(Api, Form<'_>); 3] =
-        [(Api::ChatCompletions, &chunk), (Api::Messages, &delta), (Api::Responses, &response)];
+    let completion = |text: &str| json!({"choices": [{"index": 0, "text": text}]});
+    let forms: [(Api, Form<'_>); 4] = [
+        (Api::ChatCompletions, &chunk),
+        (Api::Completions, &completion),
+        (Api::Messages, &delta),
+        (Api::Responses, &response),
+    ];
     for (api, event) in forms {
         for at in 1..MARKER.len() {
             let (before, after) = MARKER.split_at(at);

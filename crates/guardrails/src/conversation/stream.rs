@@ -1,7 +1,7 @@
 //! Guardrails on a stream of events: each text of the reply passes through a window of its own, which releases nothing that may be the beginning
 //! of a finding; events are sent with the text that was released, or later. Strings that are complete in their event are checked there. The
-//! arguments of a tool are held until they end, because only whole JSON can be changed and stay JSON. Comments and unknown fields of events, which no
-//! client reads, are not passed on.
+//! arguments of a tool, and answers that are JSON, are held until they end, because only whole JSON can be changed and stay JSON. Comments and
+//! unknown fields of events, which no client reads, are not passed on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct StreamFilter {
     own: Placeholders,
     /// The calls of tools that are running, as index, path and id.
     calls: Vec<(u32, String, String)>,
+    /// The names and ids of them and of others so far, as index, path and text.
+    names: Vec<(u32, String, String)>,
     lanes: Vec<LaneState>,
     /// The end of the answer's last text, if something may have begun in it that the next one completes.
     open_text: String,
@@ -47,14 +49,11 @@ struct LaneState {
 struct TextState {
     mode: StreamMode,
     window: Option<Window>,
-    /// Those of the request, if they are restored.
-    placeholders: Option<Arc<Placeholders>>,
-    /// Made at the first letter of the text.
     restorer: Option<Restorer>,
     /// The text that is released when it is whole.
     held: String,
-    /// Whether it is held until then.
-    is_held: bool,
+    /// Whether it is held until then, and checked as JSON; `None` as long as its beginning does not tell.
+    is_json: Option<bool>,
     /// The end of the text that it continues, if something may have begun there. Then its beginning is held until it is as long as a window.
     before: String,
     bound: usize,
@@ -75,7 +74,7 @@ impl StreamFilter {
         models: Vec<String>,
     ) -> StreamFilter {
         let own = checks.placeholders_of_output(&placeholders);
-        let (calls, lanes, report) = (Vec::new(), Vec::new(), Report::default());
+        let (calls, names, lanes, report) = (Vec::new(), Vec::new(), Vec::new(), Report::default());
         StreamFilter {
             api,
             checks,
@@ -83,6 +82,7 @@ impl StreamFilter {
             models,
             own,
             calls,
+            names,
             lanes,
             open_text: String::new(),
             report,
@@ -125,7 +125,8 @@ impl StreamFilter {
         // nothing in data that is no JSON can be checked, or read by a client; the stream is broken by it
         let Ok(tape) = Tape::parse(data) else { return Ok(()) };
         let root = tape.root(data);
-        let Pieces { texts: found, ended, calls, once, ends_all, has_more } = pieces_of(self.api, root);
+        let Pieces { texts: found, ended, calls, once, begins, ends_all, has_more } =
+            pieces_of(self.api, root);
         for (index, path, id) in calls {
             match self.calls.iter_mut().find(|call| (call.0, &call.1) == (index, &path)) {
                 // some servers repeat the id in each event of a call
@@ -133,6 +134,7 @@ impl StreamFilter {
                 Some(call) => call.2 = id,
                 None => self.calls.push((index, path.clone(), id)),
             }
+            self.names.retain(|name| name.0 != index || !name.1.starts_with(&path));
             self.end_lanes(|lane| lane.index == index && lane.path.starts_with(&path), out)?;
         }
         let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
@@ -142,10 +144,18 @@ impl StreamFilter {
             self.end_lanes(ends, out)?;
         }
         let mut edits = self.complete_strings(root, &places)?;
+        for (index, path, place) in &once {
+            self.name_goes_on(*index, path, &data[place.clone()], |text| {
+                edits.replace_by_string(place.clone(), text);
+            })?;
+        }
+        if let Some(place) = begins {
+            self.begin(&unescaped(&data[place]).unwrap_or_default())?;
+        }
         // of the form in which text is sent later, each other text is empty
         let mut form = edits.clone();
         places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
-        once.iter().for_each(|place| form.replace(place.clone(), b"null".to_vec()));
+        once.iter().for_each(|(.., place)| form.replace(place.clone(), b"null".to_vec()));
         let (mut pieces, mut has_text) = (Vec::new(), false);
         for (lane, range) in found {
             let text = unescaped(&data[range.clone()]).unwrap_or_default();
@@ -174,6 +184,43 @@ impl StreamFilter {
         Ok(())
     }
 
+    /// Checks a name together with what came of it before: some clients append it. `change` gets what it becomes.
+    fn name_goes_on(
+        &mut self,
+        index: u32,
+        path: &str,
+        name: &[u8],
+        change: impl FnOnce(&str),
+    ) -> Result<(), BlockedBy> {
+        let name = unescaped(name).unwrap_or_default();
+        let place = self.names.iter().position(|(of, at, _)| (*of, at.as_str()) == (index, path));
+        let Some(place) = place else {
+            self.names.push((index, path.to_owned(), name));
+            return Ok(());
+        };
+        let before = self.names[place].2.clone();
+        // some servers repeat it in each event
+        if name.is_empty() || before == name {
+            return Ok(());
+        }
+        let checks = self.checks.clone();
+        let changed = self.complete(&[&before, &name], Reading::Text, &checks, true)?;
+        if let Some([_, name]) = changed.as_deref() {
+            change(name);
+        }
+        self.names[place].2.push_str(&name);
+        Ok(())
+    }
+
+    /// Takes in a text that is complete in its event and that further events continue.
+    fn begin(&mut self, text: &str) -> Result<(), BlockedBy> {
+        let mut state = TextState::new(Kind::Answer, &self.checks, &self.placeholders, self.own.clone());
+        state.before = std::mem::take(&mut self.open_text);
+        let pushed = state.push_text(text).and_then(|_| state.finish(&mut String::new()));
+        self.open_text = state.open_text;
+        pushed.map_err(|rule| self.name(rule))
+    }
+
     /// The changes to strings that are complete in an event.
     fn complete_strings(&mut self, root: Value<'_>, places: &[Range<usize>]) -> Result<Edits, BlockedBy> {
         let checks = self.checks.clone();
@@ -186,25 +233,27 @@ impl StreamFilter {
             models: &models,
             restores: checks.restores.then_some(&*placeholders),
         };
-        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &checks));
+        // the events of responses repeat texts that were counted
+        let is_new = !self.api.repeats_texts();
+        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &checks, is_new));
         self.models = models;
         edits
     }
 
-    /// What whole texts become, which their reader takes for one.
+    /// What whole texts become, which their reader takes for one. `is_new`: whether what is found in them is counted.
     fn complete(
         &mut self,
         texts: &[&str],
         reading: Reading,
         checks: &Checks,
+        is_new: bool,
     ) -> Result<Option<Vec<String>>, BlockedBy> {
         let Some(rules) = &checks.output else { return Ok(None) };
         let found = reading.scan(texts, rules);
         let mut is_redacted = false;
         for rule in found.rules() {
             let rule = &rules.rules()[rule];
-            // the events of responses repeat texts that were counted
-            if !self.api.repeats_texts() && reading.is_counted(rule.action) {
+            if is_new && reading.is_counted(rule.action) {
                 self.report.add(Direction::Output, rule, 1);
             }
             if rule.action == Action::Block && checks.mode != StreamMode::Audit {
@@ -257,13 +306,10 @@ impl StreamFilter {
             }
             let LaneState { lane, mut text, template: (head, tail) } = self.lanes.remove(index);
             let mut released = String::new();
-            let ended = match lane.kind {
-                Kind::Arguments if text.is_held => {
-                    self.arguments(&std::mem::take(&mut text.held), &mut released)
-                }
-                Kind::Answer | Kind::Reasoning | Kind::Refusal | Kind::Arguments | Kind::Other => {
-                    text.finish(&mut released).map_err(|rule| self.name(rule))
-                }
+            let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
+            let ended = match is_json {
+                true => self.whole_json(&std::mem::take(&mut text.held), &mut released),
+                false => text.finish(&mut released).map_err(|rule| self.name(rule)),
             };
             if !released.is_empty() {
                 out.extend_from_slice(&head);
@@ -282,12 +328,12 @@ impl StreamFilter {
         Ok(())
     }
 
-    /// Appends the arguments of a tool after a check as JSON.
-    fn arguments(&mut self, held: &str, out: &mut String) -> Result<(), BlockedBy> {
+    /// Appends arguments of a tool, or an answer that is JSON, after a check as JSON.
+    fn whole_json(&mut self, held: &str, out: &mut String) -> Result<(), BlockedBy> {
         let checks = self.checks.clone();
         let placeholders = self.placeholders.clone();
         let walk = Walk { restores: checks.restores.then_some(&*placeholders), ..Walk::default() };
-        let changed = walk.text(held, &mut |texts, reading| self.complete(texts, reading, &checks))?;
+        let changed = walk.text(held, &mut |texts, reading| self.complete(texts, reading, &checks, true))?;
         out.push_str(changed.as_deref().unwrap_or(held));
         Ok(())
     }
@@ -320,10 +366,12 @@ impl TextState {
         TextState {
             mode: checks.mode,
             window: checks.output.as_ref().map(|rules| Window::new(rules.clone(), own, bound)),
-            restorer: None,
-            placeholders: restores.then(|| placeholders.clone()),
+            restorer: restores.then(|| Restorer::new(placeholders.clone())),
             held: String::new(),
-            is_held: kind == Kind::Arguments && (checks.changes_streams() || restores),
+            is_json: match checks.changes_streams() || restores {
+                true => (kind == Kind::Arguments).then_some(true),
+                false => Some(false),
+            },
             before: String::new(),
             bound,
             open_text: String::new(),
@@ -332,10 +380,20 @@ impl TextState {
 
     /// What can be sent after a piece, or the rule that blocks it.
     fn push(&mut self, text: &str) -> Result<String, usize> {
-        if self.is_held {
+        if self.is_json != Some(false) {
             self.held.push_str(text);
-            return Ok(String::new());
+            self.is_json = self.is_json.or_else(|| is_json(&self.held));
+            if self.is_json != Some(false) {
+                return Ok(String::new());
+            }
+            let held = std::mem::take(&mut self.held);
+            return self.push_text(&held);
         }
+        self.push_text(text)
+    }
+
+    /// The same for a text that is not held until its end.
+    fn push_text(&mut self, text: &str) -> Result<String, usize> {
         let continued;
         let mut text = text;
         if !self.before.is_empty() {
@@ -377,25 +435,9 @@ impl TextState {
     }
 
     fn restored(&mut self, checked: String) -> String {
-        let Some(placeholders) = &self.placeholders else { return checked };
-        if self.restorer.is_none() {
-            let begin = checked.trim_start();
-            if begin.is_empty() {
-                return checked;
-            }
-            // an answer that is JSON stays JSON; a bracket before a letter begins a placeholder
-            let is_json = begin.starts_with('{')
-                || begin.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(['"', '{', '[']));
-            let restorer = match is_json {
-                true => Restorer::in_json(placeholders.spelled(escaped)),
-                false => Restorer::new(placeholders.clone()),
-            };
-            self.restorer = Some(restorer);
-        }
+        let Some(restorer) = &mut self.restorer else { return checked };
         let mut restored = String::with_capacity(checked.len());
-        if let Some(restorer) = &mut self.restorer {
-            restorer.push(&checked, &mut restored);
-        }
+        restorer.push(&checked, &mut restored);
         restored
     }
 
@@ -421,10 +463,29 @@ impl TextState {
     }
 }
 
-/// A text as between the quotes of a JSON string.
-fn escaped(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
+/// Whether a text that begins so is JSON: an object, or a list that is neither a placeholder nor the number of a source; `None` if more of it is needed
+/// to tell.
+fn is_json(begin: &str) -> Option<bool> {
+    let begin = begin.trim_start();
+    let is_of =
+        |letters: &'static str| move |letter: char| letters.contains(letter) || letter.is_whitespace();
+    let first = begin.chars().next()?;
+    if !matches!(first, '{' | '[') {
+        return Some(false);
+    }
+    let inside = begin.trim_start_matches(is_of("{["));
+    match inside.chars().next()? {
+        '"' | '}' => return Some(true),
+        _ if first == '{' => return Some(false),
+        _ => {}
+    }
+    let behind =
+        inside.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+    let rest = behind.trim_start_matches(is_of("]"));
+    let count = |text: &str, letter: char| text.matches(letter).count();
+    let opened = count(&begin[..begin.len() - inside.len()], '[');
+    let is_open = count(&behind[..behind.len() - rest.len()], ']') < opened;
+    Some(rest.chars().next()? == ',' && is_open)
 }
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.

@@ -316,7 +316,7 @@ pub(super) fn is_choice(field: &str, value: &str) -> bool {
 }
 
 /// Whether the number of a field is a count, a place or a time of the API, and not of a caller or a model.
-pub fn is_count(field: &str) -> bool {
+pub(super) fn is_count(field: &str) -> bool {
     const NAMES: [&str; 11] = [
         "index",
         "created",

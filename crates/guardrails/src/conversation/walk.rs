@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use weir_translate::json::{Edits, Kind, Tape, Value};
 
 use super::vocabulary::{is_choice, is_count, is_name};
@@ -48,8 +49,16 @@ fn check_one<E>(text: &str, reading: Reading, check: &mut Check<'_, E>) -> Resul
     Ok(check(&[text], reading)?.and_then(|mut texts| texts.pop()))
 }
 
-/// Shortest base64 that is taken for a file, and not for a word.
+/// Shortest base64 of a field for files that is taken for bytes, and not for a text. A key of a provider is longer than a word.
 const FILE_BYTES_MIN: usize = 64;
+/// Longest number that is taken for a count, a place or a time: that of a payment card is longer.
+const COUNT_BYTES_MAX: usize = 11;
+
+/// Whether the padding is left out is of no account.
+const PADDING: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PADDING);
+const BASE64_OF_URLS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, PADDING);
 
 /// How a JSON text is walked.
 #[derive(Clone, Copy, Default)]
@@ -89,7 +98,7 @@ impl Walk<'_> {
     ) -> Result<(), E> {
         match value.kind() {
             Kind::Null | Kind::True | Kind::False => Ok(()),
-            Kind::Number if !is_data && is_count(field) => Ok(()),
+            Kind::Number if !is_data && is_count(field) && value.raw().len() <= COUNT_BYTES_MAX => Ok(()),
             Kind::Number => {
                 // what is no number any more is the text of a string
                 if let Some(text) = check_one(&value.string(), Reading::Number, check)? {
@@ -108,9 +117,11 @@ impl Walk<'_> {
                 {
                     return Ok(());
                 }
-                let changed = match (is_data, file(field, &text)) {
-                    (false, Some((prefix, file))) => checked_file(prefix, file, check)?,
-                    _ => self.text(&text, check)?,
+                let file = if is_data { None } else { File::of(field, &text) };
+                let of_file = file.as_ref().map_or(Ok(None), |file| file.checked(check))?;
+                let changed = match file {
+                    Some(File { is_text_itself: false, .. }) => of_file,
+                    _ => self.text(&text, check)?.or(of_file),
                 };
                 if let Some(text) = changed {
                     edits.replace_by_string(value.range(), &text);
@@ -143,7 +154,7 @@ impl Walk<'_> {
         let text_of = |part: Value<'_>| {
             let value = part.get("text").filter(|value| value.is_string())?;
             let text = value.string();
-            let is_alone = looks_like_json(&text) || file("text", &text).is_some();
+            let is_alone = looks_like_json(&text) || File::of("text", &text).is_some();
             (!is_alone && !self.skipped.contains(&value.range())).then(|| (value.range(), text.into_owned()))
         };
         let texts: Vec<(Range<usize>, String)> = parts.items().filter_map(text_of).collect();
@@ -177,13 +188,15 @@ impl Walk<'_> {
             {
                 edits.replace_by_string(key.range(), &text);
             }
-            if self.removes_tokens && !is_data && name == "logprobs" && !value.is_null() {
+            if self.removes_tokens && !is_data && name.ends_with("logprobs") && !value.is_null() {
                 let empty: &[u8] = if value.kind() == Kind::Array { b"[]" } else { b"null" };
                 edits.replace(value.range(), empty.to_vec());
                 continue;
             }
             let is_data = is_data || value.kind() == Kind::Object && is_data_name(&name);
-            self.value(value, &name, is_data, edits, check)?;
+            // the data of a source of text are no file
+            let is_text = name == "data" && object.get("type").is_some_and(|kind| kind.is("text"));
+            self.value(value, if is_text { "text" } else { &name }, is_data, edits, check)?;
         }
         Ok(())
     }
@@ -230,7 +243,13 @@ fn is_tokens(array: Value<'_>) -> bool {
 /// What a text becomes. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
 fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
     let tape = looks_like_json(text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
-    let Some(tape) = tape else { return check_one(text, Reading::Text, check) };
+    let Some(tape) = tape else {
+        let changed = check_one(text, Reading::Text, check)?;
+        // JSON that was cut off, or that stands in prose
+        let plain = without_escapes(changed.as_deref().unwrap_or(text));
+        let found = plain.map_or(Ok(None), |plain| check_one(&plain, Reading::Text, check))?;
+        return Ok(found.or(changed));
+    };
     let mut edits = Edits::default();
     // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
     Walk::default().value(tape.root(text.as_bytes()), "", true, &mut edits, check)?;
@@ -248,6 +267,50 @@ fn looks_like_json(text: &str) -> bool {
     trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']'])
 }
 
+/// A text with the characters that escapes of JSON stand for, at any depth; `None` if there are none. Quotes and control characters stay escaped, so
+/// that JSON stays what it was.
+fn without_escapes(text: &str) -> Option<String> {
+    if !text.contains("\\u") {
+        return None;
+    }
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        plain.push_str(before);
+        let code = escape.trim_start_matches('\\');
+        match escaped_character(code) {
+            Some((character, length)) => {
+                plain.push(character);
+                rest = &code[length..];
+            }
+            None => {
+                plain.push_str(&escape[..escape.len() - code.len()]);
+                rest = code;
+            }
+        }
+    }
+    plain.push_str(rest);
+    Some(plain)
+}
+
+/// The character that `code` begins with, such as `u0040`, and the length of its code.
+fn escaped_character(code: &str) -> Option<(char, usize)> {
+    const UNIT_BYTES: usize = 5;
+    let unit = |code: &str| {
+        let digits = code.strip_prefix('u')?.get(..UNIT_BYTES - 1)?;
+        digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(())?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let first = unit(code)?;
+    let low = code[UNIT_BYTES..].trim_start_matches('\\');
+    let (units, length) = match (first, unit(low)) {
+        (0xD800..=0xDBFF, Some(second)) => (vec![first, second], code.len() - low.len() + UNIT_BYTES),
+        _ => (vec![first], UNIT_BYTES),
+    };
+    let character = char::decode_utf16(units).next()?.ok()?;
+    (!character.is_control() && !matches!(character, '"' | '\\')).then_some((character, length))
+}
+
 /// A text with what placeholders stand for; `None` if it has none. In JSON they are restored as JSON, so that it stays valid.
 fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     if placeholders.is_empty() {
@@ -261,24 +324,43 @@ fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     restored
 }
 
-/// Splits a file within a request or reply into the prefix of its `data:` URL, which may be empty, and its base64.
-fn file<'a>(field: &str, text: &'a str) -> Option<(&'a str, &'a str)> {
-    let start = match text.strip_prefix("data:") {
-        Some(url) => text.len() - url.split_once(";base64,")?.1.len(),
-        None if matches!(field, "data" | "file_data" | "b64_json" | "signature" | "encrypted_content") => 0,
-        None => return None,
-    };
-    let file = &text[start..];
-    let is_base64 =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
-    (file.len() >= FILE_BYTES_MIN && file.bytes().all(is_base64)).then(|| text.split_at(start))
+/// A file within a request or reply: its base64.
+struct File<'a> {
+    /// What stands before it, such as `data:text/plain;base64,`.
+    prefix: &'a str,
+    /// Its text, if it is one. Other bytes, such as an image, are none.
+    text: Option<String>,
+    /// How it is encoded.
+    encoding: &'static GeneralPurpose,
+    /// Whether the base64 may be a text as it is: the key of a provider, or a word.
+    is_text_itself: bool,
 }
 
-/// What a file becomes: a text in base64 is checked as a text. Other bytes, such as an image, are none.
-fn checked_file<E>(prefix: &str, file: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
-    let text = BASE64.decode(file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let Some(text) = text else { return Ok(None) };
-    Ok(checked_text(&text, check)?.map(|text| format!("{prefix}{}", BASE64.encode(text))))
+impl File<'_> {
+    fn of<'a>(field: &str, text: &'a str) -> Option<File<'a>> {
+        let is_of_files =
+            matches!(field, "data" | "file_data" | "b64_json" | "signature" | "encrypted_content");
+        let start = match text.strip_prefix("data:") {
+            Some(url) => text.len() - url.split_once(";base64,")?.1.len(),
+            None if is_of_files => 0,
+            None => return None,
+        };
+        let (prefix, file) = text.split_at(start);
+        let mut encodings = [&BASE64, &BASE64_OF_URLS].into_iter();
+        let (encoding, bytes) =
+            encodings.find_map(|encoding| Some((encoding, encoding.decode(file).ok()?)))?;
+        let text = String::from_utf8(bytes).ok();
+        let is_of_urls = file.contains(['-', '_']);
+        let is_text_itself = prefix.is_empty() && (file.len() < FILE_BYTES_MIN || is_of_urls);
+        Some(File { prefix, text, encoding, is_text_itself })
+    }
+
+    /// What it becomes: a text is checked as a text.
+    fn checked<E>(&self, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+        let Some(text) = &self.text else { return Ok(None) };
+        let changed = checked_text(text, check)?;
+        Ok(changed.map(|text| format!("{}{}", self.prefix, self.encoding.encode(text))))
+    }
 }
 
 /// The texts of a JSON text, in order: every string but those of the frame.
@@ -302,7 +384,7 @@ mod tests {
     fn check(body: &str, expected: &str) {
         let tape = Tape::parse(body.as_bytes()).unwrap();
         let mut replace = |texts: &[&str], _: Reading| {
-            let replaced = |text: &&str| text.replace('x', "[X_1]").replace('7', "[7]");
+            let replaced = |text: &&str| text.replace('x', "[X_1]").replace('J', "[J_1]").replace('7', "[7]");
             let replaced: Vec<String> = texts.iter().map(replaced).collect();
             Ok::<_, Infallible>((replaced != texts).then_some(replaced))
         };
@@ -321,6 +403,8 @@ mod tests {
             r#"{"a":7,"b":1.70,"created":7,"index":7,"total_tokens":7}"#,
             r#"{"a":"[7]","b":"1.[7]0","created":7,"index":7,"total_tokens":7}"#,
         );
+        // no count is as long as the number of a card
+        check(r#"{"index":10000000007,"n":100000000007}"#, r#"{"index":10000000007,"n":"10000000000[7]"}"#);
         check(r#"{"a":17e2}"#, r#"{"a":"1[7]e2"}"#);
         check(r#"{"a":1.07e3,"b":0.7e1}"#, r#"{"a":"1.0[7]e3","b":"0.[7]e1"}"#);
         check(r#"{"x":1}"#, r#"{"[X_1]":1}"#);
@@ -374,6 +458,19 @@ mod tests {
     }
 
     #[test]
+    fn escapes_hide_nothing_in_json_that_is_cut_off_or_stands_in_prose() {
+        check(
+            r#"{"arguments":"{\"a\":\"\\u004A\",\"b\":\"\\u00"}"#,
+            r#"{"arguments":"{\"a\":\"[J_1]\",\"b\":\"\\u00"}"#,
+        );
+        check(r#"{"content":"so: {\"a\":\"\\\\u004a\"}."}"#, r#"{"content":"so: {\"a\":\"[J_1]\"}."}"#);
+        for text in [r"C:\users", r"\u0022 \u000a", r"\ud83d", r"\u00é0", r"\u+078"] {
+            assert_eq!(without_escapes(text).unwrap_or_else(|| text.to_owned()), text);
+        }
+        assert_eq!(without_escapes(r"\ud83d\ude00\u00e9").as_deref(), Some("\u{1F600}é"));
+    }
+
+    #[test]
     fn a_text_in_base64_is_checked_and_an_image_is_none() {
         let encoded = |text: &str| BASE64.encode(text);
         let text = |mark: &str| format!("{}{mark}", "a long story; ".repeat(5));
@@ -386,6 +483,23 @@ mod tests {
         let body = format!(r#"{{"url":"data:image/png;base64,{image}","source":{{"data":"{image}"}}}}"#);
         check(&body, &body);
         check(r#"{"data":"x"}"#, r#"{"data":"[X_1]"}"#);
+        let (before, after) = (encoded("x"), encoded("[X_1]"));
+        for form in [r#"{"data":"?"}"#, r#"{"url":"data:text/plain;base64,?"}"#] {
+            check(&form.replace('?', &before), &form.replace('?', &after));
+            check(&form.replace('?', before.trim_end_matches('=')), &form.replace('?', &after));
+        }
+    }
+
+    #[test]
+    fn a_text_in_the_place_of_a_file_is_checked_as_it_is() {
+        // the key of a provider
+        let key = format!("{}-x", "a".repeat(90));
+        check(&format!(r#"{{"data":"{key}"}}"#), &format!(r#"{{"data":"{}"}}"#, key.replace('x', "[X_1]")));
+        let word = format!("x{}", "a".repeat(91));
+        check(
+            &format!(r#"{{"source":{{"type":"text","data":"{word}"}}}}"#),
+            &format!(r#"{{"source":{{"type":"text","data":"{}"}}}}"#, word.replace('x', "[X_1]")),
+        );
     }
 
     #[test]
@@ -398,5 +512,6 @@ mod tests {
             r#"{"logprobs":[{"token":"x"}],"input":{"ids":[1,2]}}"#,
             r#"{"logprobs":[],"input":{"ids":[1,2]}}"#,
         );
+        check(r#"{"prompt_logprobs":[null,{"5":{"decoded_token":"y"}}]}"#, r#"{"prompt_logprobs":[]}"#);
     }
 }

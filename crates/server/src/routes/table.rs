@@ -23,6 +23,9 @@ use super::codes::{
     OPENAI_EMBED_CODES, PAGE_CODES, PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES,
     SEARCH_CODES,
 };
+use super::parameters::{
+    CONDITIONS, CONDITIONS_AND_ONCE, INGEST_PARAMETERS, ONCE, PREVIEW_PARAMETERS, PUT_PARAMETERS, WAIT,
+};
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::upload::FORM;
@@ -131,54 +134,6 @@ const fn openai_model(path: &'static str) -> Route {
         .replies::<AnyModelReply>()
         .fails_with(&[ErrorCode::ModelNotFound])
 }
-
-/// The query parameter of routes that change one document.
-const WAIT: &[(&str, &str)] = &[("wait", "`true` answers when the change is searchable, or at the deadline")];
-
-/// The header of requests that are carried out once.
-const IDEMPOTENCY: (&str, &str) = (
-    "Idempotency-Key",
-    "a text of 1 to 255 characters; a request with the same key and the same content is answered as the first, and not carried out again",
-);
-const ONCE: &[(&str, &str)] = &[IDEMPOTENCY];
-
-/// The headers of conditional writes.
-const IF_MATCH: (&str, &str) =
-    ("If-Match", "the version that the document must have, as in its `ETag`; `*` for any");
-const IF_NONE_MATCH: (&str, &str) = ("If-None-Match", "`*`: the document must not exist");
-const CONDITIONS: &[(&str, &str)] = &[IF_MATCH, IF_NONE_MATCH];
-const CONDITIONS_AND_ONCE: &[(&str, &str)] = &[IF_MATCH, IF_NONE_MATCH, IDEMPOTENCY];
-
-/// The query parameters of a request with documents.
-const INGEST_PARAMETERS: &[(&str, &str)] = &[
-    ("wait", "`true` answers when the documents are searchable, or at the deadline"),
-    ("collection", "of lines: the collection, which is created if it does not exist (`default`)"),
-    ("replace_if_equal", "of lines: a field of the metadata, as in JSON; can be repeated"),
-    ("webhook_url", "of lines: the address that is told when a job of the lines has ended"),
-];
-
-/// The query parameters of a `PUT` of a document.
-const PUT_PARAMETERS: &[(&str, &str)] = &[
-    (
-        "filename",
-        "of a file: its name, by which the format is found where the content does not show it (the id)",
-    ),
-    ("title", "of a file: the title (that which the file declares, or its name)"),
-    ("metadata", "of a file: the metadata, a JSON object"),
-    (
-        "keep_original",
-        "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
-    ),
-    ("wait", "`true` answers when the document is searchable, or at the deadline"),
-];
-
-/// The query parameters of a preview of a file.
-const PREVIEW_PARAMETERS: &[(&str, &str)] = &[
-    ("filename", "of a file: its name, by which the format is found where the content does not show it"),
-    ("title", "of a file: the title (that which the file declares, or its name)"),
-    ("chunking", "of a file: as the field in JSON, a JSON object"),
-    ("limit", "of a file: as the field in JSON"),
-];
 
 /// Every route.
 pub const ROUTES: &[Route] = &[

@@ -31,6 +31,11 @@ impl Model {
         matches!(self, Model::Version(own, own_minor) if (own, own_minor) < (major, minor))
     }
 
+    /// Whether it thinks, as models do since Claude 3.7.
+    pub(super) fn thinks(self) -> bool {
+        !self.is_before(3, 7)
+    }
+
     /// Whether it takes a budget for thinking. Claude 4.6 and later decide it themselves and take an effort.
     pub(super) fn thinks_by_budget(self) -> bool {
         self.is_before(4, 6)

@@ -78,7 +78,7 @@ fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     };
     let is_forced = matches!(chat.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
     let is_bare = |message: &Message| !message.calls.is_empty() && message.thinking_blocks.is_empty();
-    let can_think = !is_forced && !chat.messages.iter().any(is_bare);
+    let can_think = model.thinks() && !is_forced && !chat.messages.iter().any(is_bare);
     let Some(budget) = budget.filter(|_| can_think) else { return };
     let is_budget = asked["type"] == "enabled";
     if !(is_budget && !model.refuses_budgets() || model.thinks_by_budget()) {

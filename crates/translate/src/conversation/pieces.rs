@@ -46,8 +46,11 @@ pub struct Pieces {
     pub ended: Vec<u32>,
     /// Calls of tools that name themselves in this event, as index, path and id: one of another id at the same place has ended.
     pub calls: Vec<(u32, String, String)>,
-    /// Values that clients take once, and would append to themselves from another event: ids, names, roles.
-    pub once: Vec<Range<usize>>,
+    /// Values that clients take once, and would append to themselves from another event: ids, names, roles. With the choice, block or item, and the
+    /// names to the value.
+    pub once: Vec<(u32, String, Range<usize>)>,
+    /// A text with which an answer begins and that further events continue.
+    pub begins: Option<Range<usize>>,
     /// Whether all texts end before this event.
     pub ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
@@ -118,6 +121,10 @@ fn of_message(event: Value<'_>) -> Pieces {
                 add(delta, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
             }
         }
+        Some("content_block_start") => {
+            pieces.begins = text_at(event, &["content_block", "text"])
+                .or_else(|| text_at(event, &["content_block", "thinking"]));
+        }
         Some("content_block_stop") => pieces.ended.push(index),
         Some("message_delta" | "message_stop" | "error") => pieces.ends_all = true,
         _ => {}
@@ -144,10 +151,16 @@ fn of_response(event: Value<'_>) -> Pieces {
     }
     match &*kind {
         "response.completed" | "response.incomplete" | "response.failed" | "error" => pieces.ends_all = true,
+        "response.content_part.added" => pieces.begins = text_at(event, &["part", "text"]),
         kind if kind.ends_with(".done") => pieces.ended.push(index),
         _ => {}
     }
     pieces
+}
+
+/// The place of a text that is not empty.
+fn text_at(event: Value<'_>, path: &[&str]) -> Option<Range<usize>> {
+    event.at(path).filter(|text| text.is_string() && text.range().len() > 2).map(Value::range)
 }
 
 /// Adds the strings of a value that further events continue. `lane`: that of the value itself.
@@ -167,7 +180,7 @@ fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
             }
             for (name, value) in value.entries().map(|(key, value)| (key.string(), value)) {
                 if matches!(&*name, "id" | "name" | "role") && value.is_string() {
-                    pieces.once.push(value.range());
+                    pieces.once.push((lane.index, format!("{}.{name}", lane.path), value.range()));
                 }
                 if !is_complete(&name) {
                     add(value, within(kind_of(&name, lane.kind), format!(".{name}")), pieces);

@@ -9,6 +9,8 @@ use crate::value::{Map, Value, object};
 
 /// Signatures of blocks that were made here. Callers send them back as they are.
 pub(super) const CONTENT_FIELD: &str = "";
+/// The same of callers that keep no empty signature.
+const CONTENT_FIELD_NAMED: &str = "reasoning_content";
 pub(super) const REASONING_FIELD: &str = "reasoning";
 pub(super) const CONTENT_LIST: &str = "content";
 /// Before an entry of `reasoning_details` without its text.
@@ -36,7 +38,7 @@ impl Reasoning {
             false => block["signature"].as_str().unwrap_or_default(),
         };
         match signature {
-            CONTENT_FIELD => self.content.push_str(text),
+            CONTENT_FIELD | CONTENT_FIELD_NAMED => self.content.push_str(text),
             REASONING_FIELD => self.reasoning.push_str(text),
             CONTENT_LIST => {
                 let inner = vec![object! {"type": "text", "text": text}];
@@ -112,7 +114,7 @@ pub(super) fn call_signature(id: &str, signature: &str) -> String {
 
 /// Whether a signature was made here: Anthropic never gives an empty one, or one with these words.
 fn is_made(signature: &str) -> bool {
-    matches!(signature, CONTENT_FIELD | REASONING_FIELD | CONTENT_LIST)
+    matches!(signature, CONTENT_FIELD | CONTENT_FIELD_NAMED | REASONING_FIELD | CONTENT_LIST)
         || [DETAIL, CALL].iter().any(|words| signature.starts_with(words))
 }
 
@@ -170,7 +172,14 @@ mod tests {
         let own = r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"EqQBCg"},{"type":"text","text":"thinking"}]}]}"#;
         assert_eq!(strip(own), None);
         let detail = signature(serde_json::json!({"type": "reasoning.encrypted", "data": "x"}));
-        for made in ["", "reasoning", "content", &detail.replace('"', "\\\""), &call_signature("c", "s")] {
+        for made in [
+            "",
+            "reasoning_content",
+            "reasoning",
+            "content",
+            &detail.replace('"', "\\\""),
+            &call_signature("c", "s"),
+        ] {
             let body = format!(
                 r#"{{"max_tokens":1.0, "messages":[{{"role":"user","content":"thinking?"}},{{"content":[{{"type":"thinking","thinking":"t","signature":"{made}"}}, {{"type":"text","text":"a"}}, {{"type":"redacted_thinking","data":"{made}"}}],"role":"assistant"}}, {{"role":"assistant","content":[{{"type":"thinking","thinking":"t","signature":"{made}"}}]}}],"x":1}}"#
             );

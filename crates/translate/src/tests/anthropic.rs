@@ -117,6 +117,13 @@ fn effort_is_a_budget_or_an_effort_by_model() {
     ] {
         check_model("claude-sonnet-4-5", &with(given), &with(expected));
     }
+    for asked in [r#""reasoning_effort":"high""#, r#""thinking":{"type":"enabled","budget_tokens":2000}"#] {
+        check_model(
+            "claude-3-5-haiku-latest",
+            &with(&format!(r#"{asked},"max_tokens":9000"#)),
+            &with(r#""max_tokens":9000"#),
+        );
+    }
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -215,4 +216,212 @@ fn what_crosses_from_one_block_into_the_next_is_found_wherever_it_is_cut() {
     let (ended, out, report) = sent(rules(Action::Redact), ["It is 4111", " steps away."]);
     assert_eq!((ended, report.as_str()), (Ok(()), ""));
     assert!(out.contains("\"4111\"") && out.contains(" steps away."), "{out}");
+}
+
+/// What is sent of the answer that these pieces make, in one text.
+fn answer(checks: &Arc<Checks>, pieces: &[&str]) -> String {
+    let mut events: Vec<String> = pieces.iter().map(|piece| chat(piece)).collect();
+    events.push(END.to_owned());
+    let (ended, text, _) = run(checks, &events);
+    assert_eq!(ended, Ok(()), "{pieces:?}");
+    text
+}
+
+#[test]
+fn an_answer_that_is_json_is_checked_as_json_wherever_it_is_cut() {
+    let before = r#" [ {"mail":"ann\u0040example.com","card":4.111111111111111e15,"n":1}, "it"] "#;
+    let after = r#" [ {"mail":"[EMAIL_1]","card":"[PAYMENT_CARD_1]","n":1}, "it"] "#;
+    for mode in [StreamMode::Window, StreamMode::Buffer] {
+        let checks = Arc::new(Checks { mode, ..rules(Action::Redact) });
+        for at in 0..before.len() {
+            assert_eq!(answer(&checks, &[&before[..at], &before[at..]]), after, "{at}");
+        }
+    }
+    for (before, after) in [
+        ("[ 4111111111111111 ]", r#"[ "[PAYMENT_CARD_1]" ]"#),
+        ("[true, 4111111111111111]", r#"[true, "[PAYMENT_CARD_1]"]"#),
+        ("[[1],[4111111111111111]]", r#"[[1],["[PAYMENT_CARD_1]"]]"#),
+    ] {
+        for at in 0..before.len() {
+            assert_eq!(answer(&redacting(), &[&before[..at], &before[at..]]), after, "{at}");
+        }
+    }
+    // of what the limit of tokens cuts off, the escapes are read
+    let cut = r#"{"mail":"ann\u0040example.com","to"#;
+    assert_eq!(answer(&redacting(), &[cut]), r#"{"mail":"[EMAIL_1]","to"#);
+}
+
+#[test]
+fn an_answer_that_only_begins_like_json_is_sent_as_it_comes() {
+    let texts = [
+        "[1] says so.",
+        "[1], [2] say",
+        "[not] so",
+        "{{name}} is",
+        "{ x }",
+        "[EMAIL_7]",
+        "[",
+        " {",
+        "[[7]] is",
+        "{} is",
+        "[]",
+        "[1]",
+    ];
+    for text in texts {
+        for at in 0..text.len() {
+            assert_eq!(answer(&redacting(), &[&text[..at], &text[at..]]), text);
+        }
+    }
+    let mut filter = StreamFilter::new(Api::ChatCompletions, redacting(), Arc::default(), Vec::new());
+    let mut out = Vec::new();
+    filter.push(chat("[1] says that ").as_bytes(), &mut out).unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("says"));
+}
+
+#[test]
+fn findings_in_json_of_responses_are_counted_once() {
+    let delta = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text});
+    let text = r#"{"mail":"ann@example.com"}"#;
+    let done =
+        json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": text});
+    let mut filter = StreamFilter::new(Api::Responses, redacting(), Arc::default(), Vec::new());
+    let mut out = Vec::new();
+    for event in [delta(&text[..9]), delta(&text[9..]), done] {
+        filter.push(format!("data: {event}\n\n").as_bytes(), &mut out).unwrap();
+    }
+    let out = String::from_utf8(out).unwrap();
+    assert_eq!(out.matches("[EMAIL_1]").count(), 2, "{out}");
+    assert!(!out.contains("ann@"), "{out}");
+    assert_eq!(filter.report().to_text(), "output email redact 1");
+}
+
+#[test]
+fn a_name_in_pieces_is_checked_as_clients_append_it() {
+    let call = |name: &str| {
+        let call = json!({"index": 0, "function": {"name": name, "arguments": ""}});
+        format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
+    };
+    let address = "ann@example.com";
+    // what is longer by one letter begins with an address
+    for at in 1..address.len() - 1 {
+        let events = [call(&address[..at]), call(&address[at..]), END.to_owned()];
+        let (ended, _, all) = run(&Arc::new(rules(Action::Block)), &events);
+        assert_eq!(ended, Err(BlockedBy("email".to_owned())), "{at}: {all}");
+        let (ended, _, all) = run(&redacting(), &events);
+        let rest = format!("\"name\":\"{}\"", &address[at..]);
+        assert!(ended.is_ok() && !all.contains(&rest), "{at}: {all}");
+    }
+    let repeated = [call("look_up"), call("look_up"), call(""), END.to_owned()];
+    let (ended, _, all) = run(&redacting(), &repeated);
+    assert_eq!((ended, all), (Ok(()), repeated.concat()));
+}
+
+#[test]
+fn a_text_that_begins_with_its_block_is_found_with_what_follows() {
+    let written = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    let address = "ann@example.com";
+    // what is longer by one letter begins with an address
+    for at in 1..address.len() - 1 {
+        let (before, after) = address.split_at(at);
+        let messages = [
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": before}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": after}}),
+            json!({"type": "content_block_stop", "index": 0}),
+        ];
+        let responses = [
+            json!({"type": "response.content_part.added", "output_index": 0, "content_index": 0, "part": {"type": "output_text", "text": before}}),
+            json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": after}),
+            json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": address}),
+        ];
+        for (api, events) in [(Api::Messages, messages), (Api::Responses, responses)] {
+            let sent = |action: Action| {
+                let mut filter = StreamFilter::new(api, Arc::new(rules(action)), Arc::default(), Vec::new());
+                let mut out = Vec::new();
+                let mut events = events.iter().cloned().map(written);
+                let ended = events.try_for_each(|event| filter.push(event.as_bytes(), &mut out));
+                (ended.is_err(), String::from_utf8(out).unwrap())
+            };
+            let (is_blocked, out) = sent(Action::Block);
+            assert!(is_blocked && !out.contains(&format!("\"{after}\"")), "{at}: {out}");
+            let (_, out) = sent(Action::Redact);
+            assert!(!out.contains(&format!("\"{after}\"")), "{at}: {out}");
+        }
+    }
+}
+
+/// Texts in which findings, JSON and signs of every kind stand beside each other.
+fn texts() -> impl Strategy<Value = String> {
+    let fragment = prop::sample::select(&[
+        "ann@example.com",
+        "4111 1111 1111 1111",
+        "4111111111111111",
+        "4111 1111 ",
+        "1111 1111",
+        "ann@",
+        "example.com",
+        "ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ",
+        "４１１１１１１１１１１１１１１１",
+        "\u{200b}",
+        "\u{a0}",
+        "\u{301}",
+        "[EMAIL_1]",
+        "[1]",
+        "{\"a\":\"",
+        "\",\"b\":",
+        "\"",
+        "\\",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        " ",
+        "\n",
+        "it is",
+        "é\u{1F600}",
+    ]);
+    let prose = prop::collection::vec(fragment.clone(), 1..8).prop_map(|parts| parts.concat());
+    let leaf = prop_oneof![
+        fragment.prop_map(Value::from),
+        Just(json!(4_111_111_111_111_111_u64)),
+        Just(json!(1.5)),
+        Just(Value::Null)
+    ];
+    let json = leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            ("[a-c]|ann@example\\.com", inner).prop_map(|(key, value)| json!({ key: value })),
+        ]
+    });
+    let json = json.prop_filter("not the JSON of one value", |json| json.is_array() || json.is_object());
+    prop_oneof![prose, json.prop_map(|json| json.to_string())]
+}
+
+/// A text whose placeholders have no numbers: a stream can't leave out those that its rest has.
+fn unnumbered(text: &str) -> String {
+    (1..9).fold(text.to_owned(), |text, number| text.replace(&format!("_{number}]"), "_]"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    /// What is sent of an answer in pieces is what is sent of the whole answer.
+    #[test]
+    fn an_answer_is_redacted_as_if_it_came_whole(
+        text in texts(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let letters: Vec<char> = text.chars().collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(letters.len() + 1)).collect();
+        cuts.extend([0, letters.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<String> = cuts.windows(2).map(|cut| letters[cut[0]..cut[1]].iter().collect()).collect();
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        let whole = json!({"choices": [{"message": {"content": text}}]}).to_string().into();
+        let checks = redacting();
+        let whole = checks.check_output(whole, &[], &Placeholders::new(), &mut Report::default()).unwrap();
+        let whole: Value = serde_json::from_slice(&whole).unwrap();
+        let whole = whole["choices"][0]["message"]["content"].as_str().unwrap();
+        prop_assert_eq!(unnumbered(&answer(&checks, &pieces)), unnumbered(whole));
+    }
 }

@@ -390,7 +390,7 @@ const CHAT: &[Row] = &[
         cells: &[
             rewritten(
                 r#""thinking":{"type":"enabled","budget_tokens":8192}"#,
-                "as a budget; since Claude 4.6 as `adaptive` with an effort; left out beside a forced tool or earlier calls without their thinking blocks",
+                "as a budget; since Claude 4.6 as `adaptive` with an effort; left out before Claude 3.7, beside a forced tool or earlier calls without their thinking blocks",
             ),
             rewritten(
                 r#""thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}"#,

@@ -130,10 +130,15 @@ impl Uploads {
                 client.get(&format!("/v1/jobs/{job}")).1["status"] == "completed"
             });
         }
-        let page = client.get("/v1/jobs?limit=1000").1;
-        let running: Vec<_> =
-            page["data"].as_array().unwrap().iter().filter(|job| job["finished_at"].is_null()).collect();
-        assert!(running.is_empty(), "{running:?}");
+        let mut cursor = String::new();
+        loop {
+            let page = client.get(&format!("/v1/jobs?limit=100{cursor}")).1;
+            let jobs = page["data"].as_array().unwrap_or_else(|| panic!("{page}"));
+            let running: Vec<_> = jobs.iter().filter(|job| job["finished_at"].is_null()).collect();
+            assert!(running.is_empty(), "{running:?}");
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
         assert_eq!(client.get(&format!("/v1/collections/{FILES}")).1["document_count"], self.sent);
         client.wait("the webhooks", || self.told().is_superset(&self.jobs));
         assert_eq!(self.told(), self.jobs, "a webhook of no job");

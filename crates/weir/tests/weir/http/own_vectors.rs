@@ -128,7 +128,7 @@ fn an_export_has_the_vectors_and_is_taken_back() {
     assert_eq!(lines, "{\"id\":\"b\",\"text\":\"\",\"metadata\":{},\"vector\":[0.1,30.25]}\n");
     let path = "/v1/ingest?collection=copy&wait=true";
     let reply = gateway.try_send("POST", path, &JSON_LINES, Some(lines.as_bytes())).unwrap();
-    assert_eq!((reply.status, &reply.json()["documents"]), (200, &json!(1)), "{}", reply.text);
+    assert_eq!((reply.status, &reply.json()["documents"]), (202, &json!(1)), "{}", reply.text);
     assert_eq!(gateway.send("GET", "/v1/collections/copy/export", None).text, lines);
     // the dot product, as it is
     assert_eq!(found(&gateway, "copy", json!({"vector": [10, 2]})), [("b".to_owned(), 61.5)]);

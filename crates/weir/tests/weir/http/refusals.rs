@@ -176,7 +176,7 @@ fn what_is_wrong_in_a_document_has_a_pointer_and_no_column_of_its_own() {
     check(r#"{"title":"a"}"#, "#/documents/1/text missing field `text`");
     check(
         r#"{"text":"a","body":"b"}"#,
-        "#/documents/1/body unknown field `body`; did you mean `text`? Expected one of `id`, `title`, `text`, `metadata`, `pages`",
+        "#/documents/1/body unknown field `body`; did you mean `text`? Expected one of `id`, `title`, `text`, `metadata`, `pages`, `vector`",
     );
     check("7", "#/documents/1 invalid type: integer `7`, expected a JSON object");
     check(

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 use weir_api::{
-    Document, ErrorCode, FeedbackRequest, JobStatus, QueryReport, RawJson, RerankRequest, SearchRequest,
+    Document, ErrorCode, FeedbackRequest, JobStatus, LinesReply, QueryReport, RawJson, RerankRequest,
+    SearchRequest,
 };
 use weir_client::{
-    Client, ClientError, DocumentsQuery, EmbedManyOptions, EmbeddingOptions, Embeddings, QueryLogOptions,
-    RetryPolicy,
+    Client, ClientError, DocumentsQuery, EmbedManyOptions, EmbeddingOptions, Embeddings, LinesOptions,
+    QueryLogOptions, RetryPolicy,
 };
 
 use super::Gateway;
@@ -92,6 +93,40 @@ fn documents_jobs_and_feedback_have_the_types_of_the_client() {
             QueryLogOptions { report: Some(QueryReport::Popular), limit: Some(5), below: Some(0.5) };
         client.logged_queries(COLLECTION, options).await.unwrap();
     });
+}
+
+#[test]
+fn a_stream_of_documents_is_sent_while_it_is_made_and_a_bad_one_fails_alone() {
+    let gateway = with_documents(async |client| {
+        let documents = (0..2_500).map(|number| Document {
+            id: (number != 1_200).then(|| format!("s{number}")).or_else(|| Some("x".repeat(600))),
+            text: format!("The lock number {number} lifts boats."),
+            ..Document::default()
+        });
+        let options = LinesOptions { wait: true, ..LinesOptions::default() };
+        let mut counts = Vec::new();
+        let progress = |reply: &LinesReply| counts.push(reply.lines);
+        let reply = client.ingest_lines(documents.clone(), options, progress).await.unwrap();
+        assert_eq!(
+            (reply.lines, reply.new_documents, reply.failed_documents),
+            (2_500, 2_499, 1),
+            "{reply:?}"
+        );
+        assert_eq!((reply.errors[0].line, reply.errors[0].code), (1_201, ErrorCode::PayloadTooLarge));
+        assert!(counts.is_sorted() && reply.jobs.len() >= 2, "{counts:?} {:?}", reply.jobs);
+        assert_eq!(client.health().await.unwrap().document_count, Some(2_504));
+        let again = client.ingest_lines(documents, LinesOptions::default(), |_| {}).await.unwrap();
+        assert_eq!((again.unchanged_documents, again.failed_documents), (2_499, 1), "{again:?}");
+        let options = LinesOptions { collection: "no such name", ..LinesOptions::default() };
+        let error = client.ingest_lines([], options, |_| {}).await.unwrap_err();
+        assert!(matches!(error, ClientError::Refused { code: ErrorCode::InvalidParameter, .. }), "{error}");
+    });
+    let metrics = gateway.send("GET", "/metrics", None).text;
+    for line in
+        ["weir_ingest_lines_total{result=\"stored\"} 4998", "weir_ingest_lines_total{result=\"failed\"} 2"]
+    {
+        assert!(metrics.contains(line), "{metrics}");
+    }
 }
 
 #[test]

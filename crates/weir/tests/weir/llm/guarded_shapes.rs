@@ -209,3 +209,93 @@ fn long_prompts_are_checked_beside_the_threads_that_answer() {
     println!("the slowest of /livez: {slowest:?} within {whole:?}");
     assert!(slowest < Duration::from_millis(50), "{slowest:?}");
 }
+
+#[test]
+fn what_a_provider_says_in_an_error_is_redacted() {
+    let said = format!("no such user {ADDRESS}");
+    for (status, body) in [
+        (400, json!({"error": {"message": said}}).to_string()),
+        (404, said.clone()),
+        (429, json!({"error": {"message": said}}).to_string()),
+        (500, json!({"error": {"message": said}}).to_string()),
+        (200, json!({"error": {"message": said, "code": 400}}).to_string()),
+        (200, json!({"error": {"message": said}}).to_string()),
+    ] {
+        let upstream = Upstream::start(move |_, _| Answer::Other(status, Vec::new(), body.clone()));
+        let url = &upstream.url;
+        let tables = ["openai", "anthropic", "gemini"].map(|provider| {
+            let path = if provider == "openai" { "/v1" } else { "" };
+            format!("[[upstreams]]\nid = \"{provider}\"\nprovider = \"{provider}\"\nurl = \"{url}{path}\"\nretries_max = 0\n")
+        });
+        let proxy = Proxy::start(&format!("{}{REDACTS}", tables.concat()));
+        for (path, model) in [
+            ("/v1/chat/completions", "openai/m"),
+            ("/v1/chat/completions", "anthropic/m"),
+            ("/v1/chat/completions", "gemini/m"),
+            ("/v1/messages", "openai/m"),
+        ] {
+            let mut body = ask(model);
+            body["max_tokens"] = 50.into();
+            let reply = proxy.post(path, &body, &[]).unwrap();
+            assert!(reply.status >= 400 && !reply.text.contains(ADDRESS), "{path} {model}: {}", reply.text);
+        }
+        let reply = proxy.post("/v1/chat/completions", &ask("openai/m"), &[]).unwrap();
+        assert!(reply.text.contains("[EMAIL_1]"), "{status}: {}", reply.text);
+    }
+    let told = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":1}}}\n\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"so \"}}\n\n";
+    let error = json!({"type": "error", "error": {"type": "api_error", "message": said}});
+    let guarded = Guarded::start(REDACTS, "text/event-stream", &format!("{told}data: {error}\n\n"));
+    for path in ["/v1/chat/completions", "/v1/messages"] {
+        let mut body = super::setup::ask_stream("an/m");
+        body["max_tokens"] = 50.into();
+        let (read, _) = super::setup::read_to_close(&mut guarded.proxy.open_at(path, &body, &[]));
+        assert!(
+            read.contains("so ") && read.contains("[EMAIL_1]") && !read.contains(ADDRESS),
+            "{path}: {read}"
+        );
+    }
+}
+
+/// Structured output is checked as JSON in a stream as it is in a whole reply.
+#[test]
+fn a_streamed_answer_that_is_json_stays_json() {
+    let text = r#"{"mail":"ann\u0040example.com","card":4111111111111111}"#;
+    let redacted = json!({"mail": "[EMAIL_1]", "card": "[PAYMENT_CARD_1]"});
+    for at in [1, 9, 13, 30, 45] {
+        let chunk = |text: &str| {
+            format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": text}}]}))
+        };
+        let end =
+            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        let events = [&chunk(&text[..at]), &chunk(&text[at..]), end].concat();
+        let guarded = Guarded::start(REDACTS, "text/event-stream", &events);
+        let reply = guarded.reply("/v1/chat/completions", &super::setup::ask_stream("oa/m"));
+        let data =
+            reply.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+        let said: String = data
+            .filter_map(|event| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned))
+            .collect();
+        assert_eq!(serde_json::from_str::<Value>(&said).unwrap_or_default(), redacted, "{at}: {reply}");
+    }
+}
+
+#[test]
+fn a_key_in_the_place_of_a_file_does_not_reach_the_provider() {
+    let guarded = Guarded::start(RESTORES, "application/json", MESSAGE);
+    let key = format!("sk-proj-{}", "Ab1".repeat(40));
+    let source = json!({"type": "text", "media_type": "text/plain", "data": key});
+    let file = json!({"type": "file", "file": {"filename": "f", "file_data": key}});
+    let encoded = "data:text/plain;base64,YW5uQGV4YW1wbGUuY29t";
+    let short = json!({"type": "file", "file": {"filename": "f", "file_data": encoded}});
+    for (path, part) in [
+        ("/v1/messages", json!({"type": "document", "source": source})),
+        ("/v1/chat/completions", file),
+        ("/v1/chat/completions", short),
+    ] {
+        let model = if path == "/v1/messages" { "an/m" } else { "oa/m" };
+        let body =
+            json!({"model": model, "max_tokens": 50, "messages": [{"role": "user", "content": [part]}]});
+        let sent = guarded.sent(path, &body).to_string();
+        assert!(!sent.contains("Ab1Ab1") && !sent.contains(encoded), "{sent}");
+    }
+}

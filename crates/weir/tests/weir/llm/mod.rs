@@ -14,6 +14,7 @@ mod dialects;
 mod disconnects;
 mod embeddings;
 mod fallback;
+mod first_events;
 mod framing;
 mod full_disk;
 mod guarded_shapes;

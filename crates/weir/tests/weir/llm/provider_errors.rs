@@ -74,19 +74,21 @@ fn an_error_within_a_reply_of_success_is_an_error() {
         ("/v1/chat/completions", limited, 503),
         ("/v1/responses", failed, 502),
         ("/v1/chat/completions", r#"{"id":"x","choices":[]}"#, 502),
+        ("/v1/chat/completions", r#"{"success":false,"errors":[{"message":"m"}]}"#, 502),
+        ("/v1/completions", r#"{"detail":"Not Found"}"#, 502),
+        ("/v1/responses", r#"{"detail":"Not Found"}"#, 502),
     ] {
         let first = scripted("200 OK", body);
         let cache =
             "[[routes]]\nmodel = \"c\"\ncache = { mode = \"exact\" }\ntargets = [{ upstream = \"first\" }]\n";
         let (_good, proxy) = before_good(&format!("{}{cache}", first.upstream("first", "")));
         for model in ["c", "c", "first/m"] {
-            let request =
-                json!({"model": model, "input": "Hi", "messages": [{"role": "user", "content": "Hi"}]});
+            let request = json!({"model": model, "input": "Hi", "prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}]});
             let reply = proxy.post(path, &request, &[]).unwrap();
             assert_eq!(reply.status, status, "{model} {body}: {}", reply.text);
         }
         assert_eq!(first.requests.load(Ordering::Relaxed), 3, "{body}: it is not kept");
-        let request = json!({"model": "m", "input": "Hi", "messages": [{"role": "user", "content": "Hi"}]});
+        let request = json!({"model": "m", "input": "Hi", "prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}]});
         let reply = proxy.post(path, &request, &[]).unwrap();
         assert_eq!((reply.status, reply.header("x-weir-upstream")), (200, "good"), "{body}: {}", reply.text);
     }

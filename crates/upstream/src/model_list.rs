@@ -23,7 +23,7 @@ const NOT_FOR_CHAT: [&str; 11] = [
 ];
 
 /// The names of models for chat in a list of any provider; `None` for what is no list. OpenAI and Anthropic have `data`, Gemini has `models`, some servers a list alone.
-pub(crate) fn listed_models(body: &[u8]) -> Option<Vec<String>> {
+pub fn listed_models(body: &[u8]) -> Option<Vec<String>> {
     let reply: Value = serde_json::from_slice(body).ok()?;
     let list = reply.as_array().or(reply["data"].as_array()).or(reply["models"].as_array())?;
     let mut names = Vec::new();

@@ -1,6 +1,9 @@
 //! JSON as it was sent. One pass over the bytes builds a flat list of values, each with its place in the text: the tape of simdjson (Langdale and
 //! Lemire, VLDB Journal 28, 2019). Order of keys and spelling of numbers stay as they were written, and an edit changes the bytes of one value.
 
+#![forbid(unsafe_code)]
+#![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
