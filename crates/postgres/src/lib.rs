@@ -21,6 +21,8 @@ use tokio_rustls::{TlsConnector, client};
 use weir_trust::{AuthorityCheck, CertificateCheck};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Without a setting in the address, two hours: too long for a server that has vanished.
+const KEEPALIVES_IDLE: Duration = Duration::from_secs(30);
 /// The name of the protocol in TLS; servers before PostgreSQL 17 ignore it.
 const PROTOCOL: &[u8] = b"postgresql";
 
@@ -83,6 +85,9 @@ impl Address {
             Some(_) => return Err(AddressError::Mode),
         };
         let mut config: Config = text.parse().map_err(|_| AddressError::Form)?;
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(KEEPALIVES_IDLE);
+        }
         config.ssl_mode(mode).connect_timeout(CONNECT_TIMEOUT).application_name("weir");
         Ok(Address { config, tls: RustlsConnect::new(check, authorities.as_deref())? })
     }

@@ -96,24 +96,15 @@ impl DoubleTx<'_> {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        match &mut self.faults().fails_after {
-            Some((0, fault)) => {
-                let fault = *fault;
-                self.faults().fails_after = None;
-                Err(match fault {
-                    Fault::Unavailable => Error::Unavailable {
-                        retry_after: Duration::from_secs(1),
-                        reason: "a fault".to_owned(),
-                    },
-                    Fault::Conflict => Error::Conflict,
-                    Fault::Full => Error::Full,
-                })
+        let fails_after = self.faults().fails_after;
+        self.faults().fails_after = fails_after.map(|(left, fault)| (left.saturating_sub(1), fault));
+        match fails_after {
+            Some((0, Fault::Unavailable)) => {
+                Err(Error::Unavailable { retry_after: Duration::from_secs(1), reason: "a fault".to_owned() })
             }
-            Some((left, _)) => {
-                *left -= 1;
-                Ok(self.connection)
-            }
-            None => Ok(self.connection),
+            Some((0, Fault::Conflict)) => Err(Error::Conflict),
+            Some((0, Fault::Full)) => Err(Error::Full),
+            Some(_) | None => Ok(self.connection),
         }
     }
 

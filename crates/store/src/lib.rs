@@ -29,6 +29,7 @@ mod collection;
 #[allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #[path = "../tests/store/contract/mod.rs"]
 mod contract;
+mod copy;
 mod damage;
 mod database;
 mod document;

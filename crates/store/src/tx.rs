@@ -201,6 +201,26 @@ impl Tx<'_> {
         }
     }
 
+    /// The last number that an identity column gave; 0 before the first.
+    pub(crate) async fn last_identity(&mut self, table: &str, column: &str) -> Result<i64> {
+        match self {
+            Tx::Sqlite(connection) => statements::last_identity(connection, table, column),
+            Tx::Postgres(tx) => tx.last_identity(table, column).await,
+            #[cfg(test)]
+            Tx::Double(tx) => statements::last_identity(tx.call("").await?, table, column),
+        }
+    }
+
+    /// Sets it, so that no lower one is given.
+    pub(crate) async fn set_last_identity(&mut self, table: &str, column: &str, last: i64) -> Result<()> {
+        match self {
+            Tx::Sqlite(connection) => statements::set_last_identity(connection, table, last),
+            Tx::Postgres(tx) => tx.set_last_identity(table, column, last).await,
+            #[cfg(test)]
+            Tx::Double(tx) => statements::set_last_identity(tx.call("").await?, table, last),
+        }
+    }
+
     /// What the database finds wrong with its own structure.
     pub(crate) async fn structural_problems(&mut self) -> Result<Vec<Error>> {
         match self {

@@ -197,6 +197,41 @@ impl<T: FromCell> FromCell for Option<T> {
     }
 }
 
+/// The value of a column of any type, as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Owned {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl FromCell for Owned {
+    fn from_cell(cell: Cell<'_>) -> Option<Owned> {
+        match cell {
+            Cell::Null => Some(Owned::Null),
+            Cell::Integer(number) => Some(Owned::Integer(number)),
+            Cell::Real(number) => Some(Owned::Real(number)),
+            Cell::Text(text) => Some(Owned::Text(text.into_owned())),
+            Cell::Bytes(bytes) => Some(Owned::Bytes(bytes.to_vec())),
+            Cell::Unreadable => None,
+        }
+    }
+}
+
+impl AsValue for Owned {
+    fn as_value(&self) -> Value<'_> {
+        match self {
+            Owned::Null => Value::Null,
+            Owned::Integer(number) => Value::Integer(*number),
+            Owned::Real(number) => Value::Real(*number),
+            Owned::Text(text) => Value::Text(text),
+            Owned::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
 /// The error for a row that is not what was written.
 pub(crate) fn damaged(what: &'static str, row: impl Into<String>) -> Error {
     Error::Damaged { what, row: row.into() }

@@ -114,8 +114,10 @@ impl Postgres {
     ) -> Result<T> {
         let mut session = self.pool.session().await?;
         let done = transact_in(&mut session, kind, told, script).await;
-        // a connection that failed is closed, and not used again
-        session.release();
+        // a connection that failed or hangs is closed
+        if !matches!(done, Err(Error::Unavailable { .. })) {
+            session.release();
+        }
         done
     }
 
@@ -151,6 +153,8 @@ async fn transact_in<T: Send>(
     let Tx::Postgres(tx) = tx else { return Err(Error::Closed) };
     match done {
         Ok(found) => tx.commit(told).await.map(|()| found),
+        // it is rolled back with its connection
+        Err(error @ Error::Unavailable { .. }) => Err(error),
         Err(error) => tx.rollback().await.and(Err(error)),
     }
 }

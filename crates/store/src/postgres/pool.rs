@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SETTINGS: &str = "
     SET search_path TO weir;
     SET client_min_messages TO warning;
-    SET statement_timeout TO '120s';
+    SET statement_timeout TO '60s';
     SET lock_timeout TO '20s';
     SET idle_in_transaction_session_timeout TO '60s';
     SET default_transaction_isolation TO 'read committed';

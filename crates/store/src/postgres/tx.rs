@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio_postgres::{Statement, Transaction};
 
+use super::error::no_answer;
 use super::listen::CHANNEL;
 use crate::change::Change;
 use crate::tx::{Lock, Row, Value};
@@ -21,6 +23,9 @@ const PIPELINED_MAX: usize = 256;
 /// Rows of values for which one statement over arrays is used. Fewer are not worth another statement to prepare.
 const ARRAY_ROWS_MIN: usize = 4;
 
+/// How long a call waits for a server that has stopped without closing its connections. The server itself ends statements before.
+const PATIENCE: Duration = Duration::from_secs(90);
+
 /// The classes of advisory locks, the upper half of their keys.
 const EMBEDDINGS_LOCKS: i32 = 0x7765_6901;
 const OTHER_LOCKS: i32 = 0x7765_6902;
@@ -30,6 +35,8 @@ const CALLERS_LOCKS: i32 = 0x7765_6903;
 pub(crate) struct PostgresTx<'a> {
     transaction: Transaction<'a>,
     statements: &'a mut Statements,
+    /// How long a call waits for the server.
+    patience: Duration,
 }
 
 /// The statements of a connection by their SQL, and those over arrays by that for one row of values.
@@ -41,7 +48,7 @@ pub(crate) struct Statements {
 
 impl<'a> PostgresTx<'a> {
     pub(super) fn new(transaction: Transaction<'a>, statements: &'a mut Statements) -> PostgresTx<'a> {
-        PostgresTx { transaction, statements }
+        PostgresTx { transaction, statements, patience: PATIENCE }
     }
 
     /// Commits; all gateways are told the change then.
@@ -50,25 +57,25 @@ impl<'a> PostgresTx<'a> {
             let text = change.to_text();
             self.run("SELECT pg_notify($1, $2)", &[Value::Text(CHANNEL), Value::Text(&text)]).await?;
         }
-        Ok(self.transaction.commit().await?)
+        answered(self.patience, self.transaction.commit()).await
     }
 
     pub(super) async fn rollback(self) -> Result<()> {
-        Ok(self.transaction.rollback().await?)
+        answered(self.patience, self.transaction.rollback()).await
     }
 
     async fn prepare(&mut self, sql: &'static str) -> Result<Statement> {
         if let Some(statement) = self.statements.of_one.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.transaction.prepare(sql).await?;
+        let statement = answered(self.patience, self.transaction.prepare(sql)).await?;
         self.statements.of_one.insert(sql, statement.clone());
         Ok(statement)
     }
 
     pub(crate) async fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64> {
         let statement = self.prepare(sql).await?;
-        Ok(self.transaction.execute_raw(&statement, values).await?)
+        answered(self.patience, self.transaction.execute_raw(&statement, values)).await
     }
 
     pub(crate) async fn run_each<const N: usize>(
@@ -79,13 +86,14 @@ impl<'a> PostgresTx<'a> {
         if rows.len() >= ARRAY_ROWS_MIN
             && let Some(statement) = self.prepare_arrays::<N>(sql).await?
         {
-            return Ok(self.transaction.execute_raw(&statement, &columns_of(rows)).await?);
+            return answered(self.patience, self.transaction.execute_raw(&statement, &columns_of(rows)))
+                .await;
         }
         let statement = self.prepare(sql).await?;
         let mut changed = 0;
         for rows in rows.chunks(PIPELINED_MAX) {
             let runs = rows.iter().map(|row| self.transaction.execute_raw(&statement, row));
-            changed += try_join_all(runs).await?.into_iter().sum::<u64>();
+            changed += answered(self.patience, try_join_all(runs)).await?.into_iter().sum::<u64>();
         }
         Ok(changed)
     }
@@ -98,7 +106,7 @@ impl<'a> PostgresTx<'a> {
         let types = self.prepare(sql).await?;
         let types: Vec<String> = types.params().iter().map(ToString::to_string).collect();
         let statement = match over_arrays(sql, &types) {
-            Some(sql) => Some(self.transaction.prepare(&sql).await?),
+            Some(sql) => Some(answered(self.patience, self.transaction.prepare(&sql)).await?),
             None => None,
         };
         self.statements.of_arrays.insert(sql, statement.clone());
@@ -112,7 +120,8 @@ impl<'a> PostgresTx<'a> {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         let statement = self.prepare(sql).await?;
-        let rows = collect(self.transaction.query_raw(&statement, values)).await?;
+        let query = collect(self.transaction.query_raw(&statement, values));
+        let rows = answered(self.patience, query).await?;
         rows.first().map(|row| read(&Row::Postgres(row))).transpose()
     }
 
@@ -161,7 +170,9 @@ impl<'a> PostgresTx<'a> {
         if rows.len() >= ARRAY_ROWS_MIN
             && let Some(statement) = self.prepare_arrays::<N>(sql).await?
         {
-            let mut found = collect(self.transaction.query_raw(&statement, &columns_of(rows))).await?;
+            let columns = columns_of(rows);
+            let query = collect(self.transaction.query_raw(&statement, &columns));
+            let mut found = answered(self.patience, query).await?;
             found.sort_by_key(place_of);
             let mut found = found.as_slice();
             for place in 0..rows.len() {
@@ -175,7 +186,7 @@ impl<'a> PostgresTx<'a> {
         let statement = self.prepare(sql).await?;
         for (group, rows) in rows.chunks(PIPELINED_MAX).enumerate() {
             let queries = rows.iter().map(|row| collect(self.transaction.query_raw(&statement, row)));
-            for (place, found) in try_join_all(queries).await?.iter().enumerate() {
+            for (place, found) in answered(self.patience, try_join_all(queries)).await?.iter().enumerate() {
                 visit(group * PIPELINED_MAX + place, found)?;
             }
         }
@@ -189,9 +200,10 @@ impl<'a> PostgresTx<'a> {
         mut visit: impl FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let statement = self.prepare(sql).await?;
-        let portal = self.transaction.bind_raw(&statement, values).await?;
+        let portal = answered(self.patience, self.transaction.bind_raw(&statement, values)).await?;
         loop {
-            let rows = self.transaction.query_portal(&portal, FETCHED_ROWS).await?;
+            let query = self.transaction.query_portal(&portal, FETCHED_ROWS);
+            let rows = answered(self.patience, query).await?;
             for row in &rows {
                 if visit(&Row::Postgres(row))?.is_break() {
                     return Ok(());
@@ -229,9 +241,20 @@ impl<'a> PostgresTx<'a> {
         Ok(CollectionId(self.first(last, &[], |row| Ok(row.get(0)?)).await?.unwrap_or(0)))
     }
 
+    pub(crate) async fn last_identity(&mut self, table: &str, column: &str) -> Result<i64> {
+        let last = format!("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {table}_{column}_seq");
+        Ok(answered(self.patience, self.transaction.query_one(&last, &[])).await?.get(0))
+    }
+
+    pub(crate) async fn set_last_identity(&mut self, table: &str, column: &str, last: i64) -> Result<()> {
+        let set = format!("SELECT setval('{table}_{column}_seq', {}, {})", last.max(1), last > 0);
+        answered(self.patience, self.transaction.batch_execute(&set)).await
+    }
+
     /// The full check has no limit of time. PostgreSQL checks its pages when it reads them, if its data checksums are on.
     pub(crate) async fn structural_problems(&mut self) -> Result<Vec<Error>> {
-        self.transaction.batch_execute("SET LOCAL statement_timeout TO 0").await?;
+        answered(self.patience, self.transaction.batch_execute("SET LOCAL statement_timeout TO 0")).await?;
+        self.patience = Duration::MAX;
         Ok(Vec::new())
     }
 }
@@ -269,6 +292,17 @@ fn columns_of<'a, const N: usize>(rows: &[[Value<'a>; N]]) -> Vec<Vec<Value<'a>>
 /// The last column of a query over arrays.
 fn place_of(row: &tokio_postgres::Row) -> i64 {
     row.try_get(row.len() - 1).unwrap_or(0)
+}
+
+/// The answer of the server, if it comes in time.
+async fn answered<T>(
+    patience: Duration,
+    call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T> {
+    match tokio::time::timeout(patience, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(no_answer("it did not answer in time")),
+    }
 }
 
 /// The rows of a query.

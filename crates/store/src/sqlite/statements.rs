@@ -99,6 +99,25 @@ pub(crate) fn last_collection_id(connection: &Connection) -> Result<CollectionId
     Ok(CollectionId(first(connection, last, &[], |row| Ok(row.get(0)?))?.unwrap_or(0)))
 }
 
+pub(crate) fn last_identity(connection: &Connection, table: &str, column: &str) -> Result<i64> {
+    let last = "SELECT seq FROM sqlite_sequence WHERE name = $1";
+    let counted: Option<i64> = first(connection, last, &[Value::Text(table)], |row| Ok(row.get(0)?))?;
+    let last = format!("SELECT coalesce(max({column}), 0) FROM {table}");
+    let highest: Option<i64> = first(connection, &last, &[], |row| Ok(row.get(0)?))?;
+    Ok(counted.unwrap_or(0).max(highest.unwrap_or(0)))
+}
+
+/// Columns that SQLite does not count have the number after the highest one.
+pub(crate) fn set_last_identity(connection: &Connection, table: &str, last: i64) -> Result<()> {
+    let is_counted = "SELECT 1 FROM sqlite_schema WHERE name = $1 AND sql LIKE '%AUTOINCREMENT%'";
+    if first(connection, is_counted, &[Value::Text(table)], |_| Ok(()))?.is_some() {
+        run(connection, "DELETE FROM sqlite_sequence WHERE name = $1", &[Value::Text(table)])?;
+        let values = [Value::Text(table), Value::Integer(last)];
+        run(connection, "INSERT INTO sqlite_sequence (name, seq) VALUES ($1, $2)", &values)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn integrity_check(connection: &Connection) -> Result<Vec<Error>> {
     let mut found = Vec::new();
     scan(connection, "PRAGMA integrity_check", &[], |row| {

@@ -167,6 +167,41 @@ async fn a_database_that_stops_is_unavailable_until_it_is_back() {
     close_sound(store).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_copied_into_another_database_and_back() {
+    let server = Postgres::start();
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [first, last] = folders.each_ref().map(|folder| Store::open_sqlite(folder.path()).unwrap());
+    let gone = collection(&first, "gone").await;
+    assert!(view(&first, &gone).delete_collection(1.0).await.unwrap());
+    let made = filled(&first).await;
+    let odd = ["\0", "a\0b", "\u{1}", "é", ""].map(|id| document(id, id));
+    accept(&first, &made, "odd", &odd).await;
+    assert!(view(&first, &made).delete_document("b").await.unwrap().is_some());
+    let middle = open(&database(&server, "copy")).await.unwrap();
+    let rows = first.copy_to(&middle).await.unwrap();
+    assert!(rows > 20, "{rows}");
+    let again = first.copy_to(&middle).await.unwrap_err();
+    assert!(again.to_string().contains("`collections` has rows already"), "{again}");
+    assert_eq!(middle.copy_to(&last).await.unwrap(), rows);
+    for store in [first, middle, last] {
+        assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().last_operation, 8);
+        let ids: Vec<String> = view(&store, &made)
+            .documents_after("", 9, 999)
+            .await
+            .unwrap()
+            .0
+            .into_iter()
+            .map(|one| one.id)
+            .collect();
+        assert_eq!(ids, ["\0", "\u{1}", "a", "a\0b", "é"].map(str::to_owned));
+        assert_eq!(collection(&store, "new").await.id.0, made.id.0 + 1, "ids go on");
+        let job = accept(&store, &made, "next", &[document("next", "text")]).await;
+        assert_eq!(job.last_operation, 9);
+        close_sound(store).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_gateways_share_one_store() {
     let server = Postgres::start();
