@@ -48,7 +48,7 @@ impl Retrieval {
         let (limits, defaults) = (self.config.request_limits(), &self.config.chunking);
         request.check(&limits, defaults.max_tokens, defaults.overlap_tokens)?;
         let view = self.view(caller, collection)?;
-        let extracted = self.extraction.extract(&file.name, file.content).await?;
+        let extracted = self.extraction.extract(&file.name, Box::new(file.content), true).await?.extracted;
         if extracted.is_archive {
             let message = "an archive has no text of its own; send one of its files";
             return Err(Invalid::whole(ErrorCode::UnsupportedFormat, message).into());

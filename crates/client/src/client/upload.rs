@@ -28,6 +28,7 @@ impl Client {
             batch_documents_max: files.len(),
             bytes_total: 0,
             replace_if_equal: &[],
+            keep_originals: false,
             webhook_url: None,
         };
         self.upload_on_terms(&options, files, |_| {}).await

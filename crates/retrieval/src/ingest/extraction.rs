@@ -34,12 +34,12 @@ pub(crate) trait Content: Read + Seek + Send + 'static {}
 impl<T: Read + Seek + Send + 'static> Content for T {}
 
 /// The text of a file.
-pub(super) struct FileText {
-    pub(super) extracted: Extracted,
+pub(crate) struct FileText {
+    pub(crate) extracted: Extracted,
     /// The kind of the server that recognised it, or a part of it.
-    pub(super) recognised_by: Option<&'static str>,
+    pub(crate) recognised_by: Option<&'static str>,
     /// The file.
-    pub(super) content: Box<dyn Content>,
+    pub(crate) content: Box<dyn Content>,
 }
 
 /// What a child process made of a file.
@@ -71,7 +71,7 @@ impl Extraction {
     ///
     /// # Errors
     /// The reason why the file has no text.
-    pub(super) async fn extract(
+    pub(crate) async fn extract(
         &self,
         name: &str,
         content: Box<dyn Content>,
