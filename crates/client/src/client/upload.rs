@@ -94,6 +94,7 @@ mod tests {
             bytes_total: 0,
             replace_if_equal,
             webhook_url,
+            keep_originals: false,
         };
         let (body, boundary) = form(&terms(&["folder"], Some("https://example.com/")), &[file]);
         let expected = format!(

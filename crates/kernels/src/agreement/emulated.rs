@@ -1,5 +1,6 @@
 //! Registers in plain Rust, with the tile shapes of instruction sets that a machine may lack.
 
+use crate::attention::{AttentionFormat, Product};
 use crate::lanes::{Bf16Lanes, Bf16Pair, Int8Lanes, Lanes};
 use crate::{Bf16Kernels, Isa, Kernels, Packing};
 
@@ -197,7 +198,8 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         },
         matmul_int8: |args| unsafe { crate::generic_int8::matmul::<Emulated<W, R>, C>(args) },
         attention: |shape, qkv, scratch, out| unsafe {
-            crate::attention::attention::<Emulated<W, R>, f32, C>(shape, qkv, scratch, out)
+            let products = [multiply::<Emulated<W, R>, f32, 1>, multiply::<Emulated<W, R>, f32, C>];
+            crate::attention::attention::<Emulated<W, R>, f32, C>(shape, qkv, scratch, out, products)
         },
         bf16: Some(Bf16Kernels {
             packing: Packing { panel: W * C, unit: 2 },
@@ -206,7 +208,9 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
             },
             matmul: |args| unsafe { crate::generic::matmul::<Emulated<W, R>, Bf16Pair, C>(args) },
             attention: |shape, qkv, scratch, out| unsafe {
-                crate::attention::attention::<Emulated<W, R>, Bf16Pair, C>(shape, qkv, scratch, out)
+                let products =
+                    [multiply::<Emulated<W, R>, Bf16Pair, 1>, multiply::<Emulated<W, R>, Bf16Pair, C>];
+                crate::attention::attention::<Emulated<W, R>, Bf16Pair, C>(shape, qkv, scratch, out, products)
             },
         }),
         layer_norm: |rows, stride, gamma, beta, epsilon| unsafe {
@@ -217,6 +221,15 @@ const fn emulated<const W: usize, const R: usize, const C: usize>(isa: Isa) -> K
         dot_i8_rows: |query, rows, out| (Kernels::scalar().dot_i8_rows)(query, rows, out),
         scan_pq4: |block, scores| (Kernels::scalar().scan_pq4)(block, scores),
     }
+}
+
+/// See [`Product::multiply`].
+///
+/// # Safety
+/// As there.
+unsafe fn multiply<V: Lanes, F: AttentionFormat<V>, const C: usize>(product: Product<'_, F::Number>) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { product.multiply::<V, F, C>() }
 }
 
 /// Tables of the tile shapes of other processors. The widest is narrower under Miri, where wide registers take minutes.
