@@ -91,6 +91,8 @@ fn types() -> Vec<Type> {
         JobDocument,
         JobDocumentError,
         JobReply,
+        JobWebhook,
+        JobWebhook,
         Label,
         LateInteraction,
         LexicalSettings,

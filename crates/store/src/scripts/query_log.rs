@@ -8,6 +8,9 @@ use crate::{CollectionId, LoggedQuery, QueryCount, QueryReport, Result};
 
 /// Adds entries, except those of deleted collections.
 pub(crate) async fn add(tx: &mut Tx<'_>, queries: &[LoggedQuery], entries_max: u64) -> Result<()> {
+    if queries.is_empty() {
+        return Ok(());
+    }
     let collections: BTreeSet<CollectionId> = queries.iter().map(|logged| logged.collection).collect();
     for collection in &collections {
         tx.lock(Lock::Collection(*collection)).await?;

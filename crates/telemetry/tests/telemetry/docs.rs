@@ -88,6 +88,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.key_series("k").count(&RequestRecord::default());
     metrics.table("keys", 1, 2);
     metrics.guardrail_found("input", "email", "redact", 1);
+    metrics.webhook_attempt("delivered");
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
         name: "c".to_owned(),

@@ -177,10 +177,13 @@ fn files_that_the_gateway_extracts_are_compared_by_their_hash() {
 
 #[test]
 fn files_are_kept_on_request() {
-    let machines = Machines::with(&[("docs/a.rtf", "{\\rtf1 a weir}"), ("other/b.rtf", "{\\rtf1 a lock}")]);
-    machines.ok("home", "sync docs");
+    let files = [("docs/a.rtf", "a weir"), ("other/b.rtf", "a lock"), ("third/c.rtf", "a dam")];
+    let files = files.map(|(path, text)| (path, format!("{{\\rtf1 {text}}}")));
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let machines = Machines::with(&files);
+    machines.ok("home", "sync third");
     let original = |id: &str| machines.gateway.send("GET", &format!("{}/original", document_path(id)), None);
-    assert_eq!(original("docs/a.rtf").status, 404);
+    assert_eq!(original("third/c.rtf").status, 404);
     machines.ok("home", "sync docs --keep-originals");
     assert_eq!(original("docs/a.rtf").text, "{\\rtf1 a weir}");
     machines.ok("home", "ingest other --keep-originals");
