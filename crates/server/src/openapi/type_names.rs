@@ -92,7 +92,6 @@ fn types() -> Vec<Type> {
         JobDocumentError,
         JobReply,
         JobWebhook,
-        JobWebhook,
         Label,
         LateInteraction,
         LexicalSettings,

@@ -181,10 +181,10 @@ fn files_are_kept_on_request() {
     let files = files.map(|(path, text)| (path, format!("{{\\rtf1 {text}}}")));
     let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
     let machines = Machines::with(&files);
-    machines.ok("home", "sync third");
+    machines.ok("home", "ingest third");
     let original = |id: &str| machines.gateway.send("GET", &format!("{}/original", document_path(id)), None);
     assert_eq!(original("third/c.rtf").status, 404);
-    machines.ok("home", "sync docs --keep-originals");
+    machines.ok("home", "ingest docs --keep-originals");
     assert_eq!(original("docs/a.rtf").text, "{\\rtf1 a weir}");
     machines.ok("home", "ingest other --keep-originals");
     assert_eq!(original("other/b.rtf").text, "{\\rtf1 a lock}");
