@@ -520,7 +520,7 @@ class GatewayTest(unittest.TestCase):
     def test_a_call_that_is_repeated_with_its_key_has_one_job(self, client: Weir, own: str) -> None:
         key = f'{own} "1"'
         jobs = [client.ingest(RIVER, collection=own, idempotency_key=key, wait=True) for _ in range(2)]
-        self.assertEqual((jobs[0].job_id, jobs[0].new_documents), (jobs[1].job_id, 3))
+        self.assertEqual((jobs[0].job_id, jobs[0].total_documents), (jobs[1].job_id, 3))
         with self.assertRaises(weir.ApiError) as caught:
             client.ingest(RIVER[:1], collection=own, idempotency_key=key)
         self.assertEqual(caught.exception.code, "idempotency_mismatch")
