@@ -183,9 +183,9 @@ fn files_are_kept_on_request() {
     let machines = Machines::with(&files);
     machines.ok("home", "ingest third");
     let original = |id: &str| machines.gateway.send("GET", &format!("{}/original", document_path(id)), None);
-    assert_eq!(original("third/c.rtf").status, 404);
-    machines.ok("home", "ingest docs --keep-originals");
-    assert_eq!(original("docs/a.rtf").text, "{\\rtf1 a weir}");
+    assert_eq!(original("c.rtf").status, 404);
+    machines.ok("home", "sync docs --keep-originals");
+    assert_eq!(original("a.rtf").text, "{\\rtf1 a weir}");
     machines.ok("home", "ingest other --keep-originals");
-    assert_eq!(original("other/b.rtf").text, "{\\rtf1 a lock}");
+    assert_eq!(original("b.rtf").text, "{\\rtf1 a lock}");
 }
