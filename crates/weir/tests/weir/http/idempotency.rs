@@ -1,6 +1,8 @@
 //! `Idempotency-Key`: a request to store documents that is sent again is answered as before, and not carried out again.
 
 use std::io::{Read as _, Write as _};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -73,6 +75,8 @@ fn while_a_request_is_carried_out_another_with_its_key_is_refused() {
         text.len()
     );
     running.write_all(head.as_bytes()).unwrap();
+    // otherwise the question below may be the first request with the key
+    thread::sleep(Duration::from_millis(500));
     gateway.wait("the first one", || {
         let refused = ingest(&gateway, "key", &json!({"documents": "none"}));
         refused.json()["code"] == "idempotency_in_flight"
@@ -88,6 +92,7 @@ fn while_a_request_is_carried_out_another_with_its_key_is_refused() {
     // a caller that leaves frees the key
     let left = gateway.connect();
     (&left).write_all(head.replace("idempotency-key: key", "idempotency-key: left").as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(500));
     gateway.wait("the one that leaves", || {
         ingest(&gateway, "left", &json!({"documents": "none"})).json()["code"] == "idempotency_in_flight"
     });
