@@ -88,20 +88,35 @@ impl Tape {
     /// # Errors
     /// [`JsonError`].
     pub fn parse(text: &[u8]) -> Result<Tape, JsonError> {
-        if let Err(error) = std::str::from_utf8(text) {
-            return Err(JsonError::Utf8(error.valid_up_to()));
-        }
         if text.len() > u32::MAX as usize {
             return Err(JsonError::TooManyValues);
         }
-        let mut parser = Parser { text, at: 0, nodes: Vec::with_capacity(32), open: Vec::new() };
-        parser.document()?;
-        Ok(Tape { nodes: parser.nodes })
+        let mut parser =
+            Parser { text, at: 0, nodes: Vec::with_capacity(32), open: Vec::new(), is_ascii: true };
+        let parsed = parser.document();
+        // texts in English are read without a pass for UTF-8 alone
+        if !parser.is_ascii || parsed.is_err() {
+            std::str::from_utf8(text).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
+        }
+        parsed.map(|()| Tape { nodes: parser.nodes })
     }
 
     /// The whole value of the text that was parsed.
     pub fn root<'a>(&'a self, text: &'a [u8]) -> Value<'a> {
         Value { tape: self, text, index: 0 }
+    }
+
+    /// Whether a key or another string is this name.
+    pub fn has_string(&self, text: &[u8], name: &str) -> bool {
+        self.nodes.iter().any(|node| {
+            let raw = || &text[node.start as usize..node.end as usize];
+            match node.kind {
+                Kind::Plain => &raw()[1..raw().len() - 1] == name.as_bytes(),
+                // a letter has at most the six bytes of its escape
+                Kind::Escaped => raw().len() <= 6 * name.len() + 2 && text_of(raw(), node.kind) == name,
+                _ => false,
+            }
+        })
     }
 
     /// The first key of an object that is equal to another key of it, or, after case folding, to another one of which either is
@@ -155,7 +170,7 @@ fn repeated_in_set(keys: &[Value<'_>], known: &impl Fn(&str) -> bool) -> Option<
     for key in keys {
         let name = key.string();
         let folded = folded(&name);
-        let name = if known(&folded) { folded } else { name.into_owned() };
+        let name = if known(&folded) { folded.into_owned() } else { name.into_owned() };
         if !seen.insert(name) {
             return Some(key.index);
         }
@@ -168,8 +183,11 @@ fn are_equal(a: &str, b: &str, known: &impl Fn(&str) -> bool) -> bool {
 }
 
 /// A name after simple case folding: `ſ` and the Kelvin sign become letters of ASCII.
-pub fn folded(name: &str) -> String {
-    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+pub fn folded(name: &str) -> Cow<'_, str> {
+    match name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
+        true => Cow::Borrowed(name),
+        false => name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect(),
+    }
 }
 
 /// A value in its text.
@@ -198,6 +216,11 @@ impl<'a> Value<'a> {
     /// The value as it was written.
     pub fn raw(self) -> &'a [u8] {
         &self.text[self.range()]
+    }
+
+    /// The tape that the value is on.
+    pub fn tape(self) -> &'a Tape {
+        self.tape
     }
 
     /// The text that the value stands in.
@@ -233,6 +256,12 @@ impl<'a> Value<'a> {
     /// The number, if the value is a whole one from 0 to 2^64 - 1.
     pub fn as_u64(self) -> Option<u64> {
         (self.kind() == Kind::Number).then(|| std::str::from_utf8(self.raw()).ok()?.parse().ok()).flatten()
+    }
+
+    /// The number, if the value is one that is not too large for 64 bits of floating point.
+    pub fn as_f64(self) -> Option<f64> {
+        let number = || std::str::from_utf8(self.raw()).ok()?.parse::<f64>().ok();
+        (self.kind() == Kind::Number).then(number).flatten().filter(|number| number.is_finite())
     }
 
     /// `true` or `false`, if the value is one of them.
@@ -349,6 +378,8 @@ struct Parser<'a> {
     nodes: Vec<Node>,
     /// The arrays and objects that are not closed.
     open: Vec<usize>,
+    /// Whether no string so far has a byte above 0x7F.
+    is_ascii: bool,
 }
 
 impl Parser<'_> {
@@ -463,7 +494,9 @@ impl Parser<'_> {
         loop {
             let rest = &self.text[self.at..];
             let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-            if has_control(&rest[..plain]) {
+            let (has_control, is_ascii) = controls(&rest[..plain]);
+            self.is_ascii &= is_ascii;
+            if has_control {
                 let control = rest.iter().position(|&byte| byte < b' ').unwrap_or_default();
                 self.at += control;
                 return self.expected("an escape for the control character");
@@ -550,22 +583,23 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a byte is a control character. Words of eight bytes are tested, four in a turn: of a loop over single bytes it depends on the profile
-/// of the build whether the compiler makes it fast, and a slow one takes longer than all else of a long request.
+/// Whether a byte is a control character, and whether all are ASCII. Words of eight bytes are tested, four in a turn: of a loop over single bytes
+/// it depends on the profile of the build whether the compiler makes it fast, and a slow one takes longer than all else of a long request.
 #[inline(never)]
-fn has_control(bytes: &[u8]) -> bool {
+fn controls(bytes: &[u8]) -> (bool, bool) {
     let repeat = |byte| u64::from_ne_bytes([byte; 8]);
-    let mut below = [0; 4];
+    let (mut below, mut above) = ([0; 4], [0; 4]);
     let (blocks, rest) = bytes.as_chunks::<32>();
     for block in blocks {
-        for (below, word) in below.iter_mut().zip(block.as_chunks().0) {
+        for ((below, above), word) in below.iter_mut().zip(&mut above).zip(block.as_chunks().0) {
             // a byte below 0x20 has its highest bit set by the subtraction; other bytes have it before, or not at all without a borrow from such a byte
             let word = u64::from_ne_bytes(*word);
             *below |= word.wrapping_sub(repeat(b' ')) & !word;
+            *above |= word;
         }
     }
-    let below = below.into_iter().fold(0, |all, one| all | one);
-    below & repeat(0x80) != 0 || rest.iter().any(|&byte| byte < b' ')
+    let any = |words: [u64; 4]| words.into_iter().fold(0, |all, one| all | one) & repeat(0x80) != 0;
+    (any(below) || rest.iter().any(|&byte| byte < b' '), !any(above) && rest.is_ascii())
 }
 
 #[cfg(test)]

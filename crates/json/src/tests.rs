@@ -94,6 +94,28 @@ fn values_are_read_as_serde_json_reads_them() {
     let many = format!("[{}1]", "1,".repeat(VALUES_MAX));
     assert_eq!(Tape::parse(many.as_bytes()), Err(JsonError::TooManyValues));
     assert_eq!(Tape::parse(b"{\"a\":\"\xff\"}"), Err(JsonError::Utf8(6)));
+    // a byte that is not UTF-8 is named before an error of syntax; it is found at each place of a long text
+    assert_eq!(Tape::parse(b"{\"a\":1 \"\xff\"}"), Err(JsonError::Utf8(8)));
+    for at in 1..70 {
+        let mut text = format!("\"{}\"", "a".repeat(70)).into_bytes();
+        text[at] = 0xFF;
+        assert_eq!(Tape::parse(&text), Err(JsonError::Utf8(at)));
+        text[at] = 0x1F;
+        assert!(matches!(Tape::parse(&text), Err(JsonError::Syntax { offset, .. }) if offset == at));
+    }
+}
+
+#[test]
+fn a_name_is_found_at_every_depth_and_with_escapes() {
+    for (text, expected) in [
+        (r#"{"a":[{"ttl":"1h"}]}"#, true),
+        (r#"{"a":[{"\u0074tl":"1h"}]}"#, true),
+        (r#"{"a":[{"\u0074\u0074\u006c":"1h"}]}"#, true),
+        (r#"{"a":"the ttl of it","ttls":1,"tt":2,"\u0074\u0074\u006cs":3}"#, false),
+    ] {
+        let tape = Tape::parse(text.as_bytes()).unwrap();
+        assert_eq!(tape.has_string(text.as_bytes(), "ttl"), expected, "{text}");
+    }
 }
 
 #[test]
@@ -156,11 +178,11 @@ fn a_control_character_is_found_at_any_place() {
             for at in 0..70 {
                 let mut bytes = [others; 70];
                 bytes[at] = byte;
-                assert_eq!(has_control(&bytes), byte < b' ', "{byte} at {at}, others {others}");
+                assert_eq!(controls(&bytes).0, byte < b' ', "{byte} at {at}, others {others}");
             }
         }
     }
-    assert!(!has_control(&[]));
+    assert_eq!(controls(&[]), (false, true));
 }
 
 proptest! {

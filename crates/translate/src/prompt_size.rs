@@ -53,10 +53,7 @@ impl PromptSize {
                 || is_set("conversation")
                 || fields.get("prompt").is_some_and(|prompt| prompt.kind() == Kind::Object),
             has_tools: is_set("tools") || is_set("functions"),
-            // also where the name of the field is escaped
-            may_cache_1h: [&b"ttl"[..], b"\\u00"]
-                .into_iter()
-                .any(|word| memchr::memmem::find(body, word).is_some()),
+            may_cache_1h: fields.tape().has_string(body, "ttl"),
             ..PromptSize::default()
         };
         for name in ["messages", "input"] {

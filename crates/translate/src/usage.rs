@@ -89,8 +89,7 @@ impl TokenUsage {
 
     /// The counts of the field `usage` of an object.
     fn beside(holder: json::Value<'_>) -> Option<TokenUsage> {
-        let usage = holder.get("usage").filter(|usage| usage.kind() == json::Kind::Object)?;
-        let usage = TokenUsage::read(serde_json::from_slice(usage.raw()).ok()?)?;
+        let usage = TokenUsage::read(holder.get("usage")?)?;
         // OpenAI's responses have the searches among the items, and not in the usage
         let items = holder.get("output").into_iter().flat_map(json::Value::items);
         let is_search =
@@ -100,34 +99,35 @@ impl TokenUsage {
         Some(TokenUsage { searches: usage.searches.max(searches), tier, ..usage })
     }
 
+    /// The counts of a `usage` object that is part of a value that was read otherwise.
+    pub(crate) fn of_raw(usage: &RawValue) -> Option<TokenUsage> {
+        let text = usage.get().as_bytes();
+        TokenUsage::read(json::Tape::parse(text).ok()?.root(text))
+    }
+
     /// The counts of a `usage` object of OpenAI's chat completions or responses, of Anthropic's messages, or of an API that follows them.
-    pub(crate) fn read(usage: &RawValue) -> Option<TokenUsage> {
-        let usage: Value = serde_json::from_str(usage.get()).ok()?;
-        let prompt = count(&usage, "/prompt_tokens");
-        let input = count(&usage, "/input_tokens");
-        let completion = count(&usage, "/completion_tokens").or(count(&usage, "/output_tokens"));
-        let total = count(&usage, "/total_tokens");
+    fn read(usage: json::Value<'_>) -> Option<TokenUsage> {
+        let first = |names: &[&str]| names.iter().find_map(|name| count(usage.get(name)?));
+        let (prompt, input) = (first(&["prompt_tokens"]), first(&["input_tokens"]));
+        let completion = first(&["completion_tokens", "output_tokens"]);
+        let total = first(&["total_tokens"]);
         prompt.or(input).or(completion).or(total)?;
-        let first = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(&usage, pointer));
-        let details = |name: &str| {
-            let [prompt, input] = ["prompt", "input"].map(|kind| format!("/{kind}_tokens_details/{name}"));
-            first(&[&prompt, &input])
-        };
+        let of_prompt = ["prompt_tokens_details", "input_tokens_details"].map(|name| usage.get(name));
+        let of_completion =
+            ["completion_tokens_details", "output_tokens_details"].map(|name| usage.get(name));
+        let details = |name: &str| of_prompt.into_iter().flatten().find_map(|part| count(part.get(name)?));
         let output_details = |name: &str| {
-            let kinds = ["completion", "output"];
-            let [completion, output] = kinds.map(|kind| format!("/{kind}_tokens_details/{name}"));
-            first(&[&completion, &output]).unwrap_or(0)
+            of_completion.into_iter().flatten().find_map(|part| count(part.get(name)?)).unwrap_or(0)
         };
+        let written_for = |name: &str| usage.at(&["cache_creation", name]).and_then(count).unwrap_or(0);
         let cached = details("cached_tokens")
-            .or_else(|| first(&["/cache_read_input_tokens", "/cached_tokens", "/prompt_cache_hit_tokens"]));
-        let (write_5m, write_1h) = (
-            first(&["/cache_creation/ephemeral_5m_input_tokens"]).unwrap_or(0),
-            first(&["/cache_creation/ephemeral_1h_input_tokens"]).unwrap_or(0),
-        );
+            .or_else(|| first(&["cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens"]));
+        let (write_5m, write_1h) =
+            (written_for("ephemeral_5m_input_tokens"), written_for("ephemeral_1h_input_tokens"));
         let written = details("cache_write_tokens")
             .or_else(|| details("cache_creation_tokens"))
             .or_else(|| details("cache_creation_input_tokens"))
-            .or_else(|| first(&["/cache_creation_input_tokens"]));
+            .or_else(|| first(&["cache_creation_input_tokens"]));
         let counted = TokenUsage {
             prompt: prompt.or(input).unwrap_or(0),
             cached: cached.unwrap_or(0),
@@ -138,16 +138,15 @@ impl TokenUsage {
             completion: completion.unwrap_or(0),
             reasoning: output_details("reasoning_tokens")
                 .max(output_details("thinking_tokens"))
-                .max(first(&["/reasoning_tokens"]).unwrap_or(0)),
+                .max(first(&["reasoning_tokens"]).unwrap_or(0)),
             completion_audio: output_details("audio_tokens"),
             completion_image: output_details("image_tokens"),
-            searches: first(&[
-                "/server_tool_use/web_search_requests",
-                "/num_search_queries",
-                "/num_sources_used",
-            ])
-            .unwrap_or(0),
-            tier: tier(&usage),
+            searches: usage
+                .at(&["server_tool_use", "web_search_requests"])
+                .and_then(count)
+                .or_else(|| first(&["num_search_queries", "num_sources_used"]))
+                .unwrap_or(0),
+            tier: tier(usage),
         };
         let is_anthropic = prompt.is_none() && usage.get("input_tokens_details").is_none();
         Some(counted.complete(is_anthropic, total))
@@ -231,17 +230,21 @@ impl TokenUsage {
 }
 
 /// The tier that a `usage` object names. Anthropic's fast mode has prices of its own, as a tier has.
-fn tier(usage: &Value) -> Option<ServiceTier> {
-    let text = |name: &str| usage.get(name).and_then(Value::as_str);
-    text("speed").filter(|speed| *speed == "fast").or(text("service_tier")).and_then(ServiceTier::new)
+fn tier(usage: json::Value<'_>) -> Option<ServiceTier> {
+    let speed = usage.get("speed").filter(|speed| speed.is("fast"));
+    ServiceTier::of(speed.or_else(|| usage.get("service_tier")))
+}
+
+/// The count that a value is, if it is one.
+fn count(value: json::Value<'_>) -> Option<u64> {
+    believed(value.as_u64(), value.as_f64())
 }
 
 /// A count: a number that is not negative. A fraction is rounded up, and a count that no model reaches is cut.
-fn count(value: &Value, pointer: &str) -> Option<u64> {
-    let number = value.pointer(pointer)?;
-    let count = number.as_u64().or_else(|| {
-        let float = number.as_f64().filter(|float| *float >= 0.0)?;
-        Some(float.ceil() as u64) // saturates
+fn believed(whole: Option<u64>, number: Option<f64>) -> Option<u64> {
+    let count = whole.or_else(|| {
+        let number = number.filter(|number| *number >= 0.0)?;
+        Some(number.ceil() as u64) // saturates
     })?;
     Some(count.min(TOKENS_MAX))
 }
@@ -253,7 +256,7 @@ pub(crate) struct Count(pub(crate) u64);
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(Count(count(&value, "").unwrap_or(0)))
+        Ok(Count(believed(value.as_u64(), value.as_f64()).unwrap_or(0)))
     }
 }
 

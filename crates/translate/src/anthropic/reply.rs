@@ -90,7 +90,7 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
         assistant.content = Some(String::new());
     }
     let finish_reason = finish_reason(&stop_reason);
-    let usage = message.usage.and_then(TokenUsage::read).unwrap_or_default();
+    let usage = message.usage.and_then(TokenUsage::of_raw).unwrap_or_default();
     let choice = Choice { index: 0, message: assistant, logprobs: (), finish_reason };
     Ok((completion::write(context, &[choice], usage), usage))
 }

@@ -145,7 +145,7 @@ impl AnthropicStream {
     }
 
     fn count(&mut self, usage: Option<&RawValue>) {
-        self.usage = self.usage.merged(usage.and_then(TokenUsage::read).unwrap_or_default());
+        self.usage = self.usage.merged(usage.and_then(TokenUsage::of_raw).unwrap_or_default());
     }
 
     pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {

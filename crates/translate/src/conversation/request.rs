@@ -235,7 +235,7 @@ fn check_keys(tape: &Tape, fields: json::Value<'_>) -> Result<(), InvalidRequest
     for (key, _) in fields.entries() {
         let name = key.string();
         let folded = folded(&name);
-        if folded != name && DECIDING.contains(&folded.as_str()) {
+        if folded != name && DECIDING.contains(&&*folded) {
             let reason = format!("is read as `{folded}` by servers that ignore case: write `{folded}`");
             return Err(invalid(&name, &reason));
         }

@@ -191,7 +191,7 @@ impl Completion<'_> {
         let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.usage);
         let groq = self.x_groq.as_ref().and_then(|groq| groq.usage);
         let usages = self.usage.into_iter().chain(groq).chain(of_choices);
-        usages.filter_map(TokenUsage::read).reduce(TokenUsage::merged)
+        usages.filter_map(TokenUsage::of_raw).reduce(TokenUsage::merged)
     }
 }
 
