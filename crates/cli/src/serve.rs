@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use weir_encoder::Kernels;
-use weir_index::CpuLimiter;
+use weir_index::{CpuLimiter, Engines};
 use weir_store::{Location, Store};
 
 use rustix::fs::Mode;
@@ -164,7 +164,7 @@ async fn serve(
         store.clone(),
         models.clone(),
         scheduler.clone(),
-        limiter,
+        Engines::embedded(config.server.data_dir.join("index"), limiter, config.index.open_max),
         config.clone(),
         metrics.clone(),
         background.clone(),

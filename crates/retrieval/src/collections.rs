@@ -1,7 +1,6 @@
 //! The open collections: each with its index, its model and its ingest worker.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,9 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, EmbeddingChoice, LexicalSettings, VectorSettings};
-use weir_index::{
-    CpuLimiter, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
-};
+use weir_index::{CpuLimiter, Engine, EngineId, EngineSettings, Engines, EnginesInUse, IndexError, Opened};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
@@ -39,6 +36,9 @@ pub enum CollectionError {
         /// The error of the index.
         source: IndexError,
     },
+    /// An index could not be removed, or indexes could not be looked for.
+    #[error("{0}")]
+    Engines(#[source] IndexError),
     /// The stored settings are unknown to this version.
     #[error(
         "the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them"
@@ -69,21 +69,12 @@ pub enum CollectionError {
         /// The upstream's failure.
         source: InferenceError,
     },
-    /// A file system error.
-    #[error("could not remove the index folder `{}`; check its permissions", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
     /// An index belongs to a collection that the store has never had.
     #[error(
-        "`{}` is the index of a collection that the store has never had: the store was lost, restored or replaced; put the store that has \
-         it back, or remove the folder to go on with this store",
-        .0.display()
+        "`{0}` is the index of a collection that the store has never had: the store was lost, restored or replaced; put the store that has \
+         it back, or remove the folder to go on with this store"
     )]
-    NotOfStore(PathBuf),
+    NotOfStore(String),
     /// There are as many collections as the limit allows.
     #[error("there are {limit} collections; that is the limit `limits.collections_max`")]
     TooMany {
@@ -104,8 +95,7 @@ pub struct Inner {
     pub(crate) store: Store,
     pub(crate) models: Models,
     pub(crate) scheduler: Scheduler,
-    limiter: CpuLimiter,
-    pub(crate) open_indexes: OpenIndexes,
+    pub(crate) engines: Engines,
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     /// The runtime of the workers, whose threads have background priority.
@@ -123,7 +113,7 @@ impl Collections {
         store: Store,
         models: Models,
         scheduler: Scheduler,
-        limiter: CpuLimiter,
+        engines: Engines,
         config: Arc<Config>,
         metrics: Metrics,
         background: Handle,
@@ -132,8 +122,7 @@ impl Collections {
             store,
             models,
             scheduler,
-            limiter,
-            open_indexes: OpenIndexes::new(config.index.open_max),
+            engines,
             config,
             metrics,
             background,
@@ -141,7 +130,7 @@ impl Collections {
             changing: tokio::sync::Mutex::default(),
             webhooks_due: Arc::default(),
         }));
-        collections.check_folders(collections.0.store.last_collection_id().await?)?;
+        collections.check_engines(collections.0.store.last_collection_id().await?).await?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
@@ -152,15 +141,10 @@ impl Collections {
         Ok(collections)
     }
 
-    /// Checks that no index folder is of a collection after the `last` of the store, which a lost store would leave behind. Ids are never reused.
-    fn check_folders(&self, last: CollectionId) -> Result<(), CollectionError> {
-        let Ok(folders) = std::fs::read_dir(self.0.config.server.data_dir.join("index")) else {
-            return Ok(());
-        };
-        let id_of = |path: &Path| path.file_name()?.to_str()?.parse().ok();
-        let mut paths = folders.filter_map(|entry| Some(entry.ok()?.path()));
-        let foreign = paths.find(|path| id_of(path).is_some_and(|id: i64| id > last.0));
-        foreign.map_or(Ok(()), |path| Err(CollectionError::NotOfStore(path)))
+    /// Checks that no index is of a collection after the `last` of the store, which a lost store would leave behind. Ids are never reused.
+    async fn check_engines(&self, last: CollectionId) -> Result<(), CollectionError> {
+        let foreign = self.0.engines.foreign_after(last.0).await.map_err(CollectionError::Engines)?;
+        foreign.map_or(Ok(()), |place| Err(CollectionError::NotOfStore(place)))
     }
 
     /// The number of open collections.
@@ -168,20 +152,14 @@ impl Collections {
         self.0.open.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The number of collections whose index files are open.
-    pub fn open_indexes(&self) -> usize {
-        self.0.open_indexes.count()
-    }
-
-    /// Bytes of the cached results of filters, and their bound.
-    pub(crate) fn filter_cache(&self) -> (usize, usize) {
-        let open = &self.0.open_indexes;
-        (open.filter_cache_bytes(), open.count() * FILTER_CACHE_BYTES_MAX)
+    /// What the indexes hold now.
+    pub(crate) fn engines_in_use(&self) -> EnginesInUse {
+        self.0.engines.in_use()
     }
 
     /// The limit on the CPU work of searches, which all collections share.
     pub fn search_limiter(&self) -> &CpuLimiter {
-        &self.0.limiter
+        self.0.engines.search_limiter()
     }
 
     /// Opens the default collection; creates it if it is missing and the limit allows it.
@@ -287,15 +265,15 @@ impl Collections {
         if let Err(error) = deleted {
             tracing::error!(collection = collection.name, %error, "a collection that could not be opened stays in the store, empty");
         }
-        if let Err(error) = remove_folder(&self.folder(collection.id)) {
-            tracing::warn!(collection = collection.name, %error, "the index folder of no collection stays");
+        if let Err(error) = self.delete_engines(collection.id).await {
+            tracing::warn!(collection = collection.name, %error, "the index of no collection stays");
         }
     }
 
     /// Deletes a collection from the store and then its index; `false` if it is missing.
     ///
     /// # Errors
-    /// [`CollectionError`]; after an error of the file system the collection is deleted all the same.
+    /// [`CollectionError`]; after an error of the index the collection is deleted all the same.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
         let _changing = self.0.changing.lock().await;
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
@@ -303,7 +281,7 @@ impl Collections {
         self.0.webhooks_due.notify_one();
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         collection.close().await;
-        remove_folder(&self.folder(collection.id))?;
+        self.delete_engines(collection.id).await?;
         tracing::info!(collection = name, "collection deleted; its unfinished ingest jobs are cancelled");
         Ok(deleted)
     }
@@ -366,8 +344,9 @@ impl Collections {
             && settings.keep_originals == collection.settings.keep_originals
     }
 
-    pub(crate) fn folder(&self, id: CollectionId) -> PathBuf {
-        self.0.config.server.data_dir.join("index").join(id.to_string())
+    /// Removes the indexes of a collection, which were closed.
+    pub(crate) async fn delete_engines(&self, id: CollectionId) -> Result<(), CollectionError> {
+        self.0.engines.delete_collection(id.0).await.map_err(CollectionError::Engines)
     }
 
     pub(crate) async fn open_stored(
@@ -395,18 +374,18 @@ impl Collections {
             fingerprint: fingerprint.clone(),
             writer_memory_bytes: self.0.config.index.writer_memory_bytes,
         };
-        let folder = self.folder(stored.id).join(stored.generation.id.to_string());
+        let engine_id = EngineId { collection: stored.id.0, generation: stored.generation.id.0 };
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
         let mut opened =
-            self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
+            self.open_index(engine_id, &engine_settings, stored.last_operation).await.map_err(index_error)?;
         let documents = self.0.store.view(&Caller::system(), &stored)?;
-        if let Some(reason) = unusable(&stored, &documents, &opened.engine).await? {
+        if let Some(reason) = unusable(&stored, &documents, &opened.engine, index_error).await? {
             tracing::warn!(collection = name, "{reason}: it is rebuilt");
             opened.engine.close().await.map_err(index_error)?;
             drop(opened);
-            remove_folder(&folder)?;
+            self.0.engines.delete(engine_id).await.map_err(index_error)?;
             opened = self
-                .open_index(&folder, &engine_settings, stored.last_operation)
+                .open_index(engine_id, &engine_settings, stored.last_operation)
                 .await
                 .map_err(index_error)?;
         }
@@ -479,18 +458,13 @@ impl Collections {
 
     async fn open_index(
         &self,
-        folder: &Path,
+        id: EngineId,
         settings: &EngineSettings,
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
+        let (engines, settings) = (self.0.engines.clone(), settings.clone());
         // the threads of an index inherit the priority of the thread that opens it
-        let opening = Engine::open_on_demand(
-            folder.to_owned(),
-            settings.clone(),
-            self.0.limiter.clone(),
-            self.0.open_indexes.clone(),
-            last_operation,
-        );
+        let opening = async move { engines.open(id, settings, last_operation).await };
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 
@@ -510,7 +484,7 @@ impl Collections {
             "the model has changed: a new generation is embedded"
         );
         let started = self.0.store.start_generation(stored.id, fingerprint, now()).await?;
-        remove_folder(&self.folder(stored.id))?;
+        self.delete_engines(stored.id).await?;
         Ok(started.unwrap_or(stored))
     }
 }
@@ -535,6 +509,7 @@ async fn unusable(
     stored: &Collection,
     documents: &StoreView,
     engine: &Engine,
+    index_error: impl Fn(IndexError) -> CollectionError,
 ) -> Result<Option<&'static str>, CollectionError> {
     let applied_seq = engine.applied_seq();
     if applied_seq == 0 {
@@ -543,7 +518,7 @@ async fn unusable(
     if applied_seq < stored.pruned_to {
         return Ok(Some("the index is older than what it has missed"));
     }
-    let recorded = engine.read_to();
+    let recorded = engine.read_to().await.map_err(index_error)?;
     let operation = recorded.map_or(applied_seq, |point| point.operation);
     // an index without a number is of a store that had none: both are of an earlier version
     let is_of_store = documents.operation_identity(operation).await? == recorded.map(|point| point.identity);
@@ -582,12 +557,4 @@ fn no_model(collection: &str, model: String) -> CollectionError {
 
 pub(crate) fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
     CollectionError::Settings { collection: collection.to_owned(), reason: error.to_string() }
-}
-
-pub(crate) fn remove_folder(path: &Path) -> Result<(), CollectionError> {
-    match std::fs::remove_dir_all(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(CollectionError::Folder { path: path.to_owned(), source }),
-    }
 }

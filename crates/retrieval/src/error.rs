@@ -232,7 +232,7 @@ impl From<CollectionError> for RequestError {
             CollectionError::Inference { source, .. } => source.into(),
             CollectionError::Index { .. }
             | CollectionError::Settings { .. }
-            | CollectionError::Folder { .. }
+            | CollectionError::Engines(_)
             | CollectionError::NotOfStore(_) => RequestError::internal(&error),
         }
     }

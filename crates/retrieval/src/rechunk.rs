@@ -7,7 +7,7 @@ use weir_policy::Caller;
 use weir_store::Error;
 
 use crate::clock::now;
-use crate::collections::{CollectionError, Collections, remove_folder, unreadable};
+use crate::collections::{CollectionError, Collections, unreadable};
 use crate::open_collection::OpenCollection;
 
 impl Collections {
@@ -83,7 +83,7 @@ impl Collections {
         let Some(stored) = all.into_iter().find(|stored| stored.id == open.id) else {
             return Err(Error::UnknownCollection(name.to_owned()).into());
         };
-        remove_folder(&self.folder(stored.id))?;
+        self.delete_engines(stored.id).await?;
         let reopened = self.open_stored(stored).await?;
         changed.map(|()| reopened)
     }

@@ -6,6 +6,7 @@ use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List, check_collection_name,
     require,
 };
+use weir_index::EnginesInUse;
 use weir_policy::Caller;
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
@@ -134,17 +135,22 @@ impl Retrieval {
     }
 
     /// The number of searchable documents in all collections.
-    pub fn document_count(&self) -> u64 {
-        let all = self.collections.all(&Caller::system());
-        all.iter().map(|collection| collection.engine.counts().documents).sum()
+    pub async fn document_count(&self) -> u64 {
+        let mut count = 0;
+        for collection in self.collections.all(&Caller::system()) {
+            // one whose engine does not answer has no searchable documents now
+            count += collection.engine.counts().await.map_or(0, |counts| counts.documents);
+        }
+        count
     }
 
     /// The gauges of every collection that the caller may see.
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         self.metrics.damaged_rows(self.damaged_rows().len());
-        self.metrics.indexes_open(self.collections.open_indexes());
-        let (bytes, bytes_max) = self.collections.filter_cache();
-        self.metrics.table("filter_results", bytes, bytes_max);
+        let EnginesInUse { open, filter_cache_bytes, filter_cache_bytes_max } =
+            self.collections.engines_in_use();
+        self.metrics.indexes_open(open);
+        self.metrics.table("filter_results", filter_cache_bytes, filter_cache_bytes_max);
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             gauges.push(view.gauges().await?);

@@ -201,7 +201,8 @@ impl CollectionView {
     /// Searchable documents and chunks that the caller may see.
     pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
         if !self.is_filtered() {
-            let counts = self.collection.engine.counts();
+            let counts = self.collection.engine.counts().await;
+            let counts = counts.map_err(|error| RequestError::internal(&error))?;
             return Ok((counts.documents, counts.chunks));
         }
         let query = IndexQuery::new(RetrievalMode::Lexical, None, None, 1);
@@ -224,7 +225,7 @@ impl CollectionView {
             feedback_votes: learned.votes as u64,
             relevance_shift: f64::from(learned.shift),
             pending: self.collection.pending_operations(),
-            index_segments: engine.counts().segments,
+            index_segments: engine.counts().await.map_or(0, |counts| counts.segments),
             index_bytes: engine.disk_bytes().await.unwrap_or(0),
             ..gauges
         })

@@ -20,10 +20,14 @@ fn sees_all(gateway: &Gateway, headers: &HeaderMap) -> bool {
 
 /// Alive, and how much there is to search.
 pub(super) async fn healthz(State(gateway): State<Gateway>, headers: HeaderMap) -> Json<HealthReply> {
+    let document_count = match sees_all(&gateway, &headers) {
+        true => Some(gateway.retrieval.document_count().await),
+        false => None,
+    };
     Json(HealthReply {
         status: "ok".to_owned(),
         model_loaded: gateway.models.default_model().is_some(),
-        document_count: sees_all(&gateway, &headers).then(|| gateway.retrieval.document_count()),
+        document_count,
     })
 }
 

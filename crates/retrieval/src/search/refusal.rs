@@ -34,6 +34,10 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
             refuse(ErrorCode::InvalidParameter, "diversity")
         }
         IndexError::InvalidParameter { .. } => refuse(ErrorCode::InvalidParameter, "fusion"),
+        IndexError::NotSupported { .. } => Invalid::whole(ErrorCode::InvalidParameter, message).into(),
+        IndexError::Unavailable { retry_after, .. } => {
+            RequestError::new(ErrorCode::CollectionNotReady, message).retry_after(*retry_after)
+        }
         IndexError::AheadOfStore { .. }
         | IndexError::OutOfOrder { .. }
         | IndexError::Locked(_)

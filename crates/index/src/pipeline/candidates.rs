@@ -7,8 +7,7 @@ use weir_ranking::fusion::{self, FusedDocument, ScoredDocument, WeightedRanking}
 use weir_ranking::relevance::{Bm25Bounds, Exactness};
 use weir_ranking::{BestChunk, RetrievalMode};
 
-use super::Search;
-use super::rankings::RetrieverRankings;
+use super::{Rankings, Retriever, Search};
 use crate::{FusionFunction, Result};
 
 /// Each window of candidates is this many times deeper than the previous one.
@@ -63,12 +62,12 @@ pub(super) struct Candidates {
     pub(super) is_all: bool,
 }
 
-impl Search<'_> {
+impl<R: Retriever> Search<'_, R> {
     /// Collects candidates from windows of `depth`, then ten times `depth`, and so on, until there are `wanted` or no more.
     ///
     /// Candidates of a deeper window follow those of the earlier ones, so that the order of the first hits does not depend on the
     /// number of hits requested.
-    pub(super) fn candidates(&mut self, wanted: usize) -> Result<Candidates> {
+    pub(super) async fn candidates(&mut self, wanted: usize) -> Result<Candidates> {
         let mut candidates = Candidates::default();
         let mut depth = self.request.depth.max(1);
         if self.request.mode == RetrievalMode::Lexical {
@@ -76,28 +75,19 @@ impl Search<'_> {
             depth = depth.max(wanted);
         }
         loop {
-            let rankings = self.rankings(depth)?;
+            let rankings = self.rankings(depth).await?;
             if self.query_features.is_none() {
-                let RetrieverRankings { lexical, dense } = &rankings;
-                let bm25 = match &self.query {
-                    Some(query) if !lexical.is_empty() => self.snapshot.lexical.bm25_bounds(query)?,
-                    Some(_) | None => Bm25Bounds::default(),
-                };
-                let (request, chunks) = (self.request, self.chunks_searched());
-                let features = self.relevance_model.query_features(request, bm25, chunks, lexical, dense);
-                self.query_features = Some(features);
-                self.exact_units = self.units_with_rare_word()?;
-                self.fusion = self.fusion_for(bm25, lexical.first().map_or(0.0, |best| best.score));
+                self.study(&rankings).await?;
             }
             let is_last = rankings.lexical.len() < depth && rankings.dense.len() < depth;
             let started = Instant::now();
             let is_first = candidates.list.is_empty();
-            candidates.extend(self.fused(&rankings)?);
+            candidates.extend(self.fused(&rankings).await?);
             (candidates.lexical, candidates.dense) = (rankings.lexical, rankings.dense);
             self.timings.fuse += started.elapsed();
             if is_first && self.is_smoothed() {
                 let started = Instant::now();
-                self.smooth(&mut candidates.list)?;
+                self.smooth(&mut candidates.list).await?;
                 self.timings.smooth += started.elapsed();
             }
             if is_first {
@@ -113,14 +103,38 @@ impl Search<'_> {
             depth = depth.saturating_mul(WINDOW_FACTOR);
         }
     }
-}
 
-impl Search<'_> {
+    /// The rankings of both retrievers.
+    pub(super) async fn rankings(&mut self, depth: usize) -> Result<Rankings> {
+        let rankings = self.retriever.rankings(depth).await?;
+        self.timings.lexical += rankings.lexical_took;
+        self.timings.dense += rankings.dense_took;
+        Ok(rankings)
+    }
+
+    /// Finds out what the first window says about the query: its features, what a rare word points out, and the weights of the fusion.
+    async fn study(&mut self, rankings: &Rankings) -> Result<()> {
+        let Rankings { lexical, dense, .. } = rankings;
+        let bm25 = match self.retriever.words() {
+            Some(_) if !lexical.is_empty() => self.retriever.bm25_bounds().await?,
+            Some(_) | None => Bm25Bounds::default(),
+        };
+        let scope = self.retriever.scope();
+        let chunks = scope.selected.unwrap_or(scope.live_chunks);
+        let model = self.retriever.relevance_model();
+        self.query_features = Some(model.query_features(self.request, bm25, chunks, lexical, dense));
+        self.exact_units = self.units_with_rare_word().await?;
+        self.fusion = self.fusion_for(bm25, lexical.first().map_or(0.0, |best| best.score));
+        Ok(())
+    }
+
     /// The fusion of this search: weights that follow the query depend on what the best lexical hit says. A corrected word has its whole
     /// weight, since no embedding knows what was meant. So have a rare word, and a single one, which is all that the query says.
     fn fusion_for(&self, bm25: Bm25Bounds, best_bm25: f32) -> FusionFunction {
-        let has_whole_weight =
-            self.query.as_ref().is_some_and(|query| !query.corrections.is_empty() || query.terms.len() == 1);
+        let has_whole_weight = self
+            .retriever
+            .words()
+            .is_some_and(|words| !words.corrections.is_empty() || words.terms.len() == 1);
         let fusion = self.request.fusion;
         if has_whole_weight || !self.exact_units.is_empty() {
             return fusion;
@@ -131,8 +145,8 @@ impl Search<'_> {
     }
 
     /// The documents of both rankings, best first.
-    fn fused(&self, rankings: &RetrieverRankings) -> Result<Vec<Candidate>> {
-        let RetrieverRankings { lexical, dense } = rankings;
+    async fn fused(&self, rankings: &Rankings) -> Result<Vec<Candidate>> {
+        let Rankings { lexical, dense, .. } = rankings;
         Ok(match self.request.mode {
             RetrievalMode::Lexical => {
                 as_candidates(lexical, |one| Candidate { lexical: one.score, ..one }).collect()
@@ -142,7 +156,7 @@ impl Search<'_> {
             }
             RetrievalMode::Hybrid if self.is_smoothed() => {
                 let fused = fuse(lexical, dense, self.fusion);
-                match self.dense_of_others(rankings, &fused)? {
+                match self.dense_of_others(rankings, &fused).await? {
                     others if others.is_empty() => fused,
                     others => fuse(lexical, &[dense.as_slice(), &others].concat(), self.fusion),
                 }
@@ -223,6 +237,6 @@ fn as_candidates(
     })
 }
 
-pub(in crate::embedded) fn scored(retriever: &[BestChunk]) -> Vec<ScoredDocument> {
+pub(super) fn scored(retriever: &[BestChunk]) -> Vec<ScoredDocument> {
     retriever.iter().map(|best| ScoredDocument { document: best.document, score: best.score }).collect()
 }

@@ -4,27 +4,28 @@ use weir_ranking::{BestChunk, RetrievalMode};
 
 use super::candidates::Candidate;
 use super::hits::rank_in;
-use super::{Outcome, Search};
+use super::{Outcome, Retriever, Search};
 use crate::{DocumentTrace, Result, TraceStage};
 
 /// Depth to which both rankings are searched for the document.
 const TRACE_DEPTH: usize = 10_000;
 
-impl Search<'_> {
+impl<R: Retriever> Search<'_, R> {
     /// Follows a document through the stages of the search.
-    pub(super) fn trace(&mut self, outcome: &Outcome) -> Result<DocumentTrace> {
+    pub(super) async fn trace(&mut self, outcome: &Outcome) -> Result<DocumentTrace> {
         let nowhere = |stage| DocumentTrace { stage, lexical: None, dense: None, rank: None };
-        let Some(chunk_ids) = self.traced.clone() else { return Ok(nowhere(TraceStage::Missing)) };
-        let visible = self.visible();
-        if !chunk_ids.clone().any(|chunk_id| visible.contains(chunk_id)) {
+        let retriever = self.retriever;
+        let Some(traced) = retriever.traced() else { return Ok(nowhere(TraceStage::Missing)) };
+        if !traced.is_selected {
             return Ok(nowhere(TraceStage::Filter));
         }
-        let is_it = |candidate: &Candidate| chunk_ids.contains(&candidate.chunk_id);
+        let has_chunk = |chunk_id| retriever.document_of(chunk_id) == Some(traced.document);
+        let is_it = |candidate: &Candidate| has_chunk(candidate.chunk_id);
         let rank = outcome.candidates.list.iter().position(is_it);
         let is_found = outcome.page.iter().any(|kept| is_it(&kept.candidate));
-        let rankings = self.rankings(TRACE_DEPTH)?;
+        let rankings = self.rankings(TRACE_DEPTH).await?;
         let rank_of = |retriever: &[BestChunk]| {
-            let best = retriever.iter().find(|best| chunk_ids.contains(&best.chunk_id))?;
+            let best = retriever.iter().find(|best| has_chunk(best.chunk_id))?;
             rank_in(retriever, best.document)
         };
         let end = self.request.offset.saturating_add(self.request.limit);

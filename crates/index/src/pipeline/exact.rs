@@ -4,10 +4,10 @@ use weir_lexical::RareChunk;
 use weir_ranking::relevance::{Exactness, RARE_DOCUMENTS_MAX};
 
 use super::candidates::Candidate;
-use super::{Search, named};
+use super::{Retriever, Search};
 use crate::Result;
 
-impl Search<'_> {
+impl<R: Retriever> Search<'_, R> {
     /// Marks the candidates that the query names.
     pub(super) fn mark_exact(&self, candidates: &mut [Candidate]) {
         let by_name = self.units_with_rare_name();
@@ -20,12 +20,12 @@ impl Search<'_> {
     }
 
     /// The units that contain all words of the query, if few documents contain the rarest of them.
-    pub(super) fn units_with_rare_word(&self) -> Result<Vec<u32>> {
-        let Some(query) = self.query.as_ref().filter(|_| named::name_of(self.request).is_some()) else {
+    pub(super) async fn units_with_rare_word(&self) -> Result<Vec<u32>> {
+        if self.retriever.words().is_none() || self.request.name().is_none() {
             return Ok(Vec::new());
-        };
-        let chunks = self.snapshot.lexical.rare(query, self.visible())?;
-        let document_of = |chunk: &RareChunk| self.snapshot.document_of(chunk.chunk_id);
+        }
+        let chunks = self.retriever.rare_chunks().await?;
+        let document_of = |chunk: &RareChunk| self.retriever.document_of(chunk.chunk_id);
         if !are_rare(chunks.iter().filter_map(document_of).collect()) {
             return Ok(Vec::new());
         }
@@ -38,7 +38,8 @@ impl Search<'_> {
 
     /// The units whose names begin with the query, if few do.
     fn units_with_rare_name(&self) -> Vec<u32> {
-        let units: Vec<u32> = self.named.iter().filter_map(|named| self.unit_of(named.chunk_id)).collect();
+        let named = self.retriever.named().iter();
+        let units: Vec<u32> = named.filter_map(|named| self.unit_of(named.chunk_id)).collect();
         if are_rare(units.clone()) { units } else { Vec::new() }
     }
 }

@@ -1,56 +1,28 @@
 //! Scores of both retrievers for every candidate, smoothed over similar candidates.
 
-use std::ops::Range;
-
 use hashbrown::HashSet;
 use weir_ranking::smoothing::{self, SMOOTHED_MAX};
-use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk};
+use weir_ranking::{BestChunk, RetrievalMode};
 
-use super::Search;
 use super::candidates::Candidate;
-use super::rankings::RetrieverRankings;
-use crate::embedded::dense;
-use crate::{FusionFunction, Grouping, Result};
+use super::{Rankings, Retriever, Search};
+use crate::{FusionFunction, Result};
 
-/// Chunks before and after the best one that are compared with the query, of a document that only the lexical retriever found.
-const CHUNKS_AROUND: u32 = 128;
-
-impl Search<'_> {
+impl<R: Retriever> Search<'_, R> {
     /// The documents to smooth that the dense ranking lacks, with their best chunks for the dense retriever.
-    pub(super) fn dense_of_others(
+    pub(super) async fn dense_of_others(
         &self,
-        rankings: &RetrieverRankings,
+        rankings: &Rankings,
         fused: &[Candidate],
     ) -> Result<Vec<BestChunk>> {
-        let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
-            return Ok(Vec::new());
-        };
         let first: HashSet<u32> = fused[..self.smoothed_len(fused)].iter().map(|one| one.unit).collect();
         let ranked: HashSet<u32> = rankings.dense.iter().map(|best| best.document).collect();
-        let others = rankings
-            .lexical
-            .iter()
-            .filter(|best| first.contains(&best.document) && !ranked.contains(&best.document));
-        let visible = self.visible();
-        let chunks = others
-            .flat_map(|best| self.chunks_around(best))
-            .filter(|&chunk_id| visible.contains(chunk_id))
-            .map(|chunk_id| ScoredChunk { chunk_id, score: 0.0 })
-            .collect();
-        let best = dense::best_of_documents(vectors, embedding, chunks, |chunk_id| self.unit_of(chunk_id));
-        best.ok_or_else(|| self.engine.missing_row())
-    }
-
-    /// The chunks of a ranked unit; of a long document those around its best chunk.
-    fn chunks_around(&self, best: &BestChunk) -> Range<u32> {
-        let chunk_id = best.chunk_id;
-        if self.request.group_by == Grouping::Chunk {
-            return chunk_id..chunk_id + 1;
+        let is_other = |best: &&BestChunk| first.contains(&best.document) && !ranked.contains(&best.document);
+        let others: Vec<BestChunk> = rankings.lexical.iter().filter(is_other).copied().collect();
+        match others.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.retriever.dense_of(&others).await,
         }
-        let first = best.document.max(chunk_id.saturating_sub(CHUNKS_AROUND));
-        let is_of_document = |chunk_id: &u32| self.snapshot.document_of(*chunk_id) == Some(best.document);
-        let after = (chunk_id + 1..=chunk_id.saturating_add(CHUNKS_AROUND)).take_while(is_of_document);
-        first..after.last().unwrap_or(chunk_id) + 1
     }
 
     /// Whether scores are smoothed: where one ranking alone decides, or both by their scores.
@@ -61,7 +33,7 @@ impl Search<'_> {
                 false
             }
         };
-        can_be && self.request.smoothing && self.snapshot.files.vectors.is_some()
+        can_be && self.request.smoothing && self.retriever.scope().has_embeddings
     }
 
     /// The number of candidates to smooth.
@@ -70,12 +42,10 @@ impl Search<'_> {
     }
 
     /// Smooths the scores of the first candidates and orders them anew. The others follow in their order.
-    pub(super) fn smooth(&self, candidates: &mut [Candidate]) -> Result<()> {
-        let Some(vectors) = &self.snapshot.files.vectors else { return Ok(()) };
+    pub(super) async fn smooth(&self, candidates: &mut [Candidate]) -> Result<()> {
         let (first, rest) = candidates.split_at_mut(self.smoothed_len(candidates));
-        let chunk_ids = first.iter().map(|candidate| candidate.chunk_id);
-        let rows = dense::int8_rows(vectors, self.engine.settings().dimension, chunk_ids);
-        let rows = rows.ok_or_else(|| self.engine.missing_row())?;
+        let chunk_ids: Vec<u32> = first.iter().map(|candidate| candidate.chunk_id).collect();
+        let rows = self.retriever.int8_rows(&chunk_ids).await?;
         let mut scores: Vec<f32> = first.iter().map(|candidate| candidate.score).collect();
         smoothing::smooth(&mut scores, &rows);
         for (candidate, score) in first.iter_mut().zip(scores) {

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use weir_ranking::relevance::{LearnedRelevance, LearnedSummary};
 
-use crate::embedded::{Embedded, Head, sync_folder};
-use crate::{EngineSettings, HistoryPoint, IndexCounts, IndexError, RebuildReason, Result};
+use super::Embedded;
+use super::format::RebuildReason;
+use super::head::{Head, Summary, sync_folder};
+use crate::{EngineSettings, IndexError, Result};
 
 /// Indexes that a start opens, at most: the first use opens the others, so that a start with many does not take long.
 const OPENED_AT_START_MAX: usize = 32;
@@ -32,7 +34,7 @@ struct Pool {
 
 /// An index that is opened when it is used. Its functions block, except those that say otherwise.
 #[derive(Clone)]
-pub struct OnDemand(Arc<Shared>);
+pub(crate) struct OnDemand(Arc<Shared>);
 
 struct Shared {
     folder: PathBuf,
@@ -53,26 +55,6 @@ enum State {
     Idle(Summary),
     /// Closed for good. Searches are still answered if it was open.
     Closed(Option<Embedded>, Summary),
-}
-
-/// What is known of an index without opening it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) applied_seq: u64,
-    /// See [`crate::Engine::read_to`].
-    pub(crate) read_to: Option<HistoryPoint>,
-    /// The number of segments is 0 until the index was opened once.
-    pub(crate) counts: IndexCounts,
-}
-
-impl Summary {
-    /// Of a committed state.
-    pub(crate) fn of(head: &Head) -> Summary {
-        let deleted_chunks = head.tombstones.deleted().into();
-        let chunks = u64::from(head.tombstones.len()) - deleted_chunks;
-        let counts = IndexCounts { documents: head.documents.into(), chunks, deleted_chunks, segments: 0 };
-        Summary { applied_seq: head.applied_seq, read_to: head.read_to, counts }
-    }
 }
 
 impl OpenIndexes {
@@ -125,7 +107,7 @@ impl OpenIndexes {
 
 impl OnDemand {
     /// An index that was opened and stays open.
-    pub fn of(index: Embedded) -> OnDemand {
+    pub(crate) fn of(index: Embedded) -> OnDemand {
         let (folder, settings) = (index.folder().to_owned(), index.settings().clone());
         let (state, pool) = (RwLock::new(State::Open(index)), OpenIndexes::new(usize::MAX));
         let (changing, used, learned) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
