@@ -5,6 +5,7 @@
 
 mod contract;
 mod equality;
+mod faults;
 mod search;
 mod values;
 
