@@ -219,7 +219,7 @@ async fn both_retrievers_rank_and_are_fused(engine: &Engine) {
     assert_eq!(names(&result), "a.0 b.1");
     assert_eq!(result.hits[0].dense.map(|rank| (rank.rank, rank.score)), Some((1, 1.0)));
     assert_eq!(result.dense.best[0].document_id, "a");
-    let chunks = IndexQuery { group_by: Grouping::Chunk, ..words("apples") };
+    let chunks = IndexQuery { group_by: Grouping::Chunk, smoothing: false, ..words("apples") };
     assert_eq!(found(engine, chunks).await, "b.1 a.0 b.2");
     assert_eq!(found(engine, words("nothing")).await, "");
 }
@@ -333,7 +333,7 @@ async fn near_duplicates_are_one_hit_and_diversity_reorders(engine: &Engine) {
         (names(&result), result.hits[0].collapsed.join(" ")),
         ("a.0 c.0 d.0".to_owned(), "b".to_owned())
     );
-    assert_eq!(found(engine, IndexQuery { diversity: 0.9, ..nearest(0) }).await, "a.0 d.0 c.0 b.0");
+    assert_eq!(found(engine, IndexQuery { diversity: 0.9, ..nearest(0) }).await, "a.0 d.0 b.0 c.0");
 }
 
 async fn pages_follow_each_other(engine: &Engine) {

@@ -33,15 +33,12 @@ fn rich_query() -> IndexQuery {
 async fn an_error_of_any_call_ends_the_search_with_it_and_the_next_search_is_whole() {
     let opened = exact().await;
     let (engine, exact) = (&opened.engine, exact_of(&opened.engine));
-    let all = (0..6).map(|number| {
-        let id = char::from(b'a' + number).to_string();
-        put_with(
-            &id,
-            &"apples ".repeat(1 + usize::from(number)),
-            usize::from(number % 2),
-            &format!(r#"{{"year":{number}}}"#),
-        )
-    });
+    let put = |number: u8| {
+        let text = format!("apples {0}a {0}b {0}c {0}d {0}e", char::from(b'p' + number));
+        let (id, metadata) = (char::from(b'a' + number).to_string(), format!(r#"{{"year":{number}}}"#));
+        put_with(&id, &text, usize::from(number % 2), &metadata)
+    };
+    let all = (0..6).map(put);
     engine.apply(all.collect(), 1, None).await.unwrap();
     let search = async || {
         let mut result = engine.search(&Caller::system(), rich_query()).await?;
@@ -90,7 +87,7 @@ async fn a_batch_that_fails_leaves_nothing_and_can_be_applied_again() {
 async fn a_slow_engine_is_unavailable_at_its_deadline_and_a_search_can_be_left() {
     let opened = exact().await;
     let (engine, exact) = (&opened.engine, exact_of(&opened.engine));
-    engine.apply(vec![put("a", 1, "apples", 0)], 1, None).await.unwrap();
+    engine.apply(vec![put_with("a", "apples", 0, r#"{"year":1}"#)], 1, None).await.unwrap();
     let hour = Duration::from_secs(3600);
     exact.set_faults(|faults| (faults.delay, faults.deadline) = (hour, Duration::from_millis(20)));
     let started = std::time::Instant::now();

@@ -93,21 +93,21 @@ impl SnapshotSearch<'_> {
     }
 
     pub(super) fn count_of(&self, documents: &Documents, group_by: &Grouping) -> u64 {
-        let tombstones = &self.snapshot.tombstones;
+        let (fields, tombstones) = (&self.snapshot.fields, &self.snapshot.tombstones);
         let count = match group_by {
             Grouping::Chunk => {
                 let is_live = |chunk_id: &u32| tombstones.is_live(*chunk_id);
-                let all = || (0..tombstones.len()).filter(is_live).count();
-                let chunks = documents.chunks.as_ref();
-                chunks.map_or_else(all, |chunks| chunks.chunk_ids().filter(is_live).count())
+                match (&documents.chunks, documents.bitmap.get()) {
+                    (Some(chunks), _) => chunks.chunk_ids().filter(is_live).count(),
+                    (None, Some(bitmap)) => fields.chunks_in(bitmap),
+                    (None, None) => self.snapshot.live_chunks() as usize,
+                }
             }
             Grouping::Document => {
                 let words = documents.bitmap(self.snapshot).iter();
                 words.map(|word| word.count_ones() as usize).sum()
             }
-            Grouping::Field(field) => {
-                self.snapshot.fields.count_groups(field, documents.bitmap(self.snapshot))
-            }
+            Grouping::Field(field) => fields.count_groups(field, documents.bitmap(self.snapshot)),
         };
         count as u64
     }
