@@ -8,6 +8,7 @@ use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 #[cfg(test)]
 use crate::exact::Exact;
+use crate::features::EngineKind;
 use crate::{
     Change, ConsistencyReport, EmbeddedEngine, HistoryPoint, IndexCounts, IndexQuery, IndexResult,
     RebuildReason, Recall, Result,
@@ -30,16 +31,6 @@ pub enum Engine {
     /// In memory, for tests.
     #[cfg(test)]
     Exact(Exact),
-}
-
-/// An engine, without one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EngineKind {
-    /// [`Engine::Embedded`].
-    Embedded,
-    /// `Engine::Exact`.
-    #[cfg(test)]
-    Exact,
 }
 
 /// An opened engine.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::embedded::blocking;
 use crate::{
-    CpuLimiter, EmbeddedEngine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
-    Result,
+    CpuLimiter, EmbeddedEngine, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes,
+    Opened, Result,
 };
 
 /// Opens and deletes the engines of all collections. Clones share them. Callers know collections by the ids of the store, and not where
@@ -71,8 +71,10 @@ impl Engines {
         match self {
             Engines::Embedded(engines) => {
                 let EmbeddedEngines { limiter, open, .. } = engines.clone();
-                EmbeddedEngine::open(engines.folder_of(id), settings, limiter, open, store_last_operation)
-                    .await
+                let folder = engines.folder_of(id);
+                let (engine, rebuilt) =
+                    EmbeddedEngine::open(folder, settings, limiter, open, store_last_operation).await?;
+                Ok(Opened { engine: Engine::Embedded(engine), rebuilt })
             }
         }
     }

@@ -4,8 +4,17 @@
 use weir_query::Query;
 use weir_ranking::RetrievalMode;
 
-use crate::engine::EngineKind;
 use crate::{Grouping, IndexError, IndexQuery, Result};
+
+/// Which engine an [`Engine`](crate::Engine) is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineKind {
+    /// [`Engine::Embedded`](crate::Engine::Embedded).
+    Embedded,
+    /// In memory, for tests.
+    #[cfg(test)]
+    Exact,
+}
 
 /// Who does a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

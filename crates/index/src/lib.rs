@@ -34,9 +34,10 @@ pub use weir_lexical::{LexicalSettings, PhraseContribution, SpellingCorrection, 
 
 pub use change::{Change, HistoryPoint, IndexedChunk, IndexedDocument};
 pub use embedded::{Embedded, EmbeddedEngine, FILTER_CACHE_BYTES_MAX, OpenIndexes, RebuildReason};
-pub use engine::{Capabilities, Engine, EngineKind, Opened};
+pub use engine::{Capabilities, Engine, Opened};
 pub use engines::{EmbeddedEngines, EngineId, Engines, EnginesInUse};
 pub use error::{IndexError, Result};
+pub use features::EngineKind;
 pub use generation::{EngineSettings, IndexCounts};
 pub use limiter::CpuLimiter;
 pub use search::{

@@ -1,4 +1,4 @@
-//! The embedded engine behind [`Engine`]: runs its blocking functions on threads that may block, and searches within the limit on CPU work.
+//! The embedded engine behind [`crate::Engine`]: runs its blocking functions on threads that may block, and searches within the limit on CPU work.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::Embedded;
 use super::on_demand::{OnDemand, OpenIndexes};
 use crate::limiter::catch_panic;
 use crate::{
-    Change, ConsistencyReport, CpuLimiter, Engine, EngineSettings, HistoryPoint, IndexCounts, IndexError,
-    IndexQuery, IndexResult, Opened, Recall, Result,
+    Change, ConsistencyReport, CpuLimiter, EngineSettings, HistoryPoint, IndexCounts, IndexError, IndexQuery,
+    IndexResult, RebuildReason, Recall, Result,
 };
 
-/// The embedded engine of one folder. See [`Engine`] for its functions.
+/// The embedded engine of one folder. See [`crate::Engine`] for its functions.
 #[derive(Clone)]
 pub struct EmbeddedEngine {
     index: OnDemand,
@@ -27,7 +27,8 @@ pub struct EmbeddedEngine {
 impl EmbeddedEngine {
     /// Opens the engine in `folder`, which is created if it is missing. Its files are open while it is used: see [`OpenIndexes`].
     ///
-    /// If the content is missing, damaged, of an older format or of other settings, it is removed and the engine starts empty.
+    /// If the content is missing, damaged, of an older format or of other settings, it is removed and the engine starts empty; also returns
+    /// the reason.
     /// `store_last_operation` is the collection's last operation in the store. `limiter` is shared by all engines of the process.
     ///
     /// # Errors
@@ -38,11 +39,11 @@ impl EmbeddedEngine {
         limiter: CpuLimiter,
         open: OpenIndexes,
         store_last_operation: u64,
-    ) -> Result<Opened> {
+    ) -> Result<(EmbeddedEngine, Option<RebuildReason>)> {
         let folder = folder.into();
         let (index, rebuilt) =
             blocking(move || OnDemand::start(folder, settings, open, store_last_operation)).await?;
-        Ok(Opened { engine: Engine::Embedded(EmbeddedEngine { index, limiter }), rebuilt })
+        Ok((EmbeddedEngine { index, limiter }, rebuilt))
     }
 
     /// An index that was opened and stays open.

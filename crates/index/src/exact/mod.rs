@@ -18,8 +18,7 @@ use weir_query::Reading;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary, ScoreBaseline};
 use weir_text::Language;
 
-use crate::engine::EngineKind;
-use crate::features::{Feature, Support};
+use crate::features::{EngineKind, Feature, Support};
 use crate::restricted::RestrictedQuery;
 use crate::{
     Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, IndexQuery,

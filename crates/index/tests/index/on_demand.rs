@@ -12,7 +12,7 @@ use crate::sample::{lexical, names, put, settings};
 async fn open(folder: &Path, indexes: &OpenIndexes, last_operation: u64) -> Engine {
     let limiter = CpuLimiter::start(1, || ()).unwrap();
     let opened = EmbeddedEngine::open(folder, settings(), limiter, indexes.clone(), last_operation).await;
-    opened.unwrap().engine
+    Engine::Embedded(opened.unwrap().0)
 }
 
 async fn documents(engine: &Engine) -> u64 {
