@@ -160,8 +160,12 @@ settings! {
         /// Time in which a request is still answered after its client has closed its sending half. After it the client is taken to have left, and the
         /// work is cancelled; requests to language models are cancelled at once.
         half_close_grace_ms: u64 = 500, "milliseconds", ANY;
-        /// Time that running requests have to finish after SIGTERM.
+        /// Time after SIGTERM in which `/readyz` is 503 and requests are still taken, for load balancers to notice.
+        drain_ms: u64 = 0, "milliseconds", ANY;
+        /// Time that running requests have to finish after SIGTERM and `server.drain_ms`.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
+        /// The same for replies that are streams, and for requests to language models. 0 is the time of `server.shutdown_grace_ms`.
+        stream_drain_ms: u64 = 0, "milliseconds", ANY;
     }
     /// The log, on standard error.
     log: Log {

@@ -37,6 +37,7 @@ pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -
     let sees_all = sees_all(&gateway, &headers);
     let mut failing = gateway.retrieval.failing_parts(sees_all);
     failing.extend(gateway.keys.failing_parts());
+    failing.extend(gateway.is_draining().then(|| "the gateway is about to stop".to_owned()));
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut damaged = if sees_all { gateway.retrieval.damaged_rows() } else { Vec::new() };

@@ -56,7 +56,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
             "3: unknown setting `lisen` in `[server]` | did you mean `listen`? (accepted: listen, data_dir, role, \
              insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, ingest_stream_deadline_ms, \
              tls_certificate, tls_key, tls_handshake_timeout_ms, head_timeout_ms, idle_timeout_ms, progress_timeout_ms, http2_ping_ms, \
-             half_close_grace_ms, shutdown_grace_ms)",
+             half_close_grace_ms, drain_ms, shutdown_grace_ms, stream_drain_ms)",
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
             "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
             "9: unknown section `colours` | accepted: server, log, limits, extract, inference, onnx, search, ingest, webhooks, index, \

@@ -12,6 +12,7 @@ mod costs;
 mod database;
 mod dialects;
 mod disconnects;
+mod drain;
 mod embeddings;
 mod fallback;
 mod first_events;
