@@ -13,7 +13,7 @@ use weir_store::{Location, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use weir_access::{AccessError, Keys};
+use weir_access::{AccessError, Keys, Limits, RedisAddress, RedisAddressError, RedisError, SharedLimits};
 use weir_config::Config;
 use weir_inference::{
     MemoryBudget, Models, Scheduler, serving_runtime, set_background_priority, set_compute_priority,
@@ -51,6 +51,14 @@ pub enum ServeError {
     /// The API keys can't be read.
     #[error("the API keys can't be read")]
     Keys(#[from] AccessError),
+    /// The address of Redis can't be used.
+    #[error("`redis.url` can't be used")]
+    RedisAddress(#[from] RedisAddressError),
+    /// Redis refuses the password, or what limits need.
+    #[error(
+        "Redis refuses this gateway: {0}; check user and password of `redis.url`, and that the server is Redis 5 or newer and no replica"
+    )]
+    RedisRefused(String),
     /// A collection can't be opened.
     #[error(transparent)]
     Collection(#[from] CollectionError),
@@ -143,7 +151,7 @@ async fn serve(
     let location = Location::data_dir(&config.server.data_dir);
     let is_new_store = !Store::exists(&location).await?;
     let store = Store::open(&location).await?;
-    let keys = Keys::load(store.clone(), unix_now()).await?;
+    let keys = Keys::load_with(store.clone(), limits(&config.redis).await?, unix_now()).await?;
     keys.set_default_limits(default_limits(&config), unix_now()).await?;
     if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
@@ -190,7 +198,8 @@ async fn serve(
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     // not in the background: there, a busy host would delay it
     tokio::spawn(write_ledger(keys.clone(), metrics.clone()));
-    let ledger = keys.clone();
+    let (ledger, shared) = (keys.clone(), keys.clone());
+    tokio::spawn(async move { shared.work_with_others().await });
     let reload = Reload {
         source,
         current: Config::clone(&config),
@@ -226,6 +235,7 @@ async fn serve(
     });
     weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
+    ledger.leave_others().await;
     // before the store is closed
     if let Err(error) = ledger.store_revocations().await {
         tracing::error!(%error, "revocations are lost: revoke these keys again after the start");
@@ -237,6 +247,22 @@ async fn serve(
     requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// Where limits are counted: in Redis if there is one by the settings.
+async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, ServeError> {
+    let Some(url) = settings.url.as_ref().and_then(|url| url.secret().ok()) else { return Ok(Limits::Local) };
+    let timeout = Duration::from_millis(settings.timeout_ms);
+    let address = RedisAddress::parse(url.reveal())?;
+    let shared = SharedLimits::new(address, timeout, &settings.prefix, settings.gateways_min);
+    match shared.connect().await {
+        Ok(()) => tracing::info!("limits are counted with other gateways in Redis"),
+        Err(RedisError::Refused(reason)) => return Err(ServeError::RedisRefused(reason)),
+        Err(error) => {
+            tracing::error!(%error, "Redis can't be reached: this gateway counts its share of the limits until it can")
+        }
+    }
+    Ok(Limits::Redis(Arc::new(shared)))
 }
 
 /// The ledger is written at once when nothing was written for this long, and otherwise as often: a crash loses no more than that.

@@ -57,6 +57,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
     if unknowns.are_known(&["webhooks.secret"]) {
         problems.extend(config.check_webhooks());
     }
+    if unknowns.are_known(&["redis.url"]) {
+        problems.extend(config.check_redis());
+    }
     if unknowns.are_known(&TLS_FILES) {
         problems.extend(config.check_tls_pair());
     }
@@ -231,6 +234,14 @@ impl Config {
         };
         let message = format!("`webhooks.secret` can't be used: {reason}");
         let hint = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, set it in a variable or write it to a file, and name that as env:NAME or file:PATH";
+        Some(Problem::new(Location::General, message).hint(hint))
+    }
+
+    /// Checks that the URL of Redis can be read.
+    fn check_redis(&self) -> Option<Problem> {
+        let reason = self.redis.url.as_ref()?.secret().err()?;
+        let message = format!("`redis.url` can't be used: {reason}");
+        let hint = "set a variable or write a file with redis://USER:PASSWORD@HOST:PORT/DATABASE, and name it in `redis.url` as env:NAME or file:PATH";
         Some(Problem::new(Location::General, message).hint(hint))
     }
 

@@ -166,7 +166,7 @@ impl Layers {
         for key in [&mut config.telemetry.postgres_url, &mut config.extract.api_key].into_iter().flatten() {
             key.read(environment);
         }
-        if let Some(secret) = &mut layers.config.webhooks.secret {
+        for secret in [&mut config.webhooks.secret, &mut config.redis.url].into_iter().flatten() {
             secret.read(environment);
         }
         layers
@@ -263,7 +263,7 @@ impl Layers {
     fn is_key(&self, variable: &str) -> bool {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
         let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.webhooks.secret);
-        let keys = keys.chain(&self.config.extract.api_key);
+        let keys = keys.chain(&self.config.extract.api_key).chain(&self.config.redis.url);
         let mut keys = keys.chain(self.config.llm.api_keys());
         keys.any(|key| key.variable() == Some(variable))
     }

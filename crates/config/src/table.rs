@@ -59,7 +59,6 @@ impl Setting {
 
 /// Any number of the type; also for values that are not numbers.
 const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
-/// At least one.
 const ONE: RangeInclusive<f64> = 1.0..=f64::MAX;
 
 /// Defines the structs, their defaults, [`SECTIONS`] and [`SETTINGS`] from rows
@@ -137,8 +136,7 @@ settings! {
         compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
-        /// Time limit of a stream of documents to `/v1/ingest`, one on each line, to which `server.request_deadline_ms` does not apply. What was
-        /// acknowledged stays.
+        /// Time limit of a stream of documents to `/v1/ingest`, one on each line, to which `server.request_deadline_ms` does not apply. What was acknowledged stays.
         ingest_stream_deadline_ms: u64 = 86_400_000, "milliseconds", ONE;
         /// PEM file with the certificate of the gateway, followed by those of the authorities between it and the root. With `server.tls_key`, all
         /// connections are TLS. Both files are read again when they change and at SIGHUP.
@@ -181,8 +179,7 @@ settings! {
         /// Maximum size of a request body with documents: of `/v1/ingest`, and of `PUT` of a document.
         ingest_body_bytes_max: usize = 256 << 20, "bytes", ONE;
         /// Maximum memory for the bodies of requests for language models at one time: three times the bytes of each, for the copies that are made
-        /// of it, until its reply begins. Further requests are refused with `overloaded`, and with `payload_too_large` when they need more than
-        /// all of it.
+        /// of it, until its reply begins. Further requests are refused with `overloaded`, and with `payload_too_large` when they need more than all of it.
         chat_memory_bytes_max: usize = 512 << 20, "bytes", ONE;
         /// Maximum documents in one request.
         documents_per_request_max: usize = 10_000, "documents", ONE;
@@ -444,6 +441,17 @@ settings! {
         budget_per_day: f32 = 0.0, "currency", 0.0..=1e9;
         /// What requests may cost in a month (UTC).
         budget_per_month: f32 = 0.0, "currency", 0.0..=1e9;
+    }
+    /// Redis, by which several gateways count limits together.
+    redis: Redis {
+        /// Where the URL of Redis is, because it may contain a password: `env:NAME` or `file:PATH`. Without it, limits are counted in this process.
+        url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+        /// What names in Redis begin with. Gateways of one service have the same; two services over one Redis need different ones.
+        prefix: String = "weir".to_owned(), "text", ANY;
+        /// Longest time for which a request waits for Redis. After a call that failed, none waits until there is a new connection.
+        timeout_ms: u64 = 40, "milliseconds", 1.0..=50.0;
+        /// Least number of gateways among which limits are divided while Redis can't be reached. More count if more were seen before.
+        gateways_min: u64 = 1, "gateways", 1.0..=10_000.0;
     }
     /// The request log, slow requests and traces.
     telemetry: Telemetry {

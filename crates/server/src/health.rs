@@ -53,6 +53,10 @@ pub(super) async fn metrics(call: Call) -> Result<Response> {
     call.metrics.table("replies", replies, replies_max);
     call.metrics.table("embeddings", bytes, call.config.inference.cache_bytes_max);
     call.metrics.table("keys", call.keys.bytes(), KEYS_BYTES_MAX);
+    if let Some(limits) = call.keys.limits_status() {
+        let calls = (limits.asked, limits.failed);
+        call.metrics.shared_limits(limits.is_shared, limits.gateways, calls);
+    }
     let shows_model = |model: &str| call.caller.models.contains(model);
     let text = match call.caller.filter() {
         Some(_) => call.metrics.render_documents(&gauges),

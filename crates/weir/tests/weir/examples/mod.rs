@@ -111,6 +111,7 @@ pages! {
     examples_of_the_page_of_errors_run: "docs/errors.md",
     examples_of_the_page_about_guardrails_run: "docs/guardrails.md",
     examples_of_the_page_about_keys_run: "docs/keys.md",
+    examples_of_the_page_about_shared_limits_run: "docs/shared-limits.md",
     examples_of_the_page_about_the_mock_run: "docs/mock.md",
     examples_of_the_page_about_telemetry_run: "docs/telemetry.md",
     examples_of_the_page_about_claude_code_run: "docs/clients/claude-code.md",

@@ -23,6 +23,8 @@ mod paging;
 mod patches;
 mod pruning;
 mod recognition;
+#[path = "../../../../access/tests/access/redis_server.rs"]
+mod redis_server;
 mod refusals;
 mod relevance;
 mod reply_shapes;
@@ -31,6 +33,7 @@ mod route_walk;
 mod rust_client;
 mod sample;
 mod settling;
+mod shared_limits;
 mod startup;
 mod stop;
 mod tls;
