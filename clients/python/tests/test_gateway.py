@@ -290,9 +290,9 @@ class GatewayTest(unittest.TestCase):
 
     @with_both_clients
     def test_a_kept_file_is_returned_as_it_was_sent(self, client: Weir, own: str) -> None:
-        client.upload(b"\xef\xbb\xbfA weir", name="a b.txt", collection=own, keep_original=True)
+        client.upload(b"\xef\xbb\xbfA weir", name="a b.txt", collection=own, keep_original=True, wait=True)
         self.assertEqual(client.get_original("a b.txt", collection=own), b"\xef\xbb\xbfA weir")
-        client.upload(b"A lock", name="b.txt", collection=own)
+        client.upload(b"A lock", name="b.txt", collection=own, wait=True)
         with self.assertRaises(weir.ApiError) as refused:
             client.get_original("b.txt", collection=own)
         self.assertEqual(refused.exception.code, "document_not_found")

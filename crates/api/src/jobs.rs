@@ -54,6 +54,9 @@ pub struct JobReply {
     pub changed_documents: u64,
     /// Number of documents that are identical to the stored version.
     pub unchanged_documents: u64,
+    /// Number of files whose text is not extracted yet. The documents of all files of a job are stored when none is left.
+    #[serde(default)]
+    pub unread_files: u64,
     /// Number of chunks of the new and the changed documents; 0 until the job is completed.
     pub chunks: u64,
     /// Share of the job that is done, from 0 to 1. It advances within a document, by its embedded chunks.

@@ -96,8 +96,14 @@ pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limiter = CpuLimiter::start(cores, set_compute_priority).map_err(ServeError::Start)?;
-    runtime.block_on(serve(config, source, background.handle().clone(), limiter))
+    let served = runtime.block_on(serve(config, source, background.handle().clone(), limiter));
+    // the text of an upload that is being extracted is extracted again after the next start
+    runtime.shutdown_timeout(STOP_TIMEOUT);
+    served
 }
+
+/// Time for threads that still work when everything is stored and closed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Raises the soft limit of open files to the hard one: often it is 1,024, and every connection and every collection takes some.
 /// Returns the limit in force; `None` without one.
@@ -202,6 +208,7 @@ async fn serve(
     background.spawn(reload.watch());
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
+    retrieval.resume_reading().await?;
     let isolated = retrieval.clone();
     background.spawn_blocking(move || isolated.log_isolation());
     let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };

@@ -271,6 +271,10 @@ settings! {
         keep_originals: bool = false, "true or false", ANY;
         /// Maximum size of all kept files together; beyond it, uploads that keep theirs are refused with `insufficient_storage`.
         originals_bytes_max: u64 = 10 << 30, "bytes", ONE;
+        /// Maximum size of all uploaded files together that are not read yet, or failed; beyond it, uploads are refused with `overloaded`.
+        uploads_bytes_max: u64 = 10 << 30, "bytes", ONE;
+        /// Time for which files that failed are kept, so that `POST /v1/jobs/{id}/retry-failed` reads them again.
+        failed_kept_s: u32 = 86_400, "seconds", ANY;
         /// Maximum files that are read at one time; 0 is half of the cores.
         parallel_max: usize = 0, "files", 0.0..=1024.0;
         /// Whether files are read where the system does not allow to filter the system calls of the child process (seccomp): with `required` they

@@ -147,6 +147,7 @@ impl Retrieval {
         test: Option<VersionTest>,
     ) -> Result<DeletedReply> {
         let view = self.view(caller, collection)?;
+        self.reading.wait_for_documents(view.id(), &[id]).await;
         let id = id.to_owned();
         run_to_completion(async move {
             let deleted = match test {

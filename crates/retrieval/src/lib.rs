@@ -35,7 +35,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
-use weir_api::ErrorCode;
+use weir_api::{ErrorCode, FormatsReply};
 
 pub use collections::{CollectionError, Collections};
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
@@ -70,6 +70,8 @@ pub struct Parts {
     originals: originals::Originals,
     job_streams: Arc<Semaphore>,
     running_keys: ingest::RunningKeys,
+    uploads: ingest::Uploads,
+    reading: ingest::Reading,
     /// Ends the streams of events and the sending of webhooks.
     stopping: CancellationToken,
     _stops_when_dropped: DropGuard,
@@ -103,8 +105,10 @@ impl Retrieval {
         let recall_sampling = search::RecallSampling::default();
         let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
         let originals = originals::Originals::new(config, collections.0.metrics.clone());
+        let uploads = ingest::Uploads::new(config, collections.0.metrics.clone());
         let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
         let stopping = CancellationToken::new();
+        let metrics = collections.0.metrics.clone();
         let parts = Arc::new(Parts {
             collections,
             query_log,
@@ -116,12 +120,20 @@ impl Retrieval {
             originals,
             job_streams,
             running_keys: Default::default(),
+            uploads,
+            reading: ingest::Reading::new(metrics),
             _stops_when_dropped: stopping.clone().drop_guard(),
             stopping,
         });
         originals::start_sweeping(&parts);
         webhooks::start(&parts);
         Retrieval(parts)
+    }
+
+    /// The kinds of files that are read.
+    #[must_use]
+    pub fn formats(&self) -> FormatsReply {
+        self.extraction.formats()
     }
 
     /// Logs the protections of the processes that read uploaded files. Starts one, and waits for its end.

@@ -282,8 +282,12 @@ pub(crate) fn start_sweeping(parts: &Arc<Parts>) {
     tokio::spawn(async move {
         loop {
             let Some(parts) = parts.upgrade() else { return };
-            let (originals, store) = (parts.originals.clone(), parts.store.clone());
+            let (originals, uploads, store) =
+                (parts.originals.clone(), parts.uploads.clone(), parts.store.clone());
             drop(parts);
+            if let Err(error) = uploads.sweep(&store).await {
+                tracing::warn!(%error, "uploaded files without a job were not removed");
+            }
             if let Err(error) = originals.sweep(&store).await {
                 tracing::warn!(%error, "files without a document were not removed");
             }

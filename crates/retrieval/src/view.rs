@@ -11,8 +11,8 @@ use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
 use weir_store::{
-    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, StoreView, Submission,
-    VersionTest,
+    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, NewWebhook, StoreView,
+    Submission, VersionTest,
 };
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
@@ -285,9 +285,25 @@ impl CollectionView {
         Ok(accepted)
     }
 
+    /// Stores the documents of a job whose files were read, and wakes the worker. `false` if the job has ended, or the collection is deleted.
+    pub(crate) async fn accept_read(&self, submission: Submission) -> Result<bool> {
+        let accepted = self.store.accept_versioned(submission, now()).await?;
+        let Some(Acceptance { job, .. }) = accepted else { return Ok(false) };
+        if job.finished_at.is_some() {
+            self.collection.note_ended(&job);
+        }
+        self.collection.wake(job.last_operation);
+        Ok(true)
+    }
+
     /// Stores the documents of a job that are not searchable again, as those of the job `new_job`. `None` if there are none.
-    pub(crate) async fn retry_job(&self, job: &str, new_job: &str) -> Result<Option<Job>> {
-        let job = self.store.retry_job(job, new_job, now()).await?;
+    pub(crate) async fn retry_job(
+        &self,
+        job: &str,
+        new_job: &str,
+        webhook: Option<NewWebhook>,
+    ) -> Result<Option<Job>> {
+        let job = self.store.retry_job(job, new_job, webhook, now()).await?;
         if let Some(job) = &job {
             self.note_accepted(job);
         }

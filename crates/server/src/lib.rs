@@ -21,6 +21,7 @@ mod encoding;
 mod error;
 mod export;
 mod feedback;
+mod formats;
 mod health;
 mod idempotency;
 mod ingest;

@@ -222,7 +222,7 @@ const UNSEARCHABLE: Table<5> = Table {
     columns: ["collection_id", "number", "state", "code", "message"],
     page: PAGE,
 };
-const JOBS: Table<20> = Table {
+const JOBS: Table<21> = Table {
     name: "jobs",
     key: 1,
     columns: [
@@ -246,6 +246,7 @@ const JOBS: Table<20> = Table {
         "changed",
         "chunks",
         "refused",
+        "files",
     ],
     page: PAGE,
 };

@@ -20,7 +20,7 @@ use crate::sqlite::Sqlite;
 use crate::tx::{Script, Tx, script};
 use crate::{
     Acceptance, AuditEntry, Collection, CollectionId, DocumentError, DueWebhook, Error, GenerationId,
-    IdempotencyKey, Job, JobDocument, JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey,
+    IdempotencyKey, Job, JobDocument, JobDocumentsQuery, JobWithFiles, LoggedQuery, NewAuditEntry, NewKey,
     PreparedDocument, Result, Retention, Spent, StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
     WebhookOutcome,
 };
@@ -424,6 +424,17 @@ impl Store {
     /// other transactions were running: try again later.
     pub async fn erase_deleted(&self) -> Result<bool> {
         self.database.erase_deleted().await
+    }
+
+    /// The jobs with files that are not read or have failed, oldest first.
+    pub async fn jobs_with_files(&self) -> Result<Vec<JobWithFiles>> {
+        let damage = self.damage.clone();
+        self.database.read(script!(tx => jobs::with_files(tx, &damage))).await
+    }
+
+    /// Forgets the files of jobs that have ended: they are not tried again.
+    pub async fn forget_files(&self, jobs: Vec<String>) -> Result<()> {
+        self.database.write(script!(tx => jobs::forget_files(tx, &jobs))).await
     }
 
     /// Whether a document was made from the file with this SHA-256.

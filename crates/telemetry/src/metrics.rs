@@ -128,6 +128,10 @@ table! {
     original_files: Gauge = Gauge::default(), "weir_original_files", Gauge, [];
     /// Bytes of these files; `extract.originals_bytes_max` is their bound.
     original_bytes: Gauge = Gauge::default(), "weir_original_bytes", Gauge, [];
+    /// Uploaded files whose text is not extracted yet.
+    unread_files: Gauge = Gauge::default(), "weir_unread_files", Gauge, [];
+    /// Bytes of uploaded files that are not read yet or have failed; `extract.uploads_bytes_max` is their bound.
+    upload_bytes: Gauge = Gauge::default(), "weir_upload_bytes", Gauge, [];
     /// Open collections.
     collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
     /// Searchable documents.

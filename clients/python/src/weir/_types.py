@@ -71,6 +71,8 @@ class Job:
     new_documents: int = 0
     changed_documents: int = 0
     unchanged_documents: int = 0
+    unread_files: int = 0
+    """Files whose text is not extracted yet."""
     chunks: int = 0
     progress: float = 0.0
     """Share of the job that is done, from 0 to 1; it advances within a document, by its embedded chunks."""

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use weir_api::{ErrorCode, Invalid};
+use weir_api::{ErrorCode, FormatsReply, Invalid};
 use weir_config::{Config, Sandboxing};
-use weir_documents::{Extracted, Failure, Format, is_picture};
+use weir_documents::{Archive, Extracted, Failure, Format, is_picture};
 use weir_isolation::{ExtractError, Isolation, Protections, Sandbox};
 use weir_telemetry::metrics::Metrics;
 
@@ -16,6 +16,8 @@ use super::recognition::{Answer, Recognition, fill_in};
 
 /// Bytes of a file by which its kind is known.
 const HEAD_BYTES: u64 = 1 << 10;
+/// Bytes of a file by which kinds are refused that are not read: more than any sample that is taken of a whole file.
+const FIRST_BYTES: usize = 16 << 10;
 /// The name under which the page of a recogniser is read.
 const ANSWER_NAME: &str = "answer.xhtml";
 
@@ -103,6 +105,27 @@ impl Extraction {
         }
     }
 
+    /// Why a file is refused without reading it: its first bytes are those of a kind that is not read.
+    pub(crate) fn refuses(&self, name: &str, content: &std::fs::File) -> Option<Invalid> {
+        let mut head = vec![0; FIRST_BYTES];
+        let length = std::os::unix::fs::FileExt::read_at(content, &mut head, 0).unwrap_or(0);
+        head.truncate(length);
+        // what an archive is, its end says
+        let is_zip = head.starts_with(b"PK");
+        let is_unpacked = self.isolation.archives && Archive::of(&head, name).is_some();
+        if head.is_empty() || is_zip || is_unpacked || (self.recognition.is_some() && is_picture(&head)) {
+            return None;
+        }
+        match Format::of(&head, name) {
+            Err(failure @ Failure::UnsupportedFormat(_)) => {
+                let error = ExtractError::Failure(failure);
+                self.metrics.file_extracted(format_label(name), error.code(), Duration::ZERO);
+                Some(not_read(name, refusal(&error), &error))
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     /// Reads a file in a child process. Waits for a permit first.
     async fn read(&self, name: &str, mut content: Box<dyn Content>) -> Result<ReadFile, Invalid> {
         let closed = || Invalid::whole(ErrorCode::Internal, "the gateway is stopping");
@@ -143,6 +166,15 @@ impl Extraction {
             }
         };
         Ok(recognition.pages_of(&text))
+    }
+
+    /// The kinds of files that are read.
+    pub(crate) fn formats(&self) -> FormatsReply {
+        FormatsReply {
+            extensions: Format::ALL.iter().map(|format| format.extension().to_owned()).collect(),
+            archives: self.isolation.archives,
+            pictures: self.recognition.is_some(),
+        }
     }
 
     /// The protections of a child process on this machine.

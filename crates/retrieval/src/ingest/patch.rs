@@ -32,6 +32,7 @@ impl Retrieval {
         patch.check(&limits)?;
         let view = self.view(caller, collection)?;
         view.check_pending(self.config.limits.pending_operations_max)?;
+        self.reading.wait_for_documents(view.id(), &[id]).await;
         for _ in 0..ATTEMPTS_MAX {
             let stored = view.store().document(id).await?.ok_or_else(|| no_document(collection, id))?;
             let version = stored.version;

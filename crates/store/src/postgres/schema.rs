@@ -9,7 +9,7 @@ use super::error::read_only;
 use crate::{Error, Result};
 
 /// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 1] = [FORMAT_1];
+const MIGRATIONS: [&str; 2] = [FORMAT_1, FORMAT_2];
 
 /// The oldest version of the server: 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
@@ -237,6 +237,11 @@ END $$;
 CREATE TRIGGER originals_of_replaced AFTER UPDATE OF text, pages ON documents FOR EACH ROW
     WHEN (NEW.text IS DISTINCT FROM OLD.text OR NEW.pages IS DISTINCT FROM OLD.pages)
     EXECUTE FUNCTION originals_of_replaced();
+"#;
+
+/// See SQLite's format 18.
+const FORMAT_2: &str = r#"
+ALTER TABLE jobs ADD COLUMN files text COLLATE "C";
 "#;
 
 /// The format of the schema; `None` if there is none.

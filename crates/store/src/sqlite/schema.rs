@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17,
+    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17, FORMAT_18,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -301,6 +301,12 @@ CREATE TABLE idempotency_keys (
     UNIQUE (caller, number)
 ) STRICT;
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);
+";
+
+/// The files of a job as JSON, while their text is not extracted and when that failed; else NULL. A job whose files are not read has no
+/// operations: its `first_operation` is above all numbers.
+const FORMAT_18: &str = "
+ALTER TABLE jobs ADD COLUMN files TEXT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

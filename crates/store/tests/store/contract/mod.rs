@@ -12,6 +12,7 @@ pub mod idempotency;
 pub mod jobs;
 pub mod keys;
 pub mod prepared;
+pub mod unread;
 pub mod visibility;
 pub mod webhooks;
 
@@ -129,6 +130,11 @@ macro_rules! contract {
                 an_embedding_is_shared_between_collections,
                 switching_back_before_completion_keeps_the_embeddings,
                 chunks_are_saved_for_the_current_generation_only,
+            }
+            unread::{
+                a_job_with_files_has_operations_when_they_are_read,
+                a_job_of_which_no_file_can_be_read_is_completed,
+                a_cancelled_job_takes_no_documents,
             }
             visibility::{
                 collections_outside_the_allow_list_do_not_exist,

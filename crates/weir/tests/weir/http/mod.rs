@@ -22,6 +22,7 @@ mod own_vectors;
 mod paging;
 mod patches;
 mod pruning;
+mod reading;
 mod recognition;
 mod refusals;
 mod relevance;
