@@ -191,9 +191,10 @@ impl SourceFiles {
         }
     }
 
-    /// Takes note of a file that other gateways read.
+    /// Takes note of a file that other gateways read, unless it is empty.
     fn note_other_kind(&mut self, path: &Path, id: String) {
-        if is_of_more_kinds(path) {
+        let is_empty = path.metadata().is_ok_and(|about| about.len() == 0);
+        if !is_empty && is_of_more_kinds(path) {
             self.of_more_kinds.push(id);
         }
     }
