@@ -15,6 +15,7 @@ use super::extract::ExtractArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
+use super::plan::PlanArguments;
 use super::prices::PricesArguments;
 use super::selftest::SelftestDialect;
 use super::sync::SyncArguments;
@@ -125,6 +126,11 @@ pub enum Command {
     /// Those of `[[prices]]` in the configuration come first; behind them are the public prices that come with the program, for the models of
     /// each of `[[upstreams]]`. Prices are for a million tokens, in one currency.
     Prices(PricesArguments),
+    /// Compute processes, memory, disk and cost for a number of documents and requests.
+    ///
+    /// Asks nobody. Each figure is marked as given (an option), measured (by a script of this project), documented (by another project) or
+    /// computed from these, with its source.
+    Plan(PlanArguments),
     /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///
     /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv

@@ -117,6 +117,14 @@ pub enum Failure {
         /// The cause.
         source: weir_isolation::ExtractError,
     },
+    /// The price table of `weir plan` can't be used.
+    #[error("{path} is no price table: {message}")]
+    Prices {
+        /// Its path.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A filter without a condition would delete every document.
     #[error("the filter has no condition and would delete every document of the collection")]
     EmptyFilter,
@@ -279,6 +287,10 @@ impl Failure {
             }
             Failure::FolderNotEmpty { .. } => Some(
                 "name a new or an empty folder, so that no file of another export is among its files"
+                    .to_owned(),
+            ),
+            Failure::Prices { .. } => Some(
+                "write an object, as in {\"currency\": \"EUR\", \"core\": 20, \"memory_gib\": 3, \"disk_gib\": 0.1}, each a month"
                     .to_owned(),
             ),
             Failure::NoChange => Some("`weir keys update --help` lists the options".to_owned()),

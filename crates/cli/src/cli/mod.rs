@@ -27,6 +27,7 @@ pub mod ingest;
 pub mod jobs;
 pub mod keys;
 pub mod model;
+pub mod plan;
 pub mod prices;
 pub mod search;
 pub mod selftest;

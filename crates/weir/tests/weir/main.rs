@@ -14,6 +14,7 @@ mod cli_extract;
 mod cli_folders;
 mod cli_interrupt;
 mod cli_keys;
+mod cli_plan;
 mod cli_progress;
 mod cli_support;
 mod cli_watch;
