@@ -102,7 +102,7 @@ attack: ## attacks on a server of their own, at full length: one line for each t
 	WEIR_CONTRACT_EXAMPLES=500 cargo test $(CHECKED) --test weir --test server -- --nocapture full_disk:: clock:: panics:: generated_requests
 
 .PHONY: bench
-bench: ## measure at real size: every script of bench/, or BENCH=name
+bench: ## measure at real size: every script of bench/, or BENCH=name; BENCH=published for the rows of published experiments
 	@scripts/setup.sh
 	cargo build --release --locked -p weir -p weir-loadgen
 	@scripts/bench.sh $(BENCH)

@@ -20,7 +20,7 @@ refused() {
     [[ $message == *"$why"* ]] || { echo "helm.sh: refused for another reason: $message" >&2; exit 1; }
 }
 refused 'set secret.existing, or secret.create.DATABASE_URL'
-refused 'set secret.create.REDIS_URL, or redis.enabled=false' --set secret.create.DATABASE_URL=postgres://db
+refused 'set secret.create.REDIS_URL, or redis.enabled=false' --set secret.create.DATABASE_URL=postgresql://db
 refused "at '/replicas'" --set secret.existing=weir --set replicas=many
 refused "additional properties 'replica' not allowed" --set secret.existing=weir --set replica=3
 (cd "$chart" && find . -type f | LC_ALL=C sort | xargs sha256sum) | sha256sum | cut -d' ' -f1 >"$out/chart.sha256"

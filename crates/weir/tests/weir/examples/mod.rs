@@ -108,6 +108,7 @@ pages! {
     examples_of_the_page_about_load_run: "docs/bench.md",
     examples_of_the_page_of_settings_run: "docs/configuration.md",
     examples_of_the_page_to_deploy_run: "docs/deploy.md",
+    examples_of_the_page_to_plan_run: "docs/plan.md",
     examples_of_the_page_of_errors_run: "docs/errors.md",
     examples_of_the_page_about_guardrails_run: "docs/guardrails.md",
     examples_of_the_page_about_keys_run: "docs/keys.md",
