@@ -340,7 +340,7 @@ LLM = Experiment(
                 for what in ("request", "reply")
                 for size in PAYLOADS
             ),
-            "No published figure was handed on.",
+            "97 requests/s, of 100 KB 19, of 1 MB 3: what the mock alone can do. No published figure was handed on.",
         ),
         Table(
             "Chaos: share of good replies",
