@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_api::{ErrorCode, Invalid, Problem, ProblemItem};
 
-use crate::collections::CollectionError;
+use crate::collection_error::CollectionError;
 use crate::models::no_model;
 use weir_inference::{BudgetError, InferenceError, UpstreamError};
 
@@ -152,6 +152,8 @@ impl From<weir_store::Error> for RequestError {
             | Error::Replaced { .. }
             | Error::Unavailable { .. }
             | Error::Conflict
+            | Error::LeaseLost
+            | Error::OtherService(_)
             | Error::Failed { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,
             Error::Damaged { .. } | Error::NewerSchema { .. } => ErrorCode::Internal,
@@ -233,6 +235,7 @@ impl From<CollectionError> for RequestError {
             CollectionError::Index { .. }
             | CollectionError::Settings { .. }
             | CollectionError::Folder { .. }
+            | CollectionError::OtherModel { .. }
             | CollectionError::NotOfStore(_) => RequestError::internal(&error),
         }
     }

@@ -41,12 +41,14 @@ mod feedback;
 mod idempotency;
 mod job;
 mod key;
+mod lease;
 mod location;
 mod operation;
 mod original;
 mod postgres;
 mod query_log;
 mod scripts;
+mod service;
 mod sqlite;
 mod store;
 mod tx;
@@ -54,6 +56,7 @@ mod value;
 mod verify;
 mod view;
 mod webhook;
+mod work;
 
 pub use change::{Change, Changes};
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
@@ -68,10 +71,12 @@ pub use job::{
     Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
 };
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
+pub use lease::{Fence, Position};
 pub use location::Location;
 pub use operation::{Operation, OperationKind};
 pub use original::{NewOriginal, Original};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
+pub use service::Service;
 pub use store::Store;
 pub use verify::VerifyReport;
 pub use view::StoreView;

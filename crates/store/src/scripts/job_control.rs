@@ -5,17 +5,18 @@ use std::ops::ControlFlow;
 use super::collections::CollectionRow;
 use super::jobs::{self, Accepted};
 use super::operations::NewOperation;
-use super::{documents, generations, operations, unsearchable, webhooks};
+use super::{documents, generations, leases, operations, unsearchable, webhooks};
 use crate::access::{Access, JobAccess};
 use crate::tx::{AsValue as _, Lock, Row, Tx, values};
 use crate::{
-    CollectionId, DocumentError, Error, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus,
-    OperationKind, Result, Submission, Timestamp,
+    CollectionId, DocumentError, Error, Fence, Job, JobDocument, JobDocumentState, JobDocumentsQuery,
+    JobStatus, OperationKind, Result, Submission, Timestamp,
 };
 
 /// Cancels an unfinished job: those of its documents that are not in the index are not made searchable. `None` if there is no such job.
 pub(crate) async fn cancel(
     tx: &mut Tx<'_>,
+    fence: Option<Fence>,
     collection: CollectionId,
     job: &str,
     applied_seq: u64,
@@ -23,6 +24,8 @@ pub(crate) async fn cancel(
     now: Timestamp,
 ) -> Result<Option<Job>> {
     tx.lock(Lock::Collection(collection)).await?;
+    leases::check(tx, fence).await?;
+    tx.run("DELETE FROM cancellations WHERE job_id = $1", &values![job]).await?;
     let range = "SELECT first_operation, last_operation FROM jobs
          WHERE collection_id = $1 AND id = $2 AND finished_at IS NULL";
     let range: Option<(u64, u64)> =
@@ -45,6 +48,38 @@ pub(crate) async fn cancel(
     ).await?;
     webhooks::job_ended(tx, job, now).await?;
     tx.first(jobs::BY_ID, &values![job], jobs::read).await
+}
+
+/// See [`Store::request_cancellation`](crate::Store::request_cancellation).
+pub(crate) async fn request_cancellation(tx: &mut Tx<'_>, collection: CollectionId, job: &str) -> Result<()> {
+    tx.lock(Lock::Collection(collection)).await?;
+    // of jobs that have ended since they were asked for
+    tx.run(
+        "DELETE FROM cancellations WHERE collection_id = $1 AND NOT EXISTS (
+             SELECT 1 FROM jobs j WHERE j.id = cancellations.job_id AND j.finished_at IS NULL)",
+        &values![collection.0],
+    )
+    .await?;
+    tx.run(
+        "INSERT INTO cancellations (job_id, collection_id)
+         SELECT id, collection_id FROM jobs WHERE id = $1 AND collection_id = $2 AND finished_at IS NULL
+         ON CONFLICT DO NOTHING",
+        &values![job, collection.0],
+    )
+    .await?;
+    Ok(())
+}
+
+/// See [`Store::cancellation_requests`](crate::Store::cancellation_requests).
+pub(crate) async fn cancellation_requests(tx: &mut Tx<'_>, collection: CollectionId) -> Result<Vec<Job>> {
+    let requested = "SELECT c.job_id FROM cancellations c JOIN jobs j ON j.id = c.job_id
+         WHERE c.collection_id = $1 AND j.finished_at IS NULL ORDER BY j.sequence";
+    let ids: Vec<String> = tx.all(requested, &values![collection.0], |row| Ok(row.get(0)?)).await?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(tx.first(jobs::BY_ID, &values![id], jobs::read).await?);
+    }
+    Ok(found)
 }
 
 /// Stores the documents of a job that are not searchable again, as those of the new job `new_job`, as far as they have no later version and

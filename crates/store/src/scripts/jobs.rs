@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use weir_policy::KeyId;
 
 use super::collections::CollectionRow;
-use super::{documents, generations, unsearchable, webhooks};
+use super::{documents, generations, leases, unsearchable, webhooks};
 use crate::access::{FilterHash, JobAccess};
 use crate::damage::Damage;
 use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
 use crate::{
-    CollectionId, DocumentError, Error, GenerationId, Job, JobStatus, Result, Submission, Timestamp,
+    CollectionId, DocumentError, Error, Fence, GenerationId, Job, JobStatus, Result, Submission, Timestamp,
 };
 
 /// The result of storing a submission's documents.
@@ -113,11 +113,13 @@ pub(super) async fn advance(
 /// document. Submitting such a document again counts as a change. With `job_error`, the jobs end as failed.
 pub(crate) async fn fail_documents(
     tx: &mut Tx<'_>,
+    fence: Option<Fence>,
     collection: CollectionId,
     failed: &[(u64, DocumentError)],
     job_error: Option<&str>,
 ) -> Result<()> {
     tx.lock(Lock::Collection(collection)).await?;
+    leases::check(tx, fence).await?;
     for (operation, error) in failed {
         documents::clear_content_hash(tx, collection, &error.document_id, *operation).await?;
         unsearchable::add_failed(tx, collection, *operation, error).await?;

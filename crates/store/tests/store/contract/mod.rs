@@ -11,6 +11,7 @@ pub mod feedback;
 pub mod idempotency;
 pub mod jobs;
 pub mod keys;
+pub mod leases;
 pub mod prepared;
 pub mod visibility;
 pub mod webhooks;
@@ -119,6 +120,14 @@ macro_rules! contract {
             }
             keys::{
                 keys_and_what_was_done_with_them_are_stored,
+            }
+            leases::{
+                a_lease_is_one_gateways_until_it_ends,
+                a_lease_is_prolonged_and_released_by_its_gateway,
+                a_late_worker_changes_nothing,
+                the_work_of_a_generation_is_told,
+                a_cancellation_that_was_asked_for_is_carried_out_once,
+                a_store_is_of_one_service,
             }
             prepared::{
                 chunks_are_read_only_with_their_document_version,
