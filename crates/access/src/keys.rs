@@ -70,6 +70,17 @@ impl Keys {
         Ok(())
     }
 
+    /// Reads the keys again, which another gateway over the store may have changed.
+    ///
+    /// # Errors
+    /// Those of the store; the keys are unchanged then.
+    pub async fn refresh(&self, now: Timestamp) -> Result<()> {
+        let defaults = self.0.defaults.lock().await;
+        // also of keys that have their first budget now
+        let spent = self.spent(now).await?;
+        self.reload(&defaults, &spent).await
+    }
+
     /// Whether callers must show a key: as soon as one was created, and also when all are revoked.
     pub fn are_required(&self) -> bool {
         self.0.active.load().are_required

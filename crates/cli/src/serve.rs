@@ -7,9 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
+use tokio::time::MissedTickBehavior;
 use weir_encoder::Kernels;
 use weir_index::CpuLimiter;
-use weir_store::{Location, Store};
+use weir_store::{Change, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -25,6 +26,7 @@ use weir_server::{Gateway, Services, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, Reload, default_limits};
+use crate::store_location::store_location;
 use weir_telemetry::requests::{KnownKeys, RequestLog};
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -135,12 +137,16 @@ async fn serve(
     let address = config.server.listen;
     let is_exposed = !address.ip().is_loopback() && !config.server.insecure_no_auth;
     // without a data directory there is no key, and none is left behind
-    if is_exposed && !config.server.data_dir.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+    let has_folder = config.store.url.is_none();
+    if is_exposed
+        && has_folder
+        && !config.server.data_dir.read_dir().is_ok_and(|mut files| files.next().is_some())
+    {
         return Err(ServeError::Exposed(address));
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
-    let location = Location::data_dir(&config.server.data_dir);
+    let location = store_location(&config)?.with_data_dir(&config.server.data_dir);
     let is_new_store = !Store::exists(&location).await?;
     let store = Store::open(&location).await?;
     let keys = Keys::load(store.clone(), unix_now()).await?;
@@ -182,6 +188,7 @@ async fn serve(
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
+        store = if store.is_shared() { "postgresql" } else { "sqlite" },
         collections = collections.count(), tls = tls.is_some(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
@@ -190,6 +197,9 @@ async fn serve(
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     // not in the background: there, a busy host would delay it
     tokio::spawn(write_ledger(keys.clone(), metrics.clone()));
+    if store.is_shared() {
+        tokio::spawn(follow_keys(keys.clone(), store.clone()));
+    }
     let ledger = keys.clone();
     let reload = Reload {
         source,
@@ -258,6 +268,35 @@ async fn write_ledger(keys: Keys, metrics: Metrics) {
                 metrics.ledger_write_failed();
                 tokio::time::sleep(LEDGER_CHECK_INTERVAL).await;
             }
+        }
+    }
+}
+
+/// How often a gateway asks whether another one has changed a key, beside being told.
+const KEYS_CHECK_INTERVAL: Duration = Duration::from_millis(400);
+
+/// Reads the keys again after another gateway has changed one. While the store can't be asked, those that are known hold.
+async fn follow_keys(keys: Keys, store: Store) {
+    let mut changes = store.changes();
+    let mut check = tokio::time::interval(KEYS_CHECK_INTERVAL);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut known = None;
+    loop {
+        tokio::select! {
+            change = changes.next() => match change {
+                Some(Change::Keys | Change::Unknown) => {}
+                Some(Change::Collections | Change::Operations(_)) => continue,
+                None => return,
+            },
+            _ = check.tick() => {}
+        }
+        let Ok(version) = store.keys_version().await else { continue };
+        if known == Some(version) {
+            continue;
+        }
+        match keys.refresh(unix_now()).await {
+            Ok(()) => known = Some(version),
+            Err(error) => tracing::warn!(%error, "API keys that changed can't be read; it is tried again"),
         }
     }
 }

@@ -57,6 +57,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
     if unknowns.are_known(&["webhooks.secret"]) {
         problems.extend(config.check_webhooks());
     }
+    if unknowns.are_known(&["store.url"]) {
+        problems.extend(config.check_store());
+    }
     if unknowns.are_known(&TLS_FILES) {
         problems.extend(config.check_tls_pair());
     }
@@ -211,6 +214,14 @@ impl Config {
         };
         let message = format!("`telemetry.requests` is `postgres`, and there is no URL of it: {reason}");
         let hint = "set a variable or write a file with postgresql://USER:PASSWORD@HOST/DATABASE, and name it in `telemetry.postgres_url` as env:NAME or file:PATH";
+        Some(Problem::new(Location::General, message).hint(hint))
+    }
+
+    /// Checks that the URL of the store can be read, if there is one.
+    fn check_store(&self) -> Option<Problem> {
+        let reason = self.store.url.as_ref()?.secret().err()?;
+        let message = format!("the URL of the store can't be read: {reason}");
+        let hint = "set that variable or write that file with postgresql://USER:PASSWORD@HOST/DATABASE, or remove `store.url` to keep the store in `server.data_dir`";
         Some(Problem::new(Location::General, message).hint(hint))
     }
 

@@ -163,6 +163,13 @@ settings! {
         /// Time that running requests have to finish after SIGTERM.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
     }
+    /// The store: collections, documents, API keys. Without a setting it is a file in `server.data_dir`, for one gateway.
+    store: Store {
+        /// Where the URL of a PostgreSQL database (version 15 or newer) is that several gateways share, because it contains a password: `env:NAME` or
+        /// `file:PATH`. Its `sslmode` and `sslrootcert` are those of `telemetry.postgres_url`. Each gateway needs a `server.data_dir` of its own
+        /// beside it, for its indexes.
+        url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+    }
     /// The log, on standard error.
     log: Log {
         /// The format of the log; `auto` is `text` on a terminal and `json` otherwise.

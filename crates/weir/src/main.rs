@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
     export, extract, feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell,
-    sync, usage, watch,
+    store, sync, usage, watch,
 };
 use weir_config::Environment;
 
@@ -54,6 +54,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Usage(usage) => block_on(usage::run(&usage, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
+        Command::Store(store) => block_on(store::run(&store, context)),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, context)),
         Command::Config(config) => config::run(&config, context),
         Command::Model(model) => block_on(model::run(&model, context)),

@@ -17,6 +17,7 @@ use super::health::HealthArguments;
 use super::keys::KeysArguments;
 use super::prices::PricesArguments;
 use super::selftest::SelftestDialect;
+use super::store::StoreArguments;
 use super::sync::SyncArguments;
 use super::usage::UsageArguments;
 use super::watch::WatchArguments;
@@ -104,11 +105,13 @@ pub enum Command {
     Jobs(JobsArguments),
     /// Tell whether a gateway takes requests: exit code 0, or 1.
     Health(HealthArguments),
-    /// Check every row and every original file of a data directory, and name those that are damaged.
+    /// Check every row of a store and every original file, and name those that are damaged.
     ///
-    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document or a file again replaces
+    /// Works while a gateway is running over it. Exits with 1 when something is damaged: ingesting a document or a file again replaces
     /// its row or file, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
     Doctor(DoctorArguments),
+    /// Move the store of a gateway into another database.
+    Store(StoreArguments),
     /// Export, import and delete the judgments that relevance learns from.
     Feedback(FeedbackArguments),
     /// Create, list, change, revoke and rotate the API keys of a gateway.

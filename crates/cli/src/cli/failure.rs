@@ -156,7 +156,13 @@ pub enum Failure {
     /// A key could not be created or changed.
     #[error(transparent)]
     Keys(#[from] weir_access::AccessError),
-    /// The store of the data directory could not be opened.
+    /// There is no store to copy.
+    #[error("there is no store to copy")]
+    NoStore,
+    /// `--to` names no URL.
+    #[error("the URL of the database can't be read: {0}")]
+    StoreUrl(String),
+    /// The store could not be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
     /// So much of a data directory is damaged; it was shown before.
@@ -248,6 +254,12 @@ impl Failure {
             Failure::NothingFound { .. } => Some(format!("accepted are {}", accepted())),
             Failure::NoDataDir(_) => {
                 Some("name that of the gateway; `weir keys create` makes a new one".to_owned())
+            }
+            Failure::NoStore => {
+                Some("name the data directory with --data-dir, or the database in `store.url`".to_owned())
+            }
+            Failure::StoreUrl(_) => {
+                Some("name the variable or the file that has it, as in --to env:STORE_URL".to_owned())
             }
             Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
             Failure::OtherFolder { folder, .. } => Some(format!(

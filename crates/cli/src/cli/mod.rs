@@ -32,6 +32,7 @@ pub mod search;
 pub mod selftest;
 pub mod serve;
 pub mod shell;
+pub mod store;
 pub mod sync;
 pub mod usage;
 pub mod watch;
