@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -18,82 +18,13 @@ use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
+use crate::collection_error::CollectionError;
 use crate::ingest::{Chunker, JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::own_vectors;
 use weir_config::Config;
-use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
+use weir_inference::{LoadedModel, Models, Scheduler};
 use weir_telemetry::metrics::Metrics;
-
-/// Why a collection can't be opened or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum CollectionError {
-    /// The store failed.
-    #[error("{0}")]
-    Store(#[from] weir_store::Error),
-    /// The index failed.
-    #[error("collection `{collection}`: {source}")]
-    Index {
-        /// The collection.
-        collection: String,
-        /// The error of the index.
-        source: IndexError,
-    },
-    /// The stored settings are unknown to this version.
-    #[error(
-        "the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them"
-    )]
-    Settings {
-        /// The collection.
-        collection: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A collection names a model that is not configured.
-    #[error(
-        "collection `{collection}` uses the model `{model}`, which is not configured; add it to `[[models]]`"
-    )]
-    NoModel {
-        /// The collection.
-        collection: String,
-        /// The model's id.
-        model: String,
-    },
-    /// The dimension of its model is unknown.
-    #[error(
-        "collection `{collection}` needs the dimension of its model; set `dimension`, or check that the upstream answers"
-    )]
-    Inference {
-        /// The collection.
-        collection: String,
-        /// The upstream's failure.
-        source: InferenceError,
-    },
-    /// A file system error.
-    #[error("could not remove the index folder `{}`; check its permissions", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// An index belongs to a collection that the store has never had.
-    #[error(
-        "`{}` is the index of a collection that the store has never had: the store was lost, restored or replaced; put the store that has \
-         it back, or remove the folder to go on with this store",
-        .0.display()
-    )]
-    NotOfStore(PathBuf),
-    /// There are as many collections as the limit allows.
-    #[error("there are {limit} collections; that is the limit `limits.collections_max`")]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
-    /// Collections are not opened or changed while the gateway stops.
-    #[error("the gateway is stopping")]
-    Stopping,
-}
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
@@ -115,6 +46,12 @@ pub struct Inner {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Wakes the sender of webhooks.
     pub(crate) webhooks_due: Arc<Notify>,
+    /// Names this gateway among those of its store, until it ends.
+    pub(crate) gateway: Arc<str>,
+    /// The key of cursors, if the store is shared.
+    pub(crate) cursor_key: Option<[u8; 32]>,
+    /// Ends what follows the store.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl Collections {
@@ -128,6 +65,9 @@ impl Collections {
         metrics: Metrics,
         background: Handle,
     ) -> Result<Collections, CollectionError> {
+        // what is changed from now on is told
+        let changes = store.is_shared().then(|| store.changes());
+        let cursor_key = if changes.is_some() { Some(store.service().await?.cursor_key) } else { None };
         let collections = Collections(Arc::new(Inner {
             store,
             models,
@@ -140,6 +80,9 @@ impl Collections {
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
             webhooks_due: Arc::default(),
+            gateway: uuid::Uuid::new_v4().simple().to_string().into(),
+            cursor_key,
+            stopping: CancellationToken::new(),
         }));
         collections.check_folders(collections.0.store.last_collection_id().await?)?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
@@ -148,6 +91,10 @@ impl Collections {
         // without a model it would stay without embeddings for ever; the start does not wait for upstreams
         if collections.0.models.default_model().is_some_and(|model| model.dimension().is_some()) {
             collections.create_default().await?;
+        }
+        if let Some(changes) = changes {
+            tokio::spawn(crate::follow::run(collections.clone(), changes));
+            tokio::spawn(crate::lease::renew(collections.clone()));
         }
         Ok(collections)
     }
@@ -301,15 +248,33 @@ impl Collections {
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
         let deleted = self.0.store.view(caller, &collection.stored)?.delete_collection(now()).await?;
         self.0.webhooks_due.notify_one();
-        self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.remove(name);
         collection.close().await;
         remove_folder(&self.folder(collection.id))?;
         tracing::info!(collection = name, "collection deleted; its unfinished ingest jobs are cancelled");
         Ok(deleted)
     }
 
+    /// Takes a collection out of the open ones.
+    pub(crate) fn remove(&self, name: &str) {
+        self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// The fingerprint that a stored collection has with the models of this gateway.
+    ///
+    /// # Errors
+    /// [`CollectionError`]: for settings that can't be read, and a model that this gateway does not have.
+    pub(crate) async fn fingerprint_for(&self, stored: &Collection) -> Result<String, CollectionError> {
+        let settings: CollectionSettings =
+            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&stored.name, &error))?;
+        let model = self.model_for(&settings).map_err(|model| no_model(&stored.name, model))?;
+        learn_dimension(&stored.name, model.as_deref()).await?;
+        Ok(fingerprint_of(&settings, model.as_deref()))
+    }
+
     /// Stops all workers and closes all indexes. Acknowledged operations stay in the store.
     pub async fn close(&self) {
+        self.0.stopping.cancel();
         let _changing = self.0.changing.lock().await;
         let open = std::mem::take(&mut *self.0.open.write().unwrap_or_else(PoisonError::into_inner));
         for collection in open.values() {
@@ -351,8 +316,7 @@ impl Collections {
             CollectionSettings { lexical: Some(lexical.clone()), ..self.stored_settings(collection)? };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
         store.change_settings(&json).await?;
-        let in_force = LexicalInForce::new(lexical.clone(), collection.language());
-        *collection.lexical.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+        collection.set_lexical(LexicalInForce::new(lexical.clone(), collection.language()));
         Ok(())
     }
 
@@ -446,11 +410,14 @@ impl Collections {
                 generation: stored.generation.id,
                 vectors,
                 chunker,
+                lease: Arc::default(),
+                gateway: self.0.gateway.clone(),
             },
             ingest: self.0.config.ingest.clone(),
             compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
             metrics: self.0.metrics.clone(),
             operations_added: Notify::new(),
+            is_told: AtomicBool::new(false),
             feedback_changed: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),

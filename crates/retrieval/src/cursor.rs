@@ -3,8 +3,8 @@
 //!
 //! A cursor names the collection, its generation and the request that it belongs to, the index version of the first page, and the offset.
 //! It is serialised with postcard behind a random salt, authenticated with keyed BLAKE3, encrypted with a BLAKE3 stream whose synthetic
-//! nonce is the tag (SIV: Rogaway and Shrimpton, 2006), and encoded as base64url. The key is a file in the data directory: cursors survive
-//! a restart, and a cursor of another gateway is refused.
+//! nonce is the tag (SIV: Rogaway and Shrimpton, 2006), and encoded as base64url. The key is a file in the data directory, or in the store that
+//! several gateways share: cursors survive a restart, and a cursor of another service is refused.
 
 use std::fs;
 use std::io::{self, Write};
@@ -104,6 +104,11 @@ impl RequestHash {
 }
 
 impl CursorKey {
+    /// The key that all gateways over one store have.
+    pub(crate) fn shared(key: [u8; KEY_BYTES]) -> CursorKey {
+        CursorKey(key)
+    }
+
     /// The key in `folder`, which is created if it is missing. If it can be neither read nor written, a key of this process: cursors are
     /// then invalid after a restart.
     pub(crate) fn of_folder(folder: &Path) -> CursorKey {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod collection_error;
 mod collections;
 mod cursor;
 mod documents;
@@ -12,9 +13,11 @@ mod error;
 mod export;
 mod feedback;
 mod feedback_worker;
+mod follow;
 mod ingest;
 mod job_events;
 mod jobs;
+mod lease;
 pub mod models;
 mod open_collection;
 mod originals;
@@ -37,7 +40,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 use weir_api::ErrorCode;
 
-pub use collections::{CollectionError, Collections};
+pub use collection_error::CollectionError;
+pub use collections::Collections;
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use embeddings::{
     EmbedJob, EmbedOutput, INTERACTIVE_TOKENS_MAX, TokenizedTexts, check_dimensions, is_long_input, prompt_of,
@@ -93,11 +97,14 @@ impl Deref for Retrieval {
 }
 
 impl Retrieval {
-    /// Puts the parts together. The key of cursors is read from the data directory, or made there.
+    /// Puts the parts together. The key of cursors is that of the store, or read from the data directory, or made there.
     pub fn new(collections: Collections, query_log: QueryLog) -> Retrieval {
         let config = &collections.0.config;
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
-        let cursors = cursor::CursorKey::of_folder(&config.server.data_dir);
+        let cursors = match collections.0.cursor_key {
+            Some(key) => cursor::CursorKey::shared(key),
+            None => cursor::CursorKey::of_folder(&config.server.data_dir),
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();

@@ -7,7 +7,8 @@ use weir_policy::Caller;
 use weir_store::Error;
 
 use crate::clock::now;
-use crate::collections::{CollectionError, Collections, remove_folder, unreadable};
+use crate::collection_error::CollectionError;
+use crate::collections::{Collections, remove_folder, unreadable};
 use crate::open_collection::OpenCollection;
 
 impl Collections {

@@ -104,7 +104,8 @@ impl Retrieval {
 
     /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
     pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
-        let mut failing: Vec<String> = self.store.check().err().iter().map(ToString::to_string).collect();
+        let store = self.store.check().err().filter(|_| !self.is_without_database());
+        let mut failing: Vec<String> = store.iter().map(ToString::to_string).collect();
         let damaged = self.models.damaged().into_iter();
         failing.extend(damaged.map(|model| {
             format!("the packed weights of model `{model}` were truncated; start weir again, which packs them again")
@@ -128,6 +129,11 @@ impl Retrieval {
         failing
     }
 
+    /// Whether the database that this gateway shares with others can't be reached. It answers searches meanwhile, as do the others, and stays ready.
+    pub fn is_without_database(&self) -> bool {
+        self.store.is_shared() && self.store.check().is_err_and(|error| error.retry_after().is_some())
+    }
+
     /// The rows of the store that were found damaged and skipped, each by its kind and name.
     pub fn damaged_rows(&self) -> Vec<String> {
         self.store.damaged_rows()
@@ -142,6 +148,7 @@ impl Retrieval {
     /// The gauges of every collection that the caller may see.
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         self.metrics.damaged_rows(self.damaged_rows().len());
+        self.metrics.store_up(self.store.check().is_ok());
         self.metrics.indexes_open(self.collections.open_indexes());
         let (bytes, bytes_max) = self.collections.filter_cache();
         self.metrics.table("filter_results", bytes, bytes_max);

@@ -36,7 +36,10 @@ pub(super) async fn livez() -> &'static str {
 pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     let sees_all = sees_all(&gateway, &headers);
     let mut failing = gateway.retrieval.failing_parts(sees_all);
-    failing.extend(gateway.keys.failing_parts());
+    // the ledger is in the database
+    if !gateway.retrieval.is_without_database() {
+        failing.extend(gateway.keys.failing_parts());
+    }
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut damaged = if sees_all { gateway.retrieval.damaged_rows() } else { Vec::new() };

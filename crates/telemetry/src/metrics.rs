@@ -146,6 +146,8 @@ table! {
     ledger_failures: Counter = Counter::default(), "weir_ledger_write_failures_total", Counter, [];
     /// Collections whose index files are open; the others open them when they are used.
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
+    /// Whether the last call of the store reached its database, and its files are those that were opened: 1, or 0.
+    store_up: Gauge = Gauge::default(), "weir_store_up", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
     indexes_lost: Counter = Counter::default(), "weir_indexes_lost_total", Counter, [];
     /// Judgments that count for a collection's relevance.
@@ -458,6 +460,11 @@ impl Metrics {
     /// Counts an index that was lost.
     pub fn index_lost(&self) {
         self.indexes_lost.inc();
+    }
+
+    /// Sets whether the store can be reached.
+    pub fn store_up(&self, is_up: bool) {
+        self.store_up.set(i64::from(is_up));
     }
 
     /// Sets the number of damaged rows of the store.

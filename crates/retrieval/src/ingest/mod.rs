@@ -13,6 +13,7 @@ mod patch;
 mod prepare;
 mod progress;
 mod recognition;
+mod share;
 mod upload;
 mod worker;
 

@@ -115,6 +115,11 @@ impl IngestProgress {
         self.sample(&mut state, Instant::now());
     }
 
+    /// All operations up to `applied_seq` are in the index, and this gateway has prepared none of them.
+    pub(super) fn applied_elsewhere(&self, applied_seq: u64) {
+        self.applied(&Preparation::default(), applied_seq);
+    }
+
     /// Of these operations, the number that is in the index before its turn, and the sum of the shares of the others that are embedded.
     pub(crate) fn of(&self, operations: RangeInclusive<u64>) -> (u64, f64) {
         let (mut applied, mut shares) = (0, 0.0);
