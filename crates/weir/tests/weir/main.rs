@@ -17,6 +17,7 @@ mod cli_keys;
 mod cli_progress;
 mod cli_support;
 mod cli_watch;
+mod cluster;
 mod crash;
 mod embeddings_api;
 mod eval;
