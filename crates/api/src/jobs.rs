@@ -77,6 +77,10 @@ pub struct JobReply {
     pub started_at: f64,
     /// Time of completion, failure or cancellation, in unix seconds; null before.
     pub finished_at: Option<f64>,
+    /// The number of the last operation, where several gateways share the store: a search at any of them that asks for it by `at_least` sees the documents. Absent
+    /// with one gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
     /// The version of the document, in the reply of a `PUT` or `PATCH` of one; else absent. It is the `ETag` of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,

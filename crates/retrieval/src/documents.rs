@@ -154,7 +154,8 @@ impl Retrieval {
                 None => view.delete_document(&id).await?,
             };
             let deleted = deleted.ok_or_else(|| no_document(view.name(), &id))?;
-            Ok(DeletedReply { deleted: true, chunks: Some(deleted) })
+            let operation = view.is_shared().then_some(deleted.operation);
+            Ok(DeletedReply { deleted: true, chunks: Some(deleted.chunks), operation })
         })
         .await
     }
@@ -191,17 +192,20 @@ impl Retrieval {
                 skipped: 0,
                 remaining: matched,
                 dry_run: true,
+                operation: None,
             });
         }
         run_to_completion(async move {
-            let (mut deleted, mut skipped) = (0, 0);
+            let (mut deleted, mut skipped, mut last) = (0, 0, None);
             for hits in found.hits.chunks(DELETE_BATCH) {
-                let of_batch = view.delete_matched(hits).await?;
+                let (of_batch, operation) = view.delete_matched(hits).await?;
+                last = operation.or(last);
                 deleted += of_batch;
                 skipped += hits.len() as u64 - of_batch;
             }
             let remaining = matched.saturating_sub(deleted + skipped);
-            Ok(DocumentsDeleteReply { matched, deleted, skipped, remaining, dry_run: false })
+            let operation = last.filter(|_| view.is_shared());
+            Ok(DocumentsDeleteReply { matched, deleted, skipped, remaining, dry_run: false, operation })
         })
         .await
     }

@@ -131,7 +131,8 @@ impl Retrieval {
     /// A job as the API shows it, with the progress of its collection.
     pub(crate) fn render_job(&self, caller: &Caller, job: Job) -> JobReply {
         let collection = self.collections.get(caller, &job.collection);
-        let mut shown = render(job, collection.as_deref());
+        let operation = self.store.is_shared().then_some(job.last_operation);
+        let mut shown = JobReply { operation, ..render(job, collection.as_deref()) };
         if caller.filter().is_some() {
             // an upstream's message can be about hidden documents
             shown.waiting_for = shown.waiting_for.map(|_| WAITING_FOR_THE_MODEL.to_owned());
@@ -200,6 +201,7 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
         error: job.error,
         started_at: job.created_at,
         finished_at: job.finished_at,
+        operation: None,
         version: None,
         webhook: job.webhook.map(render_webhook),
         errors: job

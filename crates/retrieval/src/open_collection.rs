@@ -154,6 +154,11 @@ impl OpenCollection {
         self.accepted.load(Ordering::Relaxed)
     }
 
+    /// The highest operation that has been searchable.
+    pub(crate) fn applied(&self) -> u64 {
+        *self.applied_seq.borrow()
+    }
+
     /// Acknowledged operations that are not searchable yet.
     pub(crate) fn pending_operations(&self) -> u64 {
         self.accepted().saturating_sub(self.engine.applied_seq())

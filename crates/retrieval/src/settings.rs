@@ -97,7 +97,7 @@ impl Retrieval {
     /// `collection_not_found`; store and file system errors.
     pub async fn delete_collection(&self, caller: &Caller, name: &str) -> Result<DeletedReply> {
         if self.collections.delete(caller, name).await? {
-            return Ok(DeletedReply { deleted: true, chunks: None });
+            return Ok(DeletedReply { deleted: true, chunks: None, operation: None });
         }
         Err(RequestError::no_collection(name))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use weir_api::{
     CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned, Invalid, VectorSettings,
 };
@@ -239,7 +240,13 @@ impl CollectionView {
 
     /// Runs a search on the index.
     pub(crate) async fn search(&self, query: IndexQuery) -> Result<IndexResult, IndexError> {
-        let found = self.collection.engine.search(&self.caller, query).await;
+        let of_any_gateway = query.as_of.filter(|_| self.is_shared()).map(|_| query.clone());
+        let mut found = self.collection.engine.search(&self.caller, query).await;
+        if let (Err(IndexError::SnapshotExpired(_)), Some(query)) = (&found, of_any_gateway) {
+            // the first page was read at another gateway, whose index is equal and not the same
+            let query = IndexQuery { as_of: None, ..query };
+            found = self.collection.engine.search(&self.caller, query).await;
+        }
         self.collection.note_lost(&found);
         found
     }
@@ -329,23 +336,50 @@ impl CollectionView {
         self.collection.wait_until_searchable(number).await;
     }
 
+    /// Whether other gateways use the store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.collection.preparer.store.is_shared()
+    }
+
+    /// Waits until everything up to operation `number` is searchable at this gateway.
+    ///
+    /// # Errors
+    /// `collection_not_ready` if it is not by `until`.
+    pub(crate) async fn reach(&self, number: u64, until: Instant) -> Result<()> {
+        if self.collection.applied() >= number {
+            return Ok(());
+        }
+        // another gateway has acknowledged it, and this one may not be told yet
+        self.collection.look_again();
+        let _ = tokio::time::timeout_at(until, self.collection.wait_until_searchable(number)).await;
+        if self.collection.applied() >= number {
+            return Ok(());
+        }
+        let message = format!("operation {number} of collection `{}` is not searchable yet", self.name());
+        Err(RequestError::new(ErrorCode::CollectionNotReady, message))
+    }
+
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.
     pub(crate) async fn wait_until_searchable(&self, number: u64) {
         self.collection.wait_until_searchable(number).await;
     }
 
-    /// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
-    pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<u64>> {
+    /// Deletes a document from the store and hides it in the index; `None` if it is absent.
+    pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
         let Some(deleted) = self.store.delete_document(id).await? else { return Ok(None) };
         self.hide(id, &deleted).await?;
-        Ok(Some(deleted.chunks))
+        Ok(Some(deleted))
     }
 
     /// The same, if the document meets a condition. `None` if it is absent.
     ///
     /// # Errors
     /// `precondition_failed`.
-    pub(crate) async fn delete_document_if(&self, id: &str, test: &VersionTest) -> Result<Option<u64>> {
+    pub(crate) async fn delete_document_if(
+        &self,
+        id: &str,
+        test: &VersionTest,
+    ) -> Result<Option<DeletedDocument>> {
         loop {
             let Some(stored) = self.store.document(id).await? else { return Ok(None) };
             let version = Some(stored.version);
@@ -357,23 +391,24 @@ impl CollectionView {
             // else it was changed or deleted after it was read
             if let Some(Some(deleted)) = deleted.into_iter().next() {
                 self.hide(id, &deleted).await?;
-                return Ok(Some(deleted.chunks));
+                return Ok(Some(deleted));
             }
         }
     }
 
-    /// Deletes hits, in one commit, that are still in the version that was found: how many were.
-    pub(crate) async fn delete_matched(&self, hits: &[Hit]) -> Result<u64> {
+    /// Deletes hits, in one commit, that are still in the version that was found: how many were, and the last operation.
+    pub(crate) async fn delete_matched(&self, hits: &[Hit]) -> Result<(u64, Option<u64>)> {
         let versions = hits.iter().map(|hit| (hit.document_id.clone(), hit.version)).collect();
         let deleted = self.store.delete_versions(versions).await?;
-        let mut count = 0;
+        let (mut count, mut last) = (0, None);
         for (hit, deleted) in hits.iter().zip(deleted) {
             if let Some(deleted) = deleted {
                 self.hide(&hit.document_id, &deleted).await?;
                 count += 1;
+                last = last.max(Some(deleted.operation));
             }
         }
-        Ok(count)
+        Ok((count, last))
     }
 
     /// Hides a document in the index that was deleted from the store.

@@ -91,6 +91,8 @@ class Job:
     """The failed documents."""
     version: Optional[int] = None
     """The version of the document, in the reply to `put_document` and `patch_document`."""
+    operation: Optional[int] = None
+    """The last operation of the documents, for `at_least` of a search, where several gateways share the store."""
     webhook: Optional[JobWebhook] = None
     """The call that tells the end of the job, if `webhook_url` was given."""
 
@@ -449,6 +451,8 @@ class Deletion:
 
     deleted: bool
     chunks: Optional[int] = None
+    operation: Optional[int] = None
+    """For `at_least` of a search, where several gateways share the store."""
 
 
 @dataclass(frozen=True)
@@ -461,6 +465,8 @@ class DocumentsDeleteReply:
     """Documents with a newer version that is not yet searchable."""
     remaining: int
     dry_run: bool
+    operation: Optional[int] = None
+    """For `at_least` of a search, where several gateways share the store."""
 
 
 @dataclass(frozen=True)

@@ -291,6 +291,7 @@ mod tests {
             error: None,
             started_at: 1_000.0,
             finished_at,
+            operation: None,
             version: None,
             webhook: None,
             errors: Vec::new(),

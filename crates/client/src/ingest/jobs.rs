@@ -144,6 +144,7 @@ mod tests {
             error: None,
             started_at: 1.0,
             finished_at: None,
+            operation: None,
             version: None,
             webhook: None,
             errors: Vec::new(),

@@ -111,7 +111,9 @@ impl IngestOutcome {
 
     /// The job as it was stored.
     pub fn job(self) -> JobReply {
-        jobs::render(self.job, None)
+        let is_shared = self.view.as_ref().is_some_and(CollectionView::is_shared);
+        let operation = is_shared.then_some(self.job.last_operation);
+        JobReply { operation, ..jobs::render(self.job, None) }
     }
 }
 

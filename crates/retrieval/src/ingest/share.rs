@@ -57,11 +57,15 @@ impl Share {
             return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
         }
         self.is_settled = false;
+        let known = collection.accepted();
         let (store, generation) = (&collection.preparer.store, collection.preparer.generation);
         let Some(position) = store.position(generation).await? else {
             lease.take();
             return Ok(Turn::Wait);
         };
+        if position.last_operation < known {
+            return Err(IngestError::WentBack { known, found: position.last_operation });
+        }
         collection.accepted.fetch_max(position.last_operation, Ordering::Relaxed);
         if let Some(fence) = lease.get().filter(|fence| fence.number != position.fence) {
             lease.lose(fence);

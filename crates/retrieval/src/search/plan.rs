@@ -321,7 +321,7 @@ fn fusion_key(fusion: FusionFunction) -> (&'static str, f32, f32, f32, bool) {
 
 /// All that a ranking depends on, beside the collection.
 fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &impl Serialize) -> Result<RequestHash> {
-    let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
+    let request = SearchRequest { cursor: None, deadline_ms: None, at_least: None, ..request.clone() };
     let json = serde_json::to_vec(&request).map_err(|error| RequestError::internal(&error))?;
     let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();
     let settings = postcard::to_stdvec(settings).map_err(|error| RequestError::internal(&error))?;

@@ -259,6 +259,8 @@ CREATE TABLE cancellations (
     job_id        text COLLATE "C" PRIMARY KEY,
     collection_id bigint NOT NULL
 );
+
+CREATE INDEX spending_by_day ON spending (day);
 "#;
 
 /// The format of the schema; `None` if there is none.

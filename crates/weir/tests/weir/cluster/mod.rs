@@ -77,13 +77,6 @@ impl Member {
         results.map(|result| result["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The value of a metric with its labels; 0 before it has one.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
-        let text = self.client.send("GET", "/metrics", None).text;
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        value.unwrap_or(0.0)
-    }
-
     /// Sends a signal to its process.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.weir.id().cast_signed()).unwrap(), signal).unwrap();

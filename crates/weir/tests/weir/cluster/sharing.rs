@@ -26,6 +26,14 @@ fn ranks_are_equal(cluster: &Cluster) -> bool {
     })
 }
 
+/// Each embedding was stored once, and no gateway has computed one for itself.
+fn check_embedded_once(cluster: &Cluster) {
+    // a number is given to each row that is inserted or replaced
+    let inserted = cluster.server.count("SELECT last_value FROM weir.embeddings_id_seq");
+    assert_eq!(inserted, 60);
+    assert!(cluster.gateways.iter().all(|one| !one.weir.log().contains("computed again")));
+}
+
 #[test]
 fn documents_of_one_gateway_are_found_by_all_in_the_same_order() {
     let mut cluster = Cluster::start(2);
@@ -36,10 +44,7 @@ fn documents_of_one_gateway_are_found_by_all_in_the_same_order() {
     assert_eq!(job["status"], "completed", "{job}");
     wait("all documents at both", || one.document_count() == 60 && two.document_count() == 60);
     wait("equal rankings", || ranks_are_equal(&cluster));
-    let bulk = "weir_embed_queue_wait_seconds_count{lane=\"bulk\"}";
-    let embedded: f64 = cluster.gateways.iter().map(|one| one.metric(bulk)).sum();
-    let stored = cluster.server.count("SELECT count(*) FROM weir.embeddings");
-    assert_eq!(embedded, stored as f64, "nothing is embedded twice");
+    check_embedded_once(&cluster);
 
     let deleted = one.client.try_delete("d3").unwrap();
     assert_eq!(deleted.0, 200, "{}", deleted.1);
@@ -52,7 +57,8 @@ fn documents_of_one_gateway_are_found_by_all_in_the_same_order() {
     cluster.add(&[]);
     let three = &cluster.gateways[2];
     three.client.wait_until_ready();
-    assert_eq!((three.document_count(), three.metric(bulk)), (59, 0.0));
+    assert_eq!(three.document_count(), 59);
+    check_embedded_once(&cluster);
     wait("equal rankings", || ranks_are_equal(&cluster));
 }
 
@@ -124,4 +130,25 @@ fn a_cursor_of_one_gateway_works_at_the_other() {
     let (second, _) = page(two, cursor.as_deref());
     assert_eq!(second, page(one, cursor.as_deref()).0);
     assert!(first.iter().all(|id| !second.contains(id)) && second.len() == 8, "{first:?} {second:?}");
+}
+
+#[test]
+fn a_search_sees_what_another_gateway_has_acknowledged() {
+    let cluster = Cluster::start(2);
+    let [one, two] = cluster.gateways.as_slice() else { panic!("two gateways") };
+    let search = |operation: &Value, deadline_ms: u64| {
+        let body = json!({"query": "lighthouse rock", "mode": "lexical", "top_k": 50, "at_least": operation, "deadline_ms": deadline_ms});
+        two.client.try_post("/v1/search", &body).unwrap()
+    };
+    let accepted = one.ingest("", &documents(0, 30));
+    let operation = &accepted["operation"];
+    assert_eq!(operation, 30, "{accepted}");
+    let (status, found) = search(operation, 60_000);
+    assert_eq!((status, found["results"].as_array().map(Vec::len)), (200, Some(30)), "{found}");
+    let (status, deleted) = one.client.try_delete("d3").unwrap();
+    assert_eq!((status, &deleted["operation"]), (200, &json!(31)), "{deleted}");
+    let (status, found) = search(&deleted["operation"], 60_000);
+    assert_eq!((status, found["results"].as_array().map(Vec::len)), (200, Some(29)), "{found}");
+    let (status, refused) = search(&json!(99), 200);
+    assert_eq!((status, &refused["code"]), (503, &json!("collection_not_ready")), "{refused}");
 }

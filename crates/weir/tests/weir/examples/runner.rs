@@ -63,9 +63,10 @@ exec "$EXAMPLE_BINARIES/weir-bench" "${arguments[@]}"
 ];
 
 /// Settings by which clients of other makers call nothing but the gateway, and the keys of providers that configurations name.
-const VARIABLES: [(&str, &str); 5] = [
+const VARIABLES: [(&str, &str); 6] = [
     ("HAYSTACK_TELEMETRY_ENABLED", "false"),
     ("OPENAI_API_KEY", "unused"),
+    ("STORE_URL", "postgresql://unused"),
     ("ANTHROPIC_API_KEY", "unused"),
     ("AZURE_API_KEY", "unused"),
     ("COHERE_API_KEY", "unused"),
