@@ -64,6 +64,7 @@ test: setup style ## everything that CI runs
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/fairness --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/wire --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/llm --pattern 'test_*.py'
+	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/published --pattern 'test_*.py'
 	PYTHONPATH=bench:bench/llm $(PYTHON) -m unittest discover --start-directory bench/pgo --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	$(PYTHON) scripts/scalar.py cargo test $(CHECKED)
@@ -101,7 +102,7 @@ attack: ## attacks on a server of their own, at full length: one line for each t
 	WEIR_CONTRACT_EXAMPLES=500 cargo test $(CHECKED) --test weir --test server -- --nocapture full_disk:: clock:: panics:: generated_requests
 
 .PHONY: bench
-bench: ## measure at real size: every script of bench/, or BENCH=name
+bench: ## measure at real size: every script of bench/, or BENCH=name; BENCH=published for the rows of published experiments
 	@scripts/setup.sh
 	cargo build --release --locked -p weir -p weir-loadgen
 	@scripts/bench.sh $(BENCH)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Search beside LanceDB, Qdrant Edge, Chroma, bm25s and PostgreSQL in one run: docs/benchmarks/search.md, its plots and its figures.
+# Search beside LanceDB, Qdrant Edge, Chroma, bm25s, PostgreSQL and OpenSearch in one run: docs/benchmarks/search.md, its plots and its figures.
 # Everything lies in .cache/bench-search: the peers (1 GB), the corpus of 1,000,000 documents (2 GB; embedding the 220,000 real ones takes
 # half an hour on two cores and goes on where it was interrupted), and an index of each engine at each size (20 GB, an hour).
 # DATA is a folder with evaluation sets, more real passages; SIZES="10000 50000" and SECONDS_PER_SIZE change what is measured, OUT is
@@ -19,6 +19,24 @@ if ! cmp -s bench/search/requirements.txt "$cache/installed.txt"; then
 fi
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
     echo "bench/search: no PostgreSQL server is installed, it is left out (apt install postgresql)" >&2
+
+# OpenSearch, if Java and Maven are here (apt install openjdk-17-jdk-headless maven unzip): its jars from Maven Central, 60 MB.
+install_opensearch() {
+    local folder=.cache/bench-peers/opensearch
+    cat bench/peers/opensearch/* | cmp -s - "$folder/installed" && return
+    echo "bench/search: installing OpenSearch into $folder"
+    rm -rf "$folder" && mkdir -p "$folder"
+    mvn --quiet --batch-mode --file bench/peers/opensearch/pom.xml \
+        org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory="$PWD/$folder/lib" &&
+        (cd "$folder/lib" && unzip -q -n opensearch-knn-*.zip '*.jar') &&
+        javac -cp "$folder/lib/*" -d "$folder/classes" bench/peers/opensearch/Start.java &&
+        cat bench/peers/opensearch/* >"$folder/installed"
+}
+if command -v javac >/dev/null && command -v mvn >/dev/null && command -v unzip >/dev/null; then
+    install_opensearch || echo "bench/search: OpenSearch is left out" >&2
+else
+    echo "bench/search: no Java, Maven or unzip, OpenSearch is left out (apt install openjdk-17-jdk-headless maven unzip)" >&2
+fi
 
 cargo build --release --locked -p weir -p weir-loadgen
 cargo build --release --locked -p weir-index --example bench_search

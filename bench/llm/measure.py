@@ -316,13 +316,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--active", type=int, default=scenarios.HOLD_ACTIVE, help="open streams that send; 0 leaves them out")
     parser.add_argument("--idle", type=int, default=scenarios.HOLD_IDLE, help="open streams that do not send; 0 leaves them out")
     parser.add_argument("--scenarios", default="", help="their names in llm.json, separated by commas or spaces; all without it. Needs --out, which gets no plots")
+    parser.add_argument("--published", action="store_true", help="the rows of the published experiment instead (bench/published.sh). Needs --out, which gets no plots")
     parser.add_argument("--minutes-max", type=float, default=math.inf, help="no scenario begins after this time, which the page says")
     given = parser.parse_args(arguments)
     given.peers = given.peers.replace(",", " ").split()
     given.rates = tuple(sorted({int(rate) for rate in given.rates.replace(",", " ").split()}))
     given.scenarios = given.scenarios.replace(",", " ").split()
-    if given.scenarios and given.out is None:
-        parser.error("--scenarios writes a page without the others; name its folder by --out")
+    if (given.scenarios or given.published) and given.out is None:
+        parser.error("--scenarios and --published write a page without the others; name its folder by --out")
     given.out = given.out or ROOT / "docs" / "benchmarks"
     unknown = [peer for peer in given.peers if peer not in NAMES]
     if unknown or not given.rates:
@@ -336,13 +337,14 @@ def start(given: argparse.Namespace, folder: Path) -> Run:
     paths = Paths(given.weir.resolve(), load, mock, floor, given.cache.resolve(), folder, given.model.resolve(), given.guardrails.resolve())
     seconds, rounds = (0.3, 1) if given.tiny else (given.seconds, given.rounds)
     active, idle = streams_max(given.active), streams_max(given.idle)
-    chosen = scenarios.tiny() if given.tiny else scenarios.full(given.rates, active, idle)
+    everything = scenarios.published(given.rates) if given.published else scenarios.full(given.rates, active, idle)
+    chosen = scenarios.tiny() if given.tiny else everything
     chosen = [replace(one, seconds=seconds) if given.tiny else one for one in chosen if one.concurrency > 0]
     known = [one.name for one in chosen]
     if unknown := [name for name in given.scenarios if name not in known]:
         raise SystemExit(f"bench/llm: unknown scenario {', '.join(unknown)}; known are {', '.join(known)}")
     chosen = [one for one in chosen if one.name in (given.scenarios or known)]
-    found = Report({"seconds": seconds, "rounds": rounds, "has_plots": not given.tiny and not given.scenarios}, chosen)
+    found = Report({"seconds": seconds, "rounds": rounds, "has_plots": not (given.tiny or given.scenarios or given.published)}, chosen)
     return Run(paths, free_ports(1)[0], seconds, rounds, found, deadline=time.monotonic() + 60 * given.minutes_max)
 
 
@@ -357,7 +359,7 @@ def main(arguments: list[str]) -> int:
                 open_targets(run, given.peers, stack)
                 measure_all(run)
                 count_rows(run)
-                if not given.scenarios and any(target.is_ours for target in run.chosen):
+                if not given.scenarios and not given.published and any(target.is_ours for target in run.chosen):
                     measure_costs(run)
         except (OSError, ValueError, EngineError, subprocess.CalledProcessError) as error:
             print(f"bench/llm: {error}", file=sys.stderr)

@@ -33,6 +33,12 @@ HOLD_CAPACITY_MIN = 2_000
 CHAOS_RATE, CHAOS_SECONDS = 50, 30.0
 CHAOS: tuple[str, ...] = ("--status-500", "0.02", "--drop-headers", "0.01", "--drop-midstream", "0.01", "--malformed", "0.01")
 CHAOS += ("--latency-ms", "20", "--profile", "lognormal")
+# Rows of the published experiment: a rate that loads LiteLLM with four workers on two cores, and bodies at rates that the mock can do, which takes
+# some 60 ms of CPU time for a reply of 1 MB.
+LOADED_RATE, LOADED_BACKENDS_MS, LOADED_SECONDS = 199, (0, 50, 200, 500), 10.0
+PAYLOAD_SECONDS = 10.0
+# bytes and requests/s
+PAYLOADS = {"1k": (KIB, 97), "10k": (10 * KIB, 97), "100k": (100 * KIB, 19), "1m": (1024 * KIB, 3)}
 # Connections at a constant rate: those that are busy on average, doubled for the slow ones, and a reserve for stalls.
 RESERVE_SECONDS = 0.02
 CONNECTIONS_MIN, CONNECTIONS_MAX = 32, 2_000
@@ -115,6 +121,21 @@ def full(rates: tuple[int, ...], hold_active: int, hold_idle: int) -> list[Scena
     concurrency = connections(CHAOS_RATE, 0.02)
     found.append(Scenario("chaos", title, Kind.CHAOS, CHAOS, rate=CHAOS_RATE, concurrency=concurrency, seconds=CHAOS_SECONDS, is_once=True))
     return found
+
+
+def published(rates: tuple[int, ...]) -> list[Scenario]:
+    """The rows of the published experiment: steps, backends where LiteLLM is loaded, payloads, chaos."""
+    found = [Scenario("closed-1k", "closed loop, 64 connections, 1 KB", Kind.CLOSED)]
+    found += [at_rate(f"rate-{rate}", f"{rate:,} requests/s, 1 KB", rate) for rate in rates]
+    for latency_ms in LOADED_BACKENDS_MS:
+        title = f"{LOADED_RATE} requests/s, backend of {latency_ms} ms, 1 KB"
+        found.append(replace(at_rate(f"loaded-{latency_ms}", title, LOADED_RATE, latency_ms), seconds=LOADED_SECONDS))
+    for name, (size, rate) in PAYLOADS.items():
+        title = f"{rate} requests/s, requests of {name.upper()}B"
+        found.append(replace(at_rate(f"request-{name}", title, rate, body_bytes=size), seconds=PAYLOAD_SECONDS))
+        reply = at_rate(f"reply-{name}", f"{rate} requests/s, replies of {name.upper()}B", rate)
+        found.append(replace(reply, mock=("--response-bytes", str(size)), seconds=PAYLOAD_SECONDS))
+    return [*found, *(one for one in full((), 0, 0) if one.kind is Kind.CHAOS)]
 
 
 def tiny() -> list[Scenario]:

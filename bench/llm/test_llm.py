@@ -83,6 +83,18 @@ def made_report() -> Report:
     return found
 
 
+class PublishedRows(unittest.TestCase):
+    def test_a_run_for_the_published_page_has_its_steps_backends_and_payloads(self) -> None:
+        found = scenarios.published((500, 12_000))
+        names = ["closed-1k", "rate-500", "rate-12000", *(f"loaded-{latency}" for latency in (0, 50, 200, 500))]
+        names += [f"{what}-{size}" for size in ("1k", "10k", "100k", "1m") for what in ("request", "reply")]
+        self.assertEqual([one.name for one in found], [*names, "chaos"])
+        by_name = {one.name: one for one in found}
+        self.assertEqual(by_name["request-1m"].body_bytes, 2**20)
+        self.assertEqual(by_name["reply-1m"].mock, ("--response-bytes", str(2**20)))
+        self.assertEqual(by_name["loaded-0"].mock, ())
+
+
 class Figures(unittest.TestCase):
     def test_cpu_is_divided_by_the_requests_that_were_sent(self) -> None:
         found = Load.of(GENERATED)

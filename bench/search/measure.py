@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -266,6 +267,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--tiny", action="store_true", help="1,000 made-up documents, and only the peers that are installed"
     )
+    parser.add_argument("--made", type=int, help="documents that are made up, as in a tiny run, instead of real ones: no embedding")
     parser.add_argument("--binaries", type=Path, default=root / "target" / "release" / "examples")
     parser.add_argument("--model", type=Path, default=root / "models" / "all-MiniLM-L6-v2")
     parser.add_argument("--data", type=Path, help="a folder with evaluation sets, more real passages")
@@ -285,6 +287,14 @@ def start(given: argparse.Namespace, cache: Path) -> Run:
         import tiny
 
         made = tiny.make(cache / "corpus")
+    elif given.made:
+        import tiny
+
+        folder = cache / f"made-{given.made}"
+        if not (folder / "corpus.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            tiny.make(folder, given.made)
+        made = corpora.load(folder)
     else:
         size = (corpora.REAL_MAX, corpora.DOCUMENTS, corpora.QUERIES)
         made = corpora.make(cache, given.binaries.resolve(), model, given.data, size)

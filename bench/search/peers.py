@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+import opensearch
 import postgres
 
 HITS = 10
@@ -411,13 +412,15 @@ class Postgres(Peer):
         return [row[0] for row in rows]
 
 
-PEERS: dict[str, type[Peer]] = {
+PEERS: dict[str, Any] = {
     "LanceDB": LanceDb,
     "LanceDB, by hand": LanceDbByHand,
     "Qdrant Edge": Qdrant,
     "Chroma": Chroma,
     "bm25s + numpy": Bm25s,
     "PostgreSQL": Postgres,
+    "OpenSearch": opensearch.OpenSearch,
+    "OpenSearch, three nodes": opensearch.OpenSearchThree,
 }
 # The packages that each comes from: without one, the peer is left out and the page says so.
 PACKAGES = {
@@ -432,6 +435,8 @@ PACKAGES = {
 
 def is_installed(name: str) -> bool:
     """Whether the peer's package is here, and its server where it has one."""
+    if name.startswith("OpenSearch"):
+        return opensearch.is_installed()
     try:
         version(PACKAGES[name])
     except PackageNotFoundError:
@@ -441,6 +446,8 @@ def is_installed(name: str) -> bool:
 
 def detail(name: str) -> str:
     """The version of the peer."""
+    if name.startswith("OpenSearch"):
+        return opensearch.installed_version()
     if name == "PostgreSQL":
         return f"server {postgres.installed_version()}, psycopg {version('psycopg')}"
     return version(PACKAGES[name])

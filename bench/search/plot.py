@@ -28,6 +28,8 @@ COLOURS = {
     "Chroma": "#7b5ea7",
     "bm25s + numpy": "#7a7a7a",
     "PostgreSQL": "#31648c",
+    "OpenSearch": "#c9a227",
+    "OpenSearch, three nodes": "#e6d28a",
 }
 # At which size rates by threads are drawn.
 RATE_DOCUMENTS = 50_000

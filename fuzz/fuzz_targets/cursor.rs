@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use weir_store::{CollectionId, GenerationId};
 
-// the module is private to its crate
+// without its crate, whose dependencies are those of the store
 #[allow(dead_code, reason = "the target needs a part of it")]
-#[path = "../../crates/retrieval/src/cursor.rs"]
+#[path = "../../crates/cursor/src/lib.rs"]
 mod cursor;
 
 use cursor::{Binding, Cursor, CursorKey, RequestHash};

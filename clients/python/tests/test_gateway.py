@@ -56,6 +56,7 @@ METHODS = {
     "GET /v1/usage": "usage",
     "GET /healthz": "health",
     "GET /livez": "liveness",
+    "GET /v1/formats": "formats",
     "GET /readyz": "readiness",
     "GET /metrics": "metrics",
     "GET /openapi.json": "openapi",
@@ -290,9 +291,9 @@ class GatewayTest(unittest.TestCase):
 
     @with_both_clients
     def test_a_kept_file_is_returned_as_it_was_sent(self, client: Weir, own: str) -> None:
-        client.upload(b"\xef\xbb\xbfA weir", name="a b.txt", collection=own, keep_original=True)
+        client.upload(b"\xef\xbb\xbfA weir", name="a b.txt", collection=own, keep_original=True, wait=True)
         self.assertEqual(client.get_original("a b.txt", collection=own), b"\xef\xbb\xbfA weir")
-        client.upload(b"A lock", name="b.txt", collection=own)
+        client.upload(b"A lock", name="b.txt", collection=own, wait=True)
         with self.assertRaises(weir.ApiError) as refused:
             client.get_original("b.txt", collection=own)
         self.assertEqual(refused.exception.code, "document_not_found")
@@ -477,6 +478,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(client.list_models("chat"), [])
         self.assertEqual(client.health().status, "ok")
         self.assertTrue(client.readiness().ready)
+        self.assertIn("pdf", client.formats().extensions)
         self.assertEqual(client.liveness().strip(), "ok")
         self.assertIn("weir_", client.metrics())
 

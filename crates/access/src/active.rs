@@ -13,8 +13,9 @@ use weir_policy::{Caller, KeyId};
 use weir_store::{StoredKey, Timestamp};
 
 use crate::grants;
-use crate::ledger::{Account, Ledger};
+use crate::ledger::Account;
 use crate::restriction::check_within;
+use crate::usage::Counted;
 use crate::{AccessError, Result, Usage};
 
 /// The keys that were not revoked when they were read, by hash.
@@ -59,7 +60,7 @@ impl Active {
         defaults: &KeyLimitsRequest,
         before: &HashMap<KeyId, Arc<Usage>>,
         spent: &HashMap<Account, Spending>,
-        ledger: &Arc<Ledger>,
+        counted: &Counted,
     ) -> Result<Active> {
         let mut active = Active {
             by_hash: HashMap::new(),
@@ -86,7 +87,9 @@ impl Active {
                         before.set_limits(limits, spending, now);
                         before
                     }
-                    None => Arc::new(Usage::new(account, limits, spending, ledger.clone(), now)),
+                    None => {
+                        Arc::new(Usage::new(account, one.created_at, limits, spending, counted.clone(), now))
+                    }
                 }
             };
             let before = before.get(&one.id).cloned();

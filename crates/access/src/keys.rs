@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
@@ -18,7 +19,10 @@ use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, Timestamp};
 use crate::active::{Active, KEYS_BYTES_MAX, bytes_of};
 use crate::grants::{self, Grants};
 use crate::ledger::{self, Account, Ledger};
+use crate::limits::Limits;
 use crate::revocations::Unstored;
+use crate::shared::LimitsStatus;
+use crate::usage::Counted;
 use crate::{AccessError, Result, Usage};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
@@ -29,6 +33,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) active: ArcSwap<Active>,
     pub(crate) ledger: Arc<Ledger>,
+    pub(crate) limits: Limits,
     /// The month whose spending was read.
     pub(crate) month: AtomicI32,
     /// Locked while the keys in memory are replaced.
@@ -45,18 +50,27 @@ impl Keys {
     /// # Errors
     /// Those of the store; [`AccessError::Unreadable`]: a key that can't be read is never taken for one that allows less or more.
     pub async fn load(store: Store, now: Timestamp) -> Result<Keys> {
-        Keys::load_within(store, now, KEYS_BYTES_MAX).await
+        Keys::load_with(store, Limits::Local, now).await
     }
 
-    async fn load_within(store: Store, now: Timestamp, bytes_max: usize) -> Result<Keys> {
+    /// [`Keys::load`] with limits that may be shared.
+    ///
+    /// # Errors
+    /// As of [`Keys::load`].
+    pub async fn load_with(store: Store, limits: Limits, now: Timestamp) -> Result<Keys> {
+        Keys::load_within(store, limits, now, KEYS_BYTES_MAX).await
+    }
+
+    async fn load_within(store: Store, limits: Limits, now: Timestamp, bytes_max: usize) -> Result<Keys> {
         let ledger = Arc::<Ledger>::default();
+        let counted = Counted { limits: limits.clone(), ledger: ledger.clone() };
         let spent = ledger::read(&store, now).await?;
         let defaults = KeyLimitsRequest::default();
-        let active = Active::of(&store.keys().await?, &defaults, &HashMap::new(), &spent, &ledger)?;
+        let active = Active::of(&store.keys().await?, &defaults, &HashMap::new(), &spent, &counted)?;
         let active = ArcSwap::from_pointee(active.within(bytes_max));
         let month = ledger::period_of(now).month.into();
         let (unstored, defaults) = (std::sync::Mutex::default(), Mutex::default());
-        Ok(Keys(Arc::new(Inner { store, active, ledger, month, unstored, defaults, bytes_max })))
+        Ok(Keys(Arc::new(Inner { store, active, ledger, limits, month, unstored, defaults, bytes_max })))
     }
 
     /// Sets the limits that hold for keys where they have none of their own, from now on.
@@ -68,6 +82,22 @@ impl Keys {
         self.reload(&limits, &self.spent(now).await?).await?;
         *defaults = limits;
         Ok(())
+    }
+
+    /// Reads the keys again, which another gateway may have changed.
+    ///
+    /// # Errors
+    /// Those of the store; the keys are unchanged then.
+    pub async fn refresh(&self, now: Timestamp) -> Result<()> {
+        let defaults = self.0.defaults.lock().await;
+        // also of keys that have their first budget now
+        let spent = self.spent(now).await?;
+        self.reload(&defaults, &spent).await
+    }
+
+    /// How limits are counted with other gateways, if they are.
+    pub fn limits_status(&self) -> Option<LimitsStatus> {
+        self.0.limits.shared().map(|shared| shared.status())
     }
 
     /// Whether callers must show a key: as soon as one was created, and also when all are revoked.
@@ -133,6 +163,7 @@ impl Keys {
             NewAuditEntry { changes: Some(given(json!(request)).to_string()), ..entry(by, "key.create", "") };
         let stored = self.0.store.add_key(new, entry, now).await?;
         self.reload(&defaults, &HashMap::new()).await?;
+        self.tell_change().await;
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: self.reply(stored.id, now)? })
     }
 
@@ -143,6 +174,7 @@ impl Keys {
     pub async fn revoke(&self, by: &Caller, id: i64, now: Timestamp) -> Result<KeyReply> {
         self.find(by, id)?;
         self.revoke_in_memory(KeyId(id), entry(by, "key.revoke", &id.to_string()), now);
+        self.tell_revocation(KeyId(id)).await;
         let stored = self.store_revocation(KeyId(id)).await;
         if let Err(error @ AccessError::RevocationNotStored { .. }) = &stored {
             tracing::error!(%error, "a revocation is not stored; it is tried again");
@@ -170,6 +202,7 @@ impl Keys {
         let spent = self.spent(now).await?;
         let stored = self.0.store.update_key(KeyId(id), changed, entry, now).await?;
         self.reload(&defaults, &spent).await?;
+        self.tell_change().await;
         self.reply(stored.ok_or(AccessError::NotFound(id))?.id, now)
     }
 
@@ -187,6 +220,7 @@ impl Keys {
         let stored = self.0.store.rotate_key(KeyId(id), shown, now + grace, entry, now).await?;
         let stored = stored.ok_or(AccessError::NotFound(id))?;
         self.reload(&defaults, &HashMap::new()).await?;
+        self.tell_change().await;
         Ok(NewKeyReply { key: text.reveal().to_owned(), reply: self.reply(stored.id, now)? })
     }
 
@@ -270,15 +304,21 @@ impl Keys {
     }
 
     async fn reload(&self, defaults: &KeyLimitsRequest, spent: &HashMap<Account, Spending>) -> Result<()> {
-        let Inner { store, active, ledger, bytes_max, .. } = &*self.0;
+        let Inner { store, active, ledger, limits, bytes_max, .. } = &*self.0;
+        let counted = Counted { limits: limits.clone(), ledger: ledger.clone() };
         let mut stored = store.keys().await?;
         let unstored = self.unstored();
         unstored.apply_to(&mut stored);
         let before = active.load().usage.clone();
-        let read = Active::of(&stored, defaults, &before, spent, ledger)?;
+        let read = Active::of(&stored, defaults, &before, spent, &counted)?;
         active.store(Arc::new(read.within(*bytes_max)));
         Ok(())
     }
+}
+
+/// The time in unix seconds.
+pub(crate) fn unix_now() -> Timestamp {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 fn new_text() -> KeyText {
@@ -359,8 +399,10 @@ mod tests {
     async fn keys_beyond_the_limit_of_memory_are_refused_and_revoked_ones_make_room() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(folder.path()).unwrap();
-        let (system, keys) =
-            (Caller::system(), Keys::load_within(store, 0.0, 3 * KEY_BYTES * 2).await.unwrap());
+        let (system, keys) = (
+            Caller::system(),
+            Keys::load_within(store, Limits::Local, 0.0, 3 * KEY_BYTES * 2).await.unwrap(),
+        );
         assert_eq!(keys.bytes(), 0);
         let create = async |name: &str| {
             let made = keys.create(&system, &request(&format!(r#"{{"name": "{name}"}}"#)), 1.0).await;
@@ -455,7 +497,7 @@ mod tests {
             let keys = keys.clone();
             async move { keys.update(&Caller::system(), id.0, &serde_json::from_str(json).unwrap(), 2.0).await }
         };
-        keys.usage(id).unwrap().charge_for("a", (now, 100.0), 40, 0).unwrap();
+        keys.usage(id).unwrap().try_charge("a", (now, 100.0), 40, 0).unwrap();
         let changed = r#"{"name": "site", "scopes": ["search"], "limits": {"requests_per_minute": null}, "model_limits": {"b": null, "c": {"tokens_per_minute": 7}}}"#;
         let changed = update(changed).await.unwrap();
         assert_eq!((changed.name.as_str(), changed.filter), ("site", Some(serde_json::json!({"tenant": 7}))));
@@ -469,7 +511,7 @@ mod tests {
         // a budget counts what was spent since there is one, also when it was taken away between
         let spend = |nanos| {
             usage
-                .reserve((now, 2.0), 0, crate::CostRange::exactly(nanos))
+                .try_use((now, 2.0), 0, crate::CostRange::exactly(nanos))
                 .map(|taken| taken.settle((now, 2.0), 0, nanos))
         };
         spend(4_000_000_000).unwrap();
@@ -499,7 +541,7 @@ mod tests {
         update(r#"{"limits": {"budget_per_day": null}, "model_limits": {"d": {"budget_per_month": 5}}}"#)
             .await
             .unwrap();
-        keys.usage(id).unwrap().charge_for("d", (now, 2.0), 1, 1_000_000_000).unwrap();
+        keys.usage(id).unwrap().try_charge("d", (now, 2.0), 1, 1_000_000_000).unwrap();
         let of_models = keys.list(&system, 2.0)[0].model_spent.clone();
         assert_eq!(of_models, [("d".to_owned(), KeySpending { day: 1.0, month: 1.0 })].into());
         keys.revoke(&system, id.0, 3.0).await.unwrap();

@@ -131,15 +131,21 @@ impl Keys {
         Ok(written)
     }
 
-    /// Reads what was spent in the current month, if it is another one than before: a clock that was wrong is right again, or wrong.
+    /// Reads what was spent in the current month, if it is another one than before: a clock that was wrong is right again, or wrong. Where other
+    /// gateways use the store, also what they have spent today, with what they have reserved.
     async fn read_month(&self, now: Timestamp) -> Result<()> {
         let Inner { store, active, month, .. } = &*self.0;
-        let (current, before) = (period_of(now).month, month.load(Ordering::Relaxed));
-        if current != before {
-            let stored = read(store, now).await?;
-            active.load().usage.values().for_each(|usage| usage.add_stored(&stored, now));
-            month.store(current, Ordering::Relaxed);
-        }
+        let (current, before) = (period_of(now), month.load(Ordering::Relaxed));
+        let since = if current.month != before {
+            first_day_of_month(now)
+        } else if store.is_shared() && !active.load().usage.is_empty() {
+            current.day
+        } else {
+            return Ok(());
+        };
+        let stored = read_since(store, now, since).await?;
+        active.load().usage.values().for_each(|usage| usage.add_stored(&stored, now));
+        month.store(current.month, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -150,9 +156,13 @@ fn spent((((key, model), day), &nanos): (&(Account, i32), &i64)) -> Spent {
 
 /// What each account has spent on the days of the current month.
 pub(crate) async fn read(store: &Store, now: Timestamp) -> Result<HashMap<Account, Spending>> {
+    read_since(store, now, first_day_of_month(now)).await
+}
+
+async fn read_since(store: &Store, now: Timestamp, since: i32) -> Result<HashMap<Account, Spending>> {
     let month = period_of(now).month;
     let mut sums: HashMap<Account, Spending> = HashMap::new();
-    for Spent { key, model, day, nanos } in store.spending(first_day_of_month(now)).await? {
+    for Spent { key, model, day, nanos } in store.spending(since).await? {
         let period = period_of(f64::from(day) * 86_400.0);
         if period.month == month {
             let nanos = u64::try_from(nanos).unwrap_or(0);

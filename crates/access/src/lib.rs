@@ -3,15 +3,25 @@
 #![forbid(unsafe_code)]
 
 mod active;
+mod chain;
 mod error;
+mod events;
 mod grants;
 mod keys;
 mod ledger;
+mod limits;
+mod meter;
 mod restriction;
 mod revocations;
+mod scripts;
+mod shared;
 mod usage;
 
 pub use active::KEYS_BYTES_MAX;
+pub use chain::{CHAIN_MAX, Chain, Reservation, Running};
 pub use error::{AccessError, Result};
 pub use keys::Keys;
-pub use usage::{CostRange, Left, Limited, Reservation, Running, Unit, Usage};
+pub use limits::{Amounts, CostRange, Left, Limited, Limits, Unit};
+pub use shared::{LimitsStatus, SharedLimits};
+pub use usage::Usage;
+pub use weir_redis::{Address as RedisAddress, AddressError as RedisAddressError, RedisError};

@@ -11,14 +11,19 @@ use crate::{AccessError, Keys, Result};
 
 /// Revocations that are in force and not in the store: when each was made, and its audit entry. No more than there are keys.
 #[derive(Default)]
-pub(crate) struct Unstored(BTreeMap<KeyId, (Timestamp, NewAuditEntry)>);
+pub(crate) struct Unstored {
+    own: BTreeMap<KeyId, (Timestamp, NewAuditEntry)>,
+    /// Of other gateways, which store them.
+    told: BTreeMap<KeyId, Timestamp>,
+}
 
 impl Unstored {
     /// Revokes what the store has as valid.
     pub(crate) fn apply_to(&self, stored: &mut [StoredKey]) {
         for key in stored {
-            if let Some((at, _)) = self.0.get(&key.id) {
-                key.revoked_at.get_or_insert(*at);
+            let own = self.own.get(&key.id).map(|(at, _)| *at);
+            if let Some(at) = own.or(self.told.get(&key.id).copied()) {
+                key.revoked_at.get_or_insert(at);
             }
         }
     }
@@ -30,7 +35,16 @@ impl Keys {
         // locked until the keys are replaced: a reload would bring the key back
         let mut unstored = self.unstored();
         if let Some(without) = self.0.active.load().without(id, now) {
-            unstored.0.insert(id, (now, entry));
+            unstored.own.insert(id, (now, entry));
+            self.0.active.store(without.into());
+        }
+    }
+
+    /// Refuses a key that another gateway has revoked.
+    pub(crate) fn revoke_as_told(&self, id: KeyId, now: Timestamp) {
+        let mut unstored = self.unstored();
+        if let Some(without) = self.0.active.load().without(id, now) {
+            unstored.told.insert(id, now);
             self.0.active.store(without.into());
         }
     }
@@ -39,11 +53,11 @@ impl Keys {
     pub(crate) async fn store_revocation(&self, id: KeyId) -> Result<()> {
         // no other change reads the keys before this one is stored
         let _defaults = self.0.defaults.lock().await;
-        let waiting = self.unstored().0.get(&id).cloned();
+        let waiting = self.unstored().own.get(&id).cloned();
         let (at, entry) = waiting.ok_or(AccessError::NotFound(id.0))?;
         match self.0.store.revoke_key(id, entry, at).await {
             Ok(_) => {
-                self.unstored().0.remove(&id);
+                self.unstored().own.remove(&id);
                 Ok(())
             }
             Err(source) => Err(AccessError::RevocationNotStored { id: id.0, source }),
@@ -55,7 +69,7 @@ impl Keys {
     /// # Errors
     /// That of the first that can't be stored; all of them stay in force.
     pub async fn store_revocations(&self) -> Result<()> {
-        let waiting: Vec<KeyId> = self.unstored().0.keys().copied().collect();
+        let waiting: Vec<KeyId> = self.unstored().own.keys().copied().collect();
         for id in waiting {
             match self.store_revocation(id).await {
                 // another call has stored it
@@ -76,7 +90,7 @@ impl Keys {
                 "what keys spend can't be stored, and requests of keys with a budget are refused: {failure}"
             ));
         }
-        let unstored = self.unstored().0.len();
+        let unstored = self.unstored().own.len();
         if unstored > 0 {
             failing.push(format!(
                 "revocations of keys that are in force but not stored: {unstored}; keep the gateway running until they are"
@@ -120,19 +134,19 @@ mod tests {
         let at = (Instant::now(), now);
         store.close().await;
         // not known yet
-        let _running = usage(budget.reply.id).reserve(at, 0, crate::CostRange::exactly(1_000)).unwrap();
+        let _running = usage(budget.reply.id).try_use(at, 0, crate::CostRange::exactly(1_000)).unwrap();
         assert!(keys.flush_ledger(now).await.is_err());
-        let refused = usage(budget.reply.id).reserve(at, 0, crate::CostRange::exactly(1_000)).unwrap_err();
+        let refused = usage(budget.reply.id).try_use(at, 0, crate::CostRange::exactly(1_000)).unwrap_err();
         assert_eq!((refused.unit, refused.retry_after.is_some()), (Unit::Ledger, true));
         assert_eq!(
-            usage(budget.reply.id).reserve_for("m", at, 0, crate::CostRange::exactly(1)).unwrap_err().unit,
+            usage(budget.reply.id).try_use_of("m", at, 0, crate::CostRange::exactly(1)).unwrap_err().unit,
             Unit::Ledger
         );
         assert!(
-            usage(budget.reply.id).reserve(at, 0, crate::CostRange::exactly(0)).is_ok(),
+            usage(budget.reply.id).try_use(at, 0, crate::CostRange::exactly(0)).is_ok(),
             "what costs nothing is not forgotten"
         );
-        assert!(usage(plain.reply.id).reserve(at, 1, crate::CostRange::exactly(1_000)).is_ok(), "no budget");
+        assert!(usage(plain.reply.id).try_use(at, 1, crate::CostRange::exactly(1_000)).is_ok(), "no budget");
         assert_eq!(keys.failing_parts().len(), 1);
 
         assert!(keys.caller(&budget.key, now).is_some());

@@ -33,6 +33,10 @@ pub struct DeletedReply {
     /// Number of deleted chunks; absent when a collection was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u64>,
+    /// The number of the last operation, where several gateways share the store: a search at any of them that asks for it by `at_least` does not see the document. Absent
+    /// with one gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
 }
 
 /// Selects documents to delete.
@@ -62,6 +66,10 @@ pub struct DocumentsDeleteReply {
     pub remaining: u64,
     /// Whether the documents were only counted.
     pub dry_run: bool,
+    /// The number of the last operation, where several gateways share the store: a search at any of them that asks for it by `at_least` does not see the documents. Absent
+    /// with one gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
 }
 
 impl DocumentsDeleteRequest {

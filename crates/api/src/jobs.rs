@@ -54,6 +54,9 @@ pub struct JobReply {
     pub changed_documents: u64,
     /// Number of documents that are identical to the stored version.
     pub unchanged_documents: u64,
+    /// Number of files whose text is not extracted yet. The documents of all files of a job are stored when none is left.
+    #[serde(default)]
+    pub unread_files: u64,
     /// Number of chunks of the new and the changed documents; 0 until the job is completed.
     pub chunks: u64,
     /// Share of the job that is done, from 0 to 1. It advances within a document, by its embedded chunks.
@@ -77,6 +80,10 @@ pub struct JobReply {
     pub started_at: f64,
     /// Time of completion, failure or cancellation, in unix seconds; null before.
     pub finished_at: Option<f64>,
+    /// The number of the last operation, where several gateways share the store: a search at any of them that asks for it by `at_least` sees the documents. Absent
+    /// with one gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
     /// The version of the document, in the reply of a `PUT` or `PATCH` of one; else absent. It is the `ETag` of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,

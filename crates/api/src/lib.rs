@@ -16,6 +16,7 @@ mod count;
 mod documents;
 mod embeddings;
 mod feedback;
+mod formats;
 mod health;
 mod ingest;
 mod invalid;
@@ -58,6 +59,7 @@ pub use embeddings::{
     Truncate, Usage,
 };
 pub use feedback::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, GRADE_MAX, QueryReply, QueryReport};
+pub use formats::FormatsReply;
 pub use health::{HealthReply, ReadyReply};
 pub use ingest::{Document, FileOptions, IngestRequest, Metadata, MetadataError, document_id_of};
 pub use invalid::{Invalid, Result, parse, parse_item, require};

@@ -5,3 +5,4 @@
 pub mod cli;
 pub mod reload;
 pub mod serve;
+mod store_location;

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
+use tokio::time::MissedTickBehavior;
 use weir_encoder::Kernels;
-use weir_index::CpuLimiter;
-use weir_store::{Location, Store};
+use weir_index::{CpuLimiter, Engines};
+use weir_store::{Change, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use weir_access::{AccessError, Keys};
+use weir_access::{AccessError, Keys, Limits, RedisAddress, RedisAddressError, RedisError, SharedLimits};
 use weir_config::Config;
 use weir_inference::{
     MemoryBudget, Models, Scheduler, serving_runtime, set_background_priority, set_compute_priority,
@@ -25,6 +26,7 @@ use weir_server::{Gateway, Services, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, Reload, default_limits};
+use crate::store_location::store_location;
 use weir_telemetry::requests::{KnownKeys, RequestLog};
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -51,6 +53,14 @@ pub enum ServeError {
     /// The API keys can't be read.
     #[error("the API keys can't be read")]
     Keys(#[from] AccessError),
+    /// The address of Redis can't be used.
+    #[error("`redis.url` can't be used")]
+    RedisAddress(#[from] RedisAddressError),
+    /// Redis refuses the password, or what limits need.
+    #[error(
+        "Redis refuses this gateway: {0}; check user and password of `redis.url`, and that the server is Redis 5 or newer and no replica"
+    )]
+    RedisRefused(String),
     /// A collection can't be opened.
     #[error(transparent)]
     Collection(#[from] CollectionError),
@@ -96,8 +106,14 @@ pub fn run(config: Config, source: ConfigSource) -> Result<(), ServeError> {
         .map_err(ServeError::Start)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limiter = CpuLimiter::start(cores, set_compute_priority).map_err(ServeError::Start)?;
-    runtime.block_on(serve(config, source, background.handle().clone(), limiter))
+    let served = runtime.block_on(serve(config, source, background.handle().clone(), limiter));
+    // the text of an upload that is being extracted is extracted again after the next start
+    runtime.shutdown_timeout(STOP_TIMEOUT);
+    served
 }
+
+/// Time for threads that still work when everything is stored and closed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Raises the soft limit of open files to the hard one: often it is 1,024, and every connection and every collection takes some.
 /// Returns the limit in force; `None` without one.
@@ -135,15 +151,19 @@ async fn serve(
     let address = config.server.listen;
     let is_exposed = !address.ip().is_loopback() && !config.server.insecure_no_auth;
     // without a data directory there is no key, and none is left behind
-    if is_exposed && !config.server.data_dir.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+    let has_folder = config.store.url.is_none();
+    if is_exposed
+        && has_folder
+        && !config.server.data_dir.read_dir().is_ok_and(|mut files| files.next().is_some())
+    {
         return Err(ServeError::Exposed(address));
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
     // before anything slow: a second start shall fail at once
-    let location = Location::data_dir(&config.server.data_dir);
+    let location = store_location(&config)?.with_data_dir(&config.server.data_dir);
     let is_new_store = !Store::exists(&location).await?;
     let store = Store::open(&location).await?;
-    let keys = Keys::load(store.clone(), unix_now()).await?;
+    let keys = Keys::load_with(store.clone(), limits(&config.redis).await?, unix_now()).await?;
     keys.set_default_limits(default_limits(&config), unix_now()).await?;
     if is_exposed && !keys.are_required() {
         return Err(ServeError::Exposed(address));
@@ -164,7 +184,7 @@ async fn serve(
         store.clone(),
         models.clone(),
         scheduler.clone(),
-        limiter,
+        Engines::embedded(config.server.data_dir.join("index"), limiter, config.index.open_max),
         config.clone(),
         metrics.clone(),
         background.clone(),
@@ -182,6 +202,7 @@ async fn serve(
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
+        store = if store.is_shared() { "postgresql" } else { "sqlite" },
         collections = collections.count(), tls = tls.is_some(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
@@ -190,7 +211,11 @@ async fn serve(
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     // not in the background: there, a busy host would delay it
     tokio::spawn(write_ledger(keys.clone(), metrics.clone()));
-    let ledger = keys.clone();
+    if store.is_shared() {
+        tokio::spawn(follow_keys(keys.clone(), store.clone()));
+    }
+    let (ledger, shared) = (keys.clone(), keys.clone());
+    tokio::spawn(async move { shared.work_with_others().await });
     let reload = Reload {
         source,
         current: Config::clone(&config),
@@ -202,6 +227,7 @@ async fn serve(
     background.spawn(reload.watch());
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
+    retrieval.resume_reading().await?;
     let isolated = retrieval.clone();
     background.spawn_blocking(move || isolated.log_isolation());
     let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };
@@ -226,6 +252,7 @@ async fn serve(
     });
     weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
 
+    ledger.leave_others().await;
     // before the store is closed
     if let Err(error) = ledger.store_revocations().await {
         tracing::error!(%error, "revocations are lost: revoke these keys again after the start");
@@ -237,6 +264,22 @@ async fn serve(
     requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// Where limits are counted: in Redis if there is one by the settings.
+async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, ServeError> {
+    let Some(url) = settings.url.as_ref().and_then(|url| url.secret().ok()) else { return Ok(Limits::Local) };
+    let timeout = Duration::from_millis(settings.timeout_ms);
+    let address = RedisAddress::parse(url.reveal())?;
+    let shared = SharedLimits::new(address, timeout, &settings.prefix, settings.gateways_min);
+    match shared.connect().await {
+        Ok(()) => tracing::info!("limits are counted with other gateways in Redis"),
+        Err(RedisError::Refused(reason)) => return Err(ServeError::RedisRefused(reason)),
+        Err(error) => {
+            tracing::error!(%error, "Redis can't be reached: this gateway counts its share of the limits until it can")
+        }
+    }
+    Ok(Limits::Redis(Arc::new(shared)))
 }
 
 /// The ledger is written at once when nothing was written for this long, and otherwise as often: a crash loses no more than that.
@@ -258,6 +301,35 @@ async fn write_ledger(keys: Keys, metrics: Metrics) {
                 metrics.ledger_write_failed();
                 tokio::time::sleep(LEDGER_CHECK_INTERVAL).await;
             }
+        }
+    }
+}
+
+/// How often a gateway asks whether another one has changed a key, beside being told.
+const KEYS_CHECK_INTERVAL: Duration = Duration::from_millis(400);
+
+/// Reads the keys again after another gateway has changed one. While the store can't be asked, those that are known hold.
+async fn follow_keys(keys: Keys, store: Store) {
+    let mut changes = store.changes();
+    let mut check = tokio::time::interval(KEYS_CHECK_INTERVAL);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut known = None;
+    loop {
+        tokio::select! {
+            change = changes.next() => match change {
+                Some(Change::Keys | Change::Unknown) => {}
+                Some(Change::Collections | Change::Operations(_)) => continue,
+                None => return,
+            },
+            _ = check.tick() => {}
+        }
+        let Ok(version) = store.keys_version().await else { continue };
+        if known == Some(version) {
+            continue;
+        }
+        match keys.refresh(unix_now()).await {
+            Ok(()) => known = Some(version),
+            Err(error) => tracing::warn!(%error, "API keys that changed can't be read; it is tried again"),
         }
     }
 }

@@ -30,6 +30,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 /// Shorter delays are not reported.
 const REPORTED_DELAY_MIN: Duration = Duration::from_secs(1);
 
+/// Identifies a request that is carried out once.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The same as `Retry-After` in milliseconds.
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
@@ -152,6 +154,20 @@ impl Call {
             self.headers.insert(name, value);
         }
         self
+    }
+
+    /// A call that the gateway carries out once, however often it is sent.
+    ///
+    /// # Errors
+    /// [`ClientError::IdempotencyKey`] for a key that no header can hold.
+    pub(crate) fn with_idempotency_key(mut self, key: &str) -> Result<Call> {
+        let is_valid =
+            (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        // in quotes, so that a key may begin with one
+        let quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+        let value = HeaderValue::from_str(&quoted).ok().filter(|_| is_valid);
+        self.headers.insert(IDEMPOTENCY_KEY, value.ok_or(ClientError::IdempotencyKey)?);
+        Ok(Call { is_repeatable: true, ..self })
     }
 
     pub(crate) fn accepting(self, status: StatusCode) -> Call {

@@ -51,6 +51,9 @@ pub enum ClientError {
     /// The API key can't be sent.
     #[error("the API key is empty, or has white space or characters beyond ASCII")]
     ApiKey,
+    /// The idempotency key can't be sent.
+    #[error("an idempotency key is a text of 1 to 255 printable ASCII characters")]
+    IdempotencyKey,
     /// The trusted certificates can't be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -96,6 +99,7 @@ impl ClientError {
             ClientError::ApiKey => {
                 Some("copy the key again, without the spaces and line ends around it".to_owned())
             }
+            ClientError::IdempotencyKey => Some("use a random UUID".to_owned()),
             ClientError::NoModel => {
                 Some("add a `[[models]]` entry to the gateway's configuration".to_owned())
             }

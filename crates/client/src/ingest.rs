@@ -3,18 +3,19 @@
 //! Up to [`JOBS_MAX`] jobs run at a time, so that the gateway always has the next batch. There is no journal: the gateway
 //! recognises unchanged documents, so that an interrupted ingest is continued by repeating it.
 
+mod files;
 mod jobs;
 
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Document, ErrorCode, FileOptions, IngestRequest, JobReply, JobStatus};
 
+use self::files::FileBatch;
 use self::jobs::{AcceptedBatch, Unfinished};
-use crate::client::FileUpload;
 use crate::seen_ids::SeenIds;
 use crate::{Client, ClientError, Result};
 
@@ -24,8 +25,6 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 const LARGE_BYTES_MIN: usize = 128 << 10;
 /// Jobs that are accepted and not finished.
 const JOBS_MAX: usize = 4;
-/// Bytes of a file that is read to be uploaded.
-const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Rejections that are reported one by one; [`IngestReport`] has all.
 const REJECTIONS_SHOWN_MAX: usize = 100;
 /// Replaced documents that are reported one by one.
@@ -185,7 +184,7 @@ impl IngestReport {
 
     fn add(&mut self, job: &JobReply, batch: &AcceptedBatch) {
         self.rejections.extend(job.errors.iter().map(|error| Rejection {
-            name: error.document_id.clone(),
+            name: batch.places.get(&error.document_id).unwrap_or(&error.document_id).clone(),
             message: format!("{} ({})", error.message, error.code),
         }));
         if job.status == JobStatus::Completed {
@@ -268,33 +267,6 @@ fn show_replaced(report: &IngestReport, progress: &mut dyn IngestProgress) {
     }
 }
 
-/// The bytes of a file to upload, or why it is not sent.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if about.len() > FILE_BYTES_MAX {
-        return Err(format!("the file has more than {FILE_BYTES_MAX} bytes"));
-    }
-    std::fs::read(path).map_err(|error| error.to_string())
-}
-
-/// Whether a refusal says that this one file cannot be read.
-fn is_of_the_file(code: ErrorCode) -> bool {
-    use ErrorCode as E;
-    matches!(
-        code,
-        E::UnsupportedFormat
-            | E::Encrypted
-            | E::DamagedFile
-            | E::NoText
-            | E::FileLimit
-            | E::ExtractionTimeout
-            | E::ExtractionMemory
-            | E::ExtractionCrashed
-            | E::PayloadTooLarge
-            | E::InvalidParameter
-    )
-}
-
 /// A batch that is being filled.
 #[derive(Default)]
 struct Batch {
@@ -325,7 +297,7 @@ struct Ingest<'a> {
 
 impl Ingest<'_> {
     async fn send_all(&mut self, steps: impl Iterator<Item = ReadStep>) -> Result<()> {
-        let mut batch = Batch::default();
+        let (mut batch, mut files) = (Batch::default(), FileBatch::default());
         for step in steps {
             let mut is_large = false;
             match step.result {
@@ -340,7 +312,7 @@ impl Ingest<'_> {
                     batch.documents.push(document);
                 }
                 StepResult::File(file) => {
-                    self.send_file(file, &step.place, step.bytes).await?;
+                    self.push_file(&mut files, file, step.place, step.bytes).await?;
                     continue;
                 }
                 StepResult::Empty => self.report.empty += 1,
@@ -355,6 +327,7 @@ impl Ingest<'_> {
             tokio::task::yield_now().await;
         }
         self.send(batch).await?;
+        self.send_files(files).await?;
         self.finish_jobs(0).await?;
         // files can have shrunk since they were counted
         self.advance(self.options.bytes_total.saturating_sub(self.bytes_shown), 0);
@@ -396,6 +369,7 @@ impl Ingest<'_> {
                         documents: documents.len() as u64,
                         replaced: documents.iter().filter(|document| document.is_replacing).count() as u64,
                         file_bytes: std::mem::take(&mut file_bytes),
+                        places: HashMap::new(),
                         shown: (0, 0),
                     });
                     self.finish_jobs(JOBS_MAX - 1).await?;
@@ -414,42 +388,6 @@ impl Ingest<'_> {
                     }
                 }
                 Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a file. One that the gateway cannot read is rejected.
-    async fn send_file(&mut self, file: SourceFile, place: &str, file_bytes: u64) -> Result<()> {
-        let sent = match read(&file.path) {
-            Err(message) => Err(message),
-            Ok(bytes) => {
-                let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let options = self.options;
-                let keep_original = options.keep_originals.then_some(true).or(file.options.keep_original);
-                let files =
-                    [FileUpload { name, bytes, options: FileOptions { keep_original, ..file.options } }];
-                let report = |message: &str| self.progress.note(message);
-                match self.client.upload_on_terms(&options, &files, report).await {
-                    Err(ClientError::Refused { code, message }) if is_of_the_file(code) => {
-                        Err(format!("{message} ({code})"))
-                    }
-                    sent => Ok(sent?),
-                }
-            }
-        };
-        match sent {
-            Ok(job) => {
-                self.report.jobs.push(job.job_id.clone());
-                let documents = job.total_documents;
-                let (replaced, shown) = (0, (0, 0));
-                let job_id = job.job_id;
-                self.accepted.push_back(AcceptedBatch { job_id, documents, replaced, file_bytes, shown });
-                self.finish_jobs(JOBS_MAX - 1).await?;
-            }
-            Err(message) => {
-                self.report.rejections.push(Rejection { name: place.to_owned(), message });
-                self.advance(file_bytes, 0);
             }
         }
         Ok(())

@@ -57,7 +57,7 @@ pub use call::{Reply, RetryPolicy};
 pub use chat::{ChatEvent, ChatMessage, ChatRequest, ChatRole, ChatStream};
 pub use client::{
     Client, Condition, DocumentsQuery, Export, FeedbackOptions, FileUpload, JobDocumentsQuery, JobStream,
-    LinesOptions, Pages, QueryLogOptions, SearchPages,
+    LinesOptions, Pages, QueryLogOptions, SearchPages, WriteOptions,
 };
 pub use embed_many::{EmbedMany, EmbedManyOptions};
 pub use embeddings::{AffectedTexts, EmbeddingOptions, Embeddings};

@@ -57,6 +57,12 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
     if unknowns.are_known(&["webhooks.secret"]) {
         problems.extend(config.check_webhooks());
     }
+    if unknowns.are_known(&["store.url"]) {
+        problems.extend(config.check_store());
+    }
+    if unknowns.are_known(&["redis.url"]) {
+        problems.extend(config.check_redis());
+    }
     if unknowns.are_known(&TLS_FILES) {
         problems.extend(config.check_tls_pair());
     }
@@ -214,6 +220,14 @@ impl Config {
         Some(Problem::new(Location::General, message).hint(hint))
     }
 
+    /// Checks that the URL of the store can be read, if there is one.
+    fn check_store(&self) -> Option<Problem> {
+        let reason = self.store.url.as_ref()?.secret().err()?;
+        let message = format!("the URL of the store can't be read: {reason}");
+        let hint = "set that variable or write that file with postgresql://USER:PASSWORD@HOST/DATABASE, or remove `store.url` to keep the store in `server.data_dir`";
+        Some(Problem::new(Location::General, message).hint(hint))
+    }
+
     /// Checks that the secret of webhooks can be read, and is base64 of 24 to 64 bytes, as receivers' libraries expect.
     fn check_webhooks(&self) -> Option<Problem> {
         let reason = match self.webhooks.secret.as_ref()?.secret() {
@@ -231,6 +245,14 @@ impl Config {
         };
         let message = format!("`webhooks.secret` can't be used: {reason}");
         let hint = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, set it in a variable or write it to a file, and name that as env:NAME or file:PATH";
+        Some(Problem::new(Location::General, message).hint(hint))
+    }
+
+    /// Checks that the URL of Redis can be read.
+    fn check_redis(&self) -> Option<Problem> {
+        let reason = self.redis.url.as_ref()?.secret().err()?;
+        let message = format!("`redis.url` can't be used: {reason}");
+        let hint = "set a variable or write a file with redis://USER:PASSWORD@HOST:PORT/DATABASE, and name it in `redis.url` as env:NAME or file:PATH";
         Some(Problem::new(Location::General, message).hint(hint))
     }
 

@@ -163,10 +163,11 @@ impl Layers {
         layers.config.models.iter_mut().for_each(|model| model.read_key(environment));
         layers.config.llm.read_keys(environment);
         let config = &mut layers.config;
-        for key in [&mut config.telemetry.postgres_url, &mut config.extract.api_key].into_iter().flatten() {
+        let keys = [&mut config.store.url, &mut config.telemetry.postgres_url, &mut config.extract.api_key];
+        for key in keys.into_iter().flatten() {
             key.read(environment);
         }
-        if let Some(secret) = &mut layers.config.webhooks.secret {
+        for secret in [&mut config.webhooks.secret, &mut config.redis.url].into_iter().flatten() {
             secret.read(environment);
         }
         layers
@@ -263,7 +264,8 @@ impl Layers {
     fn is_key(&self, variable: &str) -> bool {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
         let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.webhooks.secret);
-        let keys = keys.chain(&self.config.extract.api_key);
+        let keys = keys.chain(&self.config.extract.api_key).chain(&self.config.store.url);
+        let keys = keys.chain(&self.config.redis.url);
         let mut keys = keys.chain(self.config.llm.api_keys());
         keys.any(|key| key.variable() == Some(variable))
     }

@@ -59,7 +59,6 @@ impl Setting {
 
 /// Any number of the type; also for values that are not numbers.
 const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
-/// At least one.
 const ONE: RangeInclusive<f64> = 1.0..=f64::MAX;
 
 /// Defines the structs, their defaults, [`SECTIONS`] and [`SETTINGS`] from rows
@@ -137,8 +136,7 @@ settings! {
         compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;
-        /// Time limit of a stream of documents to `/v1/ingest`, one on each line, to which `server.request_deadline_ms` does not apply. What was
-        /// acknowledged stays.
+        /// Time limit of a stream of documents to `/v1/ingest`, one on each line, to which `server.request_deadline_ms` does not apply. What was acknowledged stays.
         ingest_stream_deadline_ms: u64 = 86_400_000, "milliseconds", ONE;
         /// PEM file with the certificate of the gateway, followed by those of the authorities between it and the root. With `server.tls_key`, all
         /// connections are TLS. Both files are read again when they change and at SIGHUP.
@@ -160,8 +158,19 @@ settings! {
         /// Time in which a request is still answered after its client has closed its sending half. After it the client is taken to have left, and the
         /// work is cancelled; requests to language models are cancelled at once.
         half_close_grace_ms: u64 = 500, "milliseconds", ANY;
-        /// Time that running requests have to finish after SIGTERM.
+        /// Time after SIGTERM in which `/readyz` is 503 and requests are still taken, for load balancers to notice.
+        drain_ms: u64 = 0, "milliseconds", ANY;
+        /// Time that running requests have to finish after SIGTERM and `server.drain_ms`.
         shutdown_grace_ms: u64 = 10_000, "milliseconds", ANY;
+        /// The same for replies that are streams, and for requests to language models. 0 is the time of `server.shutdown_grace_ms`.
+        stream_drain_ms: u64 = 0, "milliseconds", ANY;
+    }
+    /// The store: collections, documents, API keys. Without a setting it is a file in `server.data_dir`, for one gateway.
+    store: Store {
+        /// Where the URL of a PostgreSQL database (version 15 or newer) is that several gateways share, because it contains a password: `env:NAME` or
+        /// `file:PATH`. Its `sslmode` and `sslrootcert` are those of `telemetry.postgres_url`. Each gateway needs a `server.data_dir` of its own
+        /// beside it, for its indexes.
+        url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
     }
     /// The log, on standard error.
     log: Log {
@@ -177,8 +186,7 @@ settings! {
         /// Maximum size of a request body with documents: of `/v1/ingest`, and of `PUT` of a document.
         ingest_body_bytes_max: usize = 256 << 20, "bytes", ONE;
         /// Maximum memory for the bodies of requests for language models at one time: three times the bytes of each, for the copies that are made
-        /// of it, until its reply begins. Further requests are refused with `overloaded`, and with `payload_too_large` when they need more than
-        /// all of it.
+        /// of it, until its reply begins. Further requests are refused with `overloaded`, and with `payload_too_large` when they need more than all of it.
         chat_memory_bytes_max: usize = 512 << 20, "bytes", ONE;
         /// Maximum documents in one request.
         documents_per_request_max: usize = 10_000, "documents", ONE;
@@ -271,6 +279,10 @@ settings! {
         keep_originals: bool = false, "true or false", ANY;
         /// Maximum size of all kept files together; beyond it, uploads that keep theirs are refused with `insufficient_storage`.
         originals_bytes_max: u64 = 10 << 30, "bytes", ONE;
+        /// Maximum size of all uploaded files together that are not read yet, or failed; beyond it, uploads are refused with `overloaded`.
+        uploads_bytes_max: u64 = 10 << 30, "bytes", ONE;
+        /// Time for which files that failed are kept, so that `POST /v1/jobs/{id}/retry-failed` reads them again.
+        failed_kept_s: u32 = 86_400, "seconds", ANY;
         /// Maximum files that are read at one time; 0 is half of the cores.
         parallel_max: usize = 0, "files", 0.0..=1024.0;
         /// Whether files are read where the system does not allow to filter the system calls of the child process (seccomp): with `required` they
@@ -441,6 +453,17 @@ settings! {
         /// What requests may cost in a month (UTC).
         budget_per_month: f32 = 0.0, "currency", 0.0..=1e9;
     }
+    /// Redis, by which several gateways count limits together.
+    redis: Redis {
+        /// Where the URL of Redis is, because it may contain a password: `env:NAME` or `file:PATH`. Without it, limits are counted in this process.
+        url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+        /// What names in Redis begin with. Gateways of one service have the same; two services over one Redis need different ones.
+        prefix: String = "weir".to_owned(), "text", ANY;
+        /// Longest time for which a request waits for Redis. After a call that failed, none waits until there is a new connection.
+        timeout_ms: u64 = 40, "milliseconds", 1.0..=50.0;
+        /// Least number of gateways among which limits are divided while Redis can't be reached. More count if more were seen before.
+        gateways_min: u64 = 1, "gateways", 1.0..=10_000.0;
+    }
     /// The request log, slow requests and traces.
     telemetry: Telemetry {
         /// Where a row per request is stored: the file `telemetry.sqlite` in `server.data_dir`, PostgreSQL, or nowhere.
@@ -545,44 +568,4 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_found_by_name() {
-        let setting = Setting::named("limits.body_bytes_max").unwrap();
-        assert_eq!(setting.variable(), "WEIR_LIMITS_BODY_BYTES_MAX");
-        assert_eq!(setting.value(&Config::default()), Scalar::Integer(33_554_432));
-        assert_eq!(Setting::named("server.listen").unwrap().short_variable(), Some("WEIR_LISTEN"));
-    }
-
-    #[test]
-    fn every_default_is_accepted_by_its_own_setting() {
-        let defaults = Config::default();
-        for setting in SETTINGS {
-            let mut config = Config::default();
-            (setting.set)(&mut config, &setting.value(&defaults), &setting.range).expect(setting.name);
-            assert_eq!(config, defaults, "{}", setting.name);
-            assert!(setting.doc.starts_with(' ') && setting.doc.ends_with('.'), "{}", setting.name);
-        }
-    }
-
-    #[test]
-    fn the_defaults_of_the_api_limits_and_of_the_configuration_are_equal() {
-        assert_eq!(Config::default().request_limits(), weir_api::Limits::default());
-    }
-
-    #[test]
-    fn the_client_url_follows_the_listen_address() {
-        let mut config = Config::default();
-        assert_eq!(config.client_url(), "http://127.0.0.1:8000");
-        config.server.listen = "0.0.0.0:9000".parse().unwrap();
-        assert_eq!(config.client_url(), "http://127.0.0.1:9000");
-        config.server.listen = "[::]:9000".parse().unwrap();
-        assert_eq!(config.client_url(), "http://[::1]:9000");
-        config.server.tls_certificate = "certificate.pem".to_owned();
-        assert_eq!(config.client_url(), "https://[::1]:9000");
-        config.client.url = "https://weir.example/".to_owned();
-        assert_eq!(config.client_url(), "https://weir.example");
-    }
-}
+mod tests;

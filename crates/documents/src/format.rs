@@ -47,6 +47,21 @@ const SAMPLE_BYTES: usize = 8192;
 const PDF_HEADER_BYTES: usize = 1024;
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Format; 11] = [
+        Format::Pdf,
+        Format::Docx,
+        Format::Pptx,
+        Format::Xlsx,
+        Format::Odt,
+        Format::Ods,
+        Format::Odp,
+        Format::Epub,
+        Format::Rtf,
+        Format::Eml,
+        Format::Mbox,
+    ];
+
     /// The format of a file: by its content, and where that says nothing by the extension of `name`.
     ///
     /// `None` for plain text, such as Markdown, HTML and CSV, which needs no reader of this crate.

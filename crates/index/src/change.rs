@@ -1,5 +1,10 @@
 //! Input: documents with their chunks, and removals.
 
+use crate::{IndexError, Result};
+
+/// Largest absolute value of an embedding: that of a half.
+const VALUE_MAX: f32 = 65504.0;
+
 /// One change to a collection, in the order of the store's operations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
@@ -10,6 +15,18 @@ pub enum Change {
         /// The document's id.
         id: String,
     },
+}
+
+impl Change {
+    /// Checks that each chunk has an embedding of `dimension` values; none, if that is 0.
+    pub(crate) fn check(&self, dimension: usize) -> Result<()> {
+        let Change::Put(document) = self else { return Ok(()) };
+        document.chunks.iter().try_for_each(|chunk| match &chunk.embedding {
+            Some(embedding) => check_embedding(embedding, dimension),
+            None if dimension == 0 => Ok(()),
+            None => Err(IndexError::EmbeddingMissing(dimension)),
+        })
+    }
 }
 
 /// An operation of a store, with the random number that the store gave it. Where two stores have the same one, their histories are the same
@@ -50,4 +67,31 @@ pub struct IndexedChunk {
     pub text: String,
     /// As many values as the collection's dimension; `None` in a text-only collection.
     pub embedding: Option<Vec<f32>>,
+}
+
+/// Checks that an embedding has `dimension` values, each within the range of a half.
+pub(crate) fn check_embedding(embedding: &[f32], dimension: usize) -> Result<()> {
+    if embedding.len() != dimension {
+        return Err(IndexError::EmbeddingLength { expected: dimension, actual: embedding.len() });
+    }
+    // false for NaN as well
+    match embedding.iter().all(|value| value.abs() <= VALUE_MAX) {
+        true => Ok(()),
+        false => Err(IndexError::EmbeddingNotFinite),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embeddings_of_wrong_length_or_with_invalid_values_are_rejected() {
+        let check = check_embedding;
+        assert!(matches!(check(&[1.0], 2), Err(IndexError::EmbeddingLength { expected: 2, actual: 1 })));
+        for odd in [f32::NAN, f32::INFINITY, 65505.0] {
+            assert!(matches!(check(&[0.0, odd], 2), Err(IndexError::EmbeddingNotFinite)), "{odd}");
+        }
+        check(&[-65504.0, 0.0], 2).unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! Errors of the index, and how to resolve them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use weir_lexical::LexicalError;
 use weir_mapped::{MappedError, is_sign_of_damage};
@@ -117,6 +118,22 @@ pub enum IndexError {
         /// The limit.
         limit: u64,
     },
+    /// The engine of the collection lacks a feature that the query asks for.
+    #[error("{feature}: the engine of this collection does not support it; {remedy}")]
+    NotSupported {
+        /// The feature.
+        feature: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
+    },
+    /// The engine, which is another process, cannot be reached, or did not answer in time.
+    #[error("the engine of the collection does not answer ({reason}): try again, or check that it runs")]
+    Unavailable {
+        /// What was found.
+        reason: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// The call panicked.
     #[error("a call to the index panicked: see the log for the message, and report it")]
     Panicked,
@@ -146,6 +163,8 @@ impl IndexError {
             | IndexError::SnapshotExpired(_)
             | IndexError::UnknownField { .. }
             | IndexError::TooLarge { .. }
+            | IndexError::NotSupported { .. }
+            | IndexError::Unavailable { .. }
             | IndexError::Panicked
             | IndexError::Interrupted => false,
         }

@@ -4,9 +4,10 @@
 //! replays its numbered operations from [`Engine::applied_seq`] on. The crate uses neither HTTP nor a model; texts and embeddings
 //! are its input.
 //!
-//! - [`Engine`]: the asynchronous interface, one variant per implementation
-//! - [`Embedded`]: the engine in this process: the lexical index and quantised vectors, files in one folder
-//! - [`OnDemand`]: an index whose files are open only while it is used; [`OpenIndexes`] bounds how many are
+//! - [`Engine`]: the asynchronous interface, one variant per implementation; [`Engines`] opens them
+//! - [`Embedded`]: the engine in this process: the lexical index and quantised vectors, files in one folder, open only while it is used
+//! - `pipeline`: from the rankings of an engine to the hits of a page, written once over what every engine answers (`Retriever`)
+//! - [`features`]: who does which feature of a search
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
 //! - [`filter`]: conditions on metadata
 
@@ -15,28 +16,33 @@
 mod change;
 mod embedded;
 mod engine;
+mod engines;
 mod error;
+#[cfg(test)]
+mod exact;
+pub mod features;
 mod generation;
 mod limiter;
-mod on_demand;
+mod pipeline;
+mod restricted;
 mod search;
+mod verify;
 
 pub use weir_filter as filter;
 /// Types of fields of [`IndexQuery`] and [`IndexResult`].
 pub use weir_lexical::{LexicalSettings, PhraseContribution, SpellingCorrection, TermContribution};
 
 pub use change::{Change, HistoryPoint, IndexedChunk, IndexedDocument};
-pub use embedded::{Embedded, FILTER_CACHE_BYTES_MAX, RebuildReason};
+pub use embedded::{Embedded, EmbeddedEngine, FILTER_CACHE_BYTES_MAX, OpenIndexes, RebuildReason};
 pub use engine::{Capabilities, Engine, Opened};
+pub use engines::{EmbeddedEngines, EngineId, Engines, EnginesInUse};
 pub use error::{IndexError, Result};
+pub use features::EngineKind;
 pub use generation::{EngineSettings, IndexCounts};
 pub use limiter::CpuLimiter;
-pub use on_demand::{OnDemand, OpenIndexes};
 pub use search::{
     DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,
     Neighbour, RankedChunk, Recall, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey, StageTimings,
     TraceStage, ValueCount,
 };
 pub use verify::{ConsistencyReport, Inconsistency};
-
-mod verify;

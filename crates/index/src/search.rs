@@ -9,7 +9,11 @@ use weir_query::Query;
 use weir_ranking::RetrievalMode;
 use weir_ranking::relevance::HitFeatures;
 
+use crate::change::check_embedding;
 use crate::{IndexError, Result};
+
+/// The lexical field that a query can name; every other name is a metadata field.
+pub(crate) const TITLE: &str = "title";
 
 /// A search in one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +111,65 @@ impl IndexQuery {
             context: 0,
             explain: false,
             trace: None,
+        }
+    }
+
+    /// Checks the parameters, and the embedding for chunks with embeddings of `dimension` values.
+    pub(crate) fn check(&self, dimension: usize) -> Result<()> {
+        self.fusion.check()?;
+        if !(0.0..=1.0).contains(&self.diversity) {
+            return Err(IndexError::InvalidParameter { name: "diversity", value: self.diversity });
+        }
+        if self.diversity > 0.0 && dimension == 0 {
+            return Err(IndexError::NoEmbeddings);
+        }
+        match (self.mode, &self.embedding) {
+            (RetrievalMode::Lexical, _) => Ok(()),
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, _) if self.is_listing() => Ok(()),
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, _) if dimension == 0 => {
+                Err(IndexError::NoEmbeddings)
+            }
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, None) => {
+                Err(IndexError::EmbeddingMissing(dimension))
+            }
+            (RetrievalMode::Hybrid | RetrievalMode::Dense, Some(embedding)) => {
+                check_embedding(embedding, dimension)
+            }
+        }
+    }
+
+    /// Whether there is nothing to rank by: all documents that pass the filter are listed.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.query.is_none() && self.embedding.is_none()
+    }
+
+    /// The fields that must be known: of a strict query, the filter, facets, sort keys and groups.
+    pub(crate) fn named_fields(&self) -> impl Iterator<Item = &str> {
+        let strict = self.query.iter().filter(|_| self.strict);
+        let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
+        let in_filter = self.filter.iter().flat_map(|filter| filter.paths());
+        let facets = self.facets.iter().map(|facet| facet.field.as_str());
+        let keys = self.sort.iter().map(|key| key.field.as_str());
+        let group = match &self.group_by {
+            Grouping::Field(field) => Some(field.as_str()),
+            Grouping::Document | Grouping::Chunk => None,
+        };
+        in_query.chain(in_filter).chain(facets).chain(keys).chain(group)
+    }
+
+    /// Whether postprocessing removes or reorders candidates.
+    pub(crate) fn is_postprocessed(&self) -> bool {
+        self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
+    }
+
+    /// The text that may be the name of a document: words, maybe in quotes, that rank by terms.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match (&self.query, self.mode) {
+            (
+                Some(Query::Words(text) | Query::Phrase(text)),
+                RetrievalMode::Lexical | RetrievalMode::Hybrid,
+            ) => Some(text),
+            _ => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::parser::controls;
 use super::*;
 
 /// The text is taken as serde_json takes it, and says the same.

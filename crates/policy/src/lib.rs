@@ -8,6 +8,7 @@
 pub mod budget;
 mod caller;
 pub mod key;
+pub mod lease;
 pub mod limits;
 pub mod routing;
 pub mod upstream;

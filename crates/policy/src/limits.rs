@@ -49,6 +49,28 @@ impl Bucket {
         Bucket { limit, level: scaled(limit), at: now }
     }
 
+    /// A bucket with this level, in thousandths of a unit: below 0 after charges of more than there was.
+    pub fn at_level(limit: u64, thousandths: i64, now: Instant) -> Bucket {
+        let full = Bucket::new(limit, now);
+        let level = i128::from(thousandths) * (scaled(1) / 1_000);
+        Bucket { level: level.min(full.level), ..full }
+    }
+
+    /// One of as many equal parts of the bucket; its limit is rounded up.
+    pub fn part(&self, parts: u64, now: Instant) -> Bucket {
+        let (mut whole, parts) = (*self, parts.max(1));
+        whole.fill(now);
+        let limit = whole.limit.div_ceil(parts);
+        Bucket { limit, level: (whole.level / i128::from(parts)).min(scaled(limit)), ..whole }
+    }
+
+    /// Units that are missing to a full bucket, rounded up.
+    pub fn missing(&mut self, now: Instant) -> u64 {
+        self.fill(now);
+        let missing = (scaled(self.limit) - self.level).max(0).unsigned_abs();
+        u64::try_from(missing.div_ceil(scaled(1).unsigned_abs())).unwrap_or(u64::MAX)
+    }
+
     /// Units per minute.
     pub fn limit(&self) -> u64 {
         self.limit

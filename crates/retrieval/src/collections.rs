@@ -1,8 +1,7 @@
 //! The open collections: each with its index, its model and its ingest worker.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,90 +9,20 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, EmbeddingChoice, LexicalSettings, VectorSettings};
-use weir_index::{
-    CpuLimiter, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes, Opened,
-};
+use weir_index::{CpuLimiter, Engine, EngineId, EngineSettings, Engines, EnginesInUse, IndexError, Opened};
 use weir_policy::Caller;
 use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::ingest::{Chunker, JobLog, Preparer};
+use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::own_vectors;
 use weir_config::Config;
-use weir_inference::{InferenceError, LoadedModel, Models, Scheduler};
+use weir_inference::{LoadedModel, Models, Scheduler};
+use weir_preparation::Chunker;
+use weir_refusal::CollectionError;
 use weir_telemetry::metrics::Metrics;
-
-/// Why a collection can't be opened or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum CollectionError {
-    /// The store failed.
-    #[error("{0}")]
-    Store(#[from] weir_store::Error),
-    /// The index failed.
-    #[error("collection `{collection}`: {source}")]
-    Index {
-        /// The collection.
-        collection: String,
-        /// The error of the index.
-        source: IndexError,
-    },
-    /// The stored settings are unknown to this version.
-    #[error(
-        "the settings of collection `{collection}` can't be read ({reason}); start the weir that wrote them"
-    )]
-    Settings {
-        /// The collection.
-        collection: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A collection names a model that is not configured.
-    #[error(
-        "collection `{collection}` uses the model `{model}`, which is not configured; add it to `[[models]]`"
-    )]
-    NoModel {
-        /// The collection.
-        collection: String,
-        /// The model's id.
-        model: String,
-    },
-    /// The dimension of its model is unknown.
-    #[error(
-        "collection `{collection}` needs the dimension of its model; set `dimension`, or check that the upstream answers"
-    )]
-    Inference {
-        /// The collection.
-        collection: String,
-        /// The upstream's failure.
-        source: InferenceError,
-    },
-    /// A file system error.
-    #[error("could not remove the index folder `{}`; check its permissions", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// An index belongs to a collection that the store has never had.
-    #[error(
-        "`{}` is the index of a collection that the store has never had: the store was lost, restored or replaced; put the store that has \
-         it back, or remove the folder to go on with this store",
-        .0.display()
-    )]
-    NotOfStore(PathBuf),
-    /// There are as many collections as the limit allows.
-    #[error("there are {limit} collections; that is the limit `limits.collections_max`")]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
-    /// Collections are not opened or changed while the gateway stops.
-    #[error("the gateway is stopping")]
-    Stopping,
-}
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
@@ -104,8 +33,7 @@ pub struct Inner {
     pub(crate) store: Store,
     pub(crate) models: Models,
     pub(crate) scheduler: Scheduler,
-    limiter: CpuLimiter,
-    pub(crate) open_indexes: OpenIndexes,
+    pub(crate) engines: Engines,
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     /// The runtime of the workers, whose threads have background priority.
@@ -115,6 +43,12 @@ pub struct Inner {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Wakes the sender of webhooks.
     pub(crate) webhooks_due: Arc<Notify>,
+    /// Names this gateway among those of its store, until it ends.
+    pub(crate) gateway: Arc<str>,
+    /// The key of cursors, if the store is shared.
+    pub(crate) cursor_key: Option<[u8; 32]>,
+    /// Ends what follows the store.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl Collections {
@@ -123,25 +57,30 @@ impl Collections {
         store: Store,
         models: Models,
         scheduler: Scheduler,
-        limiter: CpuLimiter,
+        engines: Engines,
         config: Arc<Config>,
         metrics: Metrics,
         background: Handle,
     ) -> Result<Collections, CollectionError> {
+        // what is changed from now on is told
+        let changes = store.is_shared().then(|| store.changes());
+        let cursor_key = if changes.is_some() { Some(store.service().await?.cursor_key) } else { None };
         let collections = Collections(Arc::new(Inner {
             store,
             models,
             scheduler,
-            limiter,
-            open_indexes: OpenIndexes::new(config.index.open_max),
+            engines,
             config,
             metrics,
             background,
             open: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
             webhooks_due: Arc::default(),
+            gateway: uuid::Uuid::new_v4().simple().to_string().into(),
+            cursor_key,
+            stopping: CancellationToken::new(),
         }));
-        collections.check_folders(collections.0.store.last_collection_id().await?)?;
+        collections.check_engines(collections.0.store.last_collection_id().await?).await?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
             collections.open_stored(collection).await?;
         }
@@ -149,18 +88,17 @@ impl Collections {
         if collections.0.models.default_model().is_some_and(|model| model.dimension().is_some()) {
             collections.create_default().await?;
         }
+        if let Some(changes) = changes {
+            tokio::spawn(crate::follow::run(collections.clone(), changes));
+            tokio::spawn(crate::lease::renew(collections.clone()));
+        }
         Ok(collections)
     }
 
-    /// Checks that no index folder is of a collection after the `last` of the store, which a lost store would leave behind. Ids are never reused.
-    fn check_folders(&self, last: CollectionId) -> Result<(), CollectionError> {
-        let Ok(folders) = std::fs::read_dir(self.0.config.server.data_dir.join("index")) else {
-            return Ok(());
-        };
-        let id_of = |path: &Path| path.file_name()?.to_str()?.parse().ok();
-        let mut paths = folders.filter_map(|entry| Some(entry.ok()?.path()));
-        let foreign = paths.find(|path| id_of(path).is_some_and(|id: i64| id > last.0));
-        foreign.map_or(Ok(()), |path| Err(CollectionError::NotOfStore(path)))
+    /// Checks that no index is of a collection after the `last` of the store, which a lost store would leave behind. Ids are never reused.
+    async fn check_engines(&self, last: CollectionId) -> Result<(), CollectionError> {
+        let foreign = self.0.engines.foreign_after(last.0).await.map_err(CollectionError::Engines)?;
+        foreign.map_or(Ok(()), |place| Err(CollectionError::NotOfStore(place)))
     }
 
     /// The number of open collections.
@@ -168,20 +106,14 @@ impl Collections {
         self.0.open.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The number of collections whose index files are open.
-    pub fn open_indexes(&self) -> usize {
-        self.0.open_indexes.count()
-    }
-
-    /// Bytes of the cached results of filters, and their bound.
-    pub(crate) fn filter_cache(&self) -> (usize, usize) {
-        let open = &self.0.open_indexes;
-        (open.filter_cache_bytes(), open.count() * FILTER_CACHE_BYTES_MAX)
+    /// What the indexes hold now.
+    pub(crate) fn engines_in_use(&self) -> EnginesInUse {
+        self.0.engines.in_use()
     }
 
     /// The limit on the CPU work of searches, which all collections share.
     pub fn search_limiter(&self) -> &CpuLimiter {
-        &self.0.limiter
+        self.0.engines.search_limiter()
     }
 
     /// Opens the default collection; creates it if it is missing and the limit allows it.
@@ -287,29 +219,47 @@ impl Collections {
         if let Err(error) = deleted {
             tracing::error!(collection = collection.name, %error, "a collection that could not be opened stays in the store, empty");
         }
-        if let Err(error) = remove_folder(&self.folder(collection.id)) {
-            tracing::warn!(collection = collection.name, %error, "the index folder of no collection stays");
+        if let Err(error) = self.delete_engines(collection.id).await {
+            tracing::warn!(collection = collection.name, %error, "the index of no collection stays");
         }
     }
 
     /// Deletes a collection from the store and then its index; `false` if it is missing.
     ///
     /// # Errors
-    /// [`CollectionError`]; after an error of the file system the collection is deleted all the same.
+    /// [`CollectionError`]; after an error of the index the collection is deleted all the same.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
         let _changing = self.0.changing.lock().await;
         let Some(collection) = self.get(caller, name) else { return Ok(false) };
         let deleted = self.0.store.view(caller, &collection.stored)?.delete_collection(now()).await?;
         self.0.webhooks_due.notify_one();
-        self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.remove(name);
         collection.close().await;
-        remove_folder(&self.folder(collection.id))?;
+        self.delete_engines(collection.id).await?;
         tracing::info!(collection = name, "collection deleted; its unfinished ingest jobs are cancelled");
         Ok(deleted)
     }
 
+    /// Takes a collection out of the open ones.
+    pub(crate) fn remove(&self, name: &str) {
+        self.0.open.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// The fingerprint that a stored collection has with the models of this gateway.
+    ///
+    /// # Errors
+    /// [`CollectionError`]: for settings that can't be read, and a model that this gateway does not have.
+    pub(crate) async fn fingerprint_for(&self, stored: &Collection) -> Result<String, CollectionError> {
+        let settings: CollectionSettings =
+            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&stored.name, &error))?;
+        let model = self.model_for(&settings).map_err(|model| no_model(&stored.name, model))?;
+        learn_dimension(&stored.name, model.as_deref()).await?;
+        Ok(fingerprint_of(&settings, model.as_deref()))
+    }
+
     /// Stops all workers and closes all indexes. Acknowledged operations stay in the store.
     pub async fn close(&self) {
+        self.0.stopping.cancel();
         let _changing = self.0.changing.lock().await;
         let open = std::mem::take(&mut *self.0.open.write().unwrap_or_else(PoisonError::into_inner));
         for collection in open.values() {
@@ -351,8 +301,7 @@ impl Collections {
             CollectionSettings { lexical: Some(lexical.clone()), ..self.stored_settings(collection)? };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
         store.change_settings(&json).await?;
-        let in_force = LexicalInForce::new(lexical.clone(), collection.language());
-        *collection.lexical.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+        collection.set_lexical(LexicalInForce::new(lexical.clone(), collection.language()));
         Ok(())
     }
 
@@ -366,8 +315,9 @@ impl Collections {
             && settings.keep_originals == collection.settings.keep_originals
     }
 
-    pub(crate) fn folder(&self, id: CollectionId) -> PathBuf {
-        self.0.config.server.data_dir.join("index").join(id.to_string())
+    /// Removes the indexes of a collection, which were closed.
+    pub(crate) async fn delete_engines(&self, id: CollectionId) -> Result<(), CollectionError> {
+        self.0.engines.delete_collection(id.0).await.map_err(CollectionError::Engines)
     }
 
     pub(crate) async fn open_stored(
@@ -395,18 +345,18 @@ impl Collections {
             fingerprint: fingerprint.clone(),
             writer_memory_bytes: self.0.config.index.writer_memory_bytes,
         };
-        let folder = self.folder(stored.id).join(stored.generation.id.to_string());
+        let engine_id = EngineId { collection: stored.id.0, generation: stored.generation.id.0 };
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
         let mut opened =
-            self.open_index(&folder, &engine_settings, stored.last_operation).await.map_err(index_error)?;
+            self.open_index(engine_id, &engine_settings, stored.last_operation).await.map_err(index_error)?;
         let documents = self.0.store.view(&Caller::system(), &stored)?;
-        if let Some(reason) = unusable(&stored, &documents, &opened.engine).await? {
+        if let Some(reason) = unusable(&stored, &documents, &opened.engine, index_error).await? {
             tracing::warn!(collection = name, "{reason}: it is rebuilt");
             opened.engine.close().await.map_err(index_error)?;
             drop(opened);
-            remove_folder(&folder)?;
+            self.0.engines.delete(engine_id).await.map_err(index_error)?;
             opened = self
-                .open_index(&folder, &engine_settings, stored.last_operation)
+                .open_index(engine_id, &engine_settings, stored.last_operation)
                 .await
                 .map_err(index_error)?;
         }
@@ -446,18 +396,21 @@ impl Collections {
                 generation: stored.generation.id,
                 vectors,
                 chunker,
+                lease: Arc::default(),
+                gateway: self.0.gateway.clone(),
             },
             ingest: self.0.config.ingest.clone(),
             compact_after: Duration::from_secs(self.0.config.index.compact_after_s),
             metrics: self.0.metrics.clone(),
             operations_added: Notify::new(),
+            is_told: AtomicBool::new(false),
             feedback_changed: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
             rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
             empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),
             applied_seq: watch::Sender::new(engine.applied_seq()),
-            progress: crate::ingest::IngestProgress::new(engine.applied_seq()),
+            progress: weir_preparation::IngestProgress::new(engine.applied_seq()),
             cancellations: crate::ingest::Cancellations::default(),
             failure: Mutex::default(),
             webhooks_due: self.0.webhooks_due.clone(),
@@ -479,18 +432,13 @@ impl Collections {
 
     async fn open_index(
         &self,
-        folder: &Path,
+        id: EngineId,
         settings: &EngineSettings,
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
+        let (engines, settings) = (self.0.engines.clone(), settings.clone());
         // the threads of an index inherit the priority of the thread that opens it
-        let opening = Engine::open_on_demand(
-            folder.to_owned(),
-            settings.clone(),
-            self.0.limiter.clone(),
-            self.0.open_indexes.clone(),
-            last_operation,
-        );
+        let opening = async move { engines.open(id, settings, last_operation).await };
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
     }
 
@@ -510,7 +458,7 @@ impl Collections {
             "the model has changed: a new generation is embedded"
         );
         let started = self.0.store.start_generation(stored.id, fingerprint, now()).await?;
-        remove_folder(&self.folder(stored.id))?;
+        self.delete_engines(stored.id).await?;
         Ok(started.unwrap_or(stored))
     }
 }
@@ -535,6 +483,7 @@ async fn unusable(
     stored: &Collection,
     documents: &StoreView,
     engine: &Engine,
+    index_error: impl Fn(IndexError) -> CollectionError,
 ) -> Result<Option<&'static str>, CollectionError> {
     let applied_seq = engine.applied_seq();
     if applied_seq == 0 {
@@ -543,7 +492,7 @@ async fn unusable(
     if applied_seq < stored.pruned_to {
         return Ok(Some("the index is older than what it has missed"));
     }
-    let recorded = engine.read_to();
+    let recorded = engine.read_to().await.map_err(index_error)?;
     let operation = recorded.map_or(applied_seq, |point| point.operation);
     // an index without a number is of a store that had none: both are of an earlier version
     let is_of_store = documents.operation_identity(operation).await? == recorded.map(|point| point.identity);
@@ -582,12 +531,4 @@ fn no_model(collection: &str, model: String) -> CollectionError {
 
 pub(crate) fn unreadable(collection: &str, error: &serde_json::Error) -> CollectionError {
     CollectionError::Settings { collection: collection.to_owned(), reason: error.to_string() }
-}
-
-pub(crate) fn remove_folder(path: &Path) -> Result<(), CollectionError> {
-    match std::fs::remove_dir_all(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(CollectionError::Folder { path: path.to_owned(), source }),
-    }
 }

@@ -14,10 +14,10 @@ use weir_policy::Caller;
 use weir_ranking::RetrievalMode;
 use weir_store::{GenerationId, StoredDocument, VersionTest};
 
-use crate::cursor::{Binding, Cursor, RequestHash};
-use crate::error::RequestError;
 use crate::search::{read_filter, refusal as search_refusal, sort_keys, unknown_in_filter};
 use crate::{CollectionView, Result, Retrieval, SearchPermit, run_to_completion};
+use weir_cursor::{Binding, Cursor, RequestHash};
+use weir_refusal::RequestError;
 
 /// Documents on a page: by default, and at most.
 pub const DOCUMENTS_PAGE: (usize, usize) = (100, 1_000);
@@ -147,6 +147,7 @@ impl Retrieval {
         test: Option<VersionTest>,
     ) -> Result<DeletedReply> {
         let view = self.view(caller, collection)?;
+        self.reading.wait_for_documents(view.id(), &[id]).await;
         let id = id.to_owned();
         run_to_completion(async move {
             let deleted = match test {
@@ -154,7 +155,8 @@ impl Retrieval {
                 None => view.delete_document(&id).await?,
             };
             let deleted = deleted.ok_or_else(|| no_document(view.name(), &id))?;
-            Ok(DeletedReply { deleted: true, chunks: Some(deleted) })
+            let operation = view.is_shared().then_some(deleted.operation);
+            Ok(DeletedReply { deleted: true, chunks: Some(deleted.chunks), operation })
         })
         .await
     }
@@ -191,17 +193,20 @@ impl Retrieval {
                 skipped: 0,
                 remaining: matched,
                 dry_run: true,
+                operation: None,
             });
         }
         run_to_completion(async move {
-            let (mut deleted, mut skipped) = (0, 0);
+            let (mut deleted, mut skipped, mut last) = (0, 0, None);
             for hits in found.hits.chunks(DELETE_BATCH) {
-                let of_batch = view.delete_matched(hits).await?;
+                let (of_batch, operation) = view.delete_matched(hits).await?;
+                last = operation.or(last);
                 deleted += of_batch;
                 skipped += hits.len() as u64 - of_batch;
             }
             let remaining = matched.saturating_sub(deleted + skipped);
-            Ok(DocumentsDeleteReply { matched, deleted, skipped, remaining, dry_run: false })
+            let operation = last.filter(|_| view.is_shared());
+            Ok(DocumentsDeleteReply { matched, deleted, skipped, remaining, dry_run: false, operation })
         })
         .await
     }

@@ -8,8 +8,8 @@ use weir_policy::Caller;
 use weir_store::StoredDocument;
 use weir_text::PageMap;
 
-use crate::error::RequestError;
 use crate::{CollectionView, Result, Retrieval};
+use weir_refusal::RequestError;
 
 /// Documents that are read at one time, and the bytes of their texts after which the read ends.
 const READ_DOCUMENTS_MAX: usize = 200;
@@ -52,13 +52,11 @@ impl Position {
     async fn read(mut self) -> Result<(Vec<u8>, Position)> {
         let (documents, is_more) =
             self.view.store().documents_after(&self.after, READ_DOCUMENTS_MAX, READ_BYTES_MAX).await?;
-        // a deleted collection reads as empty, which must not look like the end
-        self.retrieval.view(self.view.caller_handle(), self.view.name()).and_then(|now| {
-            match now.id() == self.view.id() {
-                true => Ok(()),
-                false => Err(RequestError::no_collection(self.view.name())),
-            }
-        })?;
+        // a deleted collection reads as empty, which must not look like the end; it is deleted in the store before it is closed
+        let stored = self.retrieval.store.collections(self.view.caller_handle()).await?;
+        if !stored.iter().any(|stored| stored.id == self.view.id()) {
+            return Err(RequestError::no_collection(self.view.name()));
+        }
         self.is_last = !is_more;
         if let Some(last) = documents.last() {
             self.after.clone_from(&last.id);

@@ -10,8 +10,8 @@ use weir_store::{Feedback, FeedbackFilter, NewFeedback};
 
 use crate::clock::now;
 use crate::documents::no_document;
-use crate::error::RequestError;
 use crate::{Result, Retrieval};
+use weir_refusal::RequestError;
 
 /// Feedback on a page: by default, and at most.
 pub const FEEDBACK_PAGE: (usize, usize) = (100, 1_000);

@@ -9,8 +9,8 @@ use weir_api::{ErrorCode, JobReply};
 use weir_policy::Caller;
 use weir_telemetry::metrics::OpenConnection;
 
-use crate::error::RequestError;
 use crate::{Result, Retrieval};
+use weir_refusal::RequestError;
 
 /// How often the state is looked at.
 const INTERVAL: Duration = Duration::from_millis(300);

@@ -9,10 +9,10 @@ use weir_api::{
 use weir_policy::Caller;
 use weir_store::{Job, JobDocumentsQuery, JobStatus as Stored};
 
-use crate::error::RequestError;
-use crate::ingest::new_job_id;
+use crate::ingest::{IngestTerms, new_job_id};
 use crate::open_collection::OpenCollection;
 use crate::{Result, Retrieval, run_to_completion};
+use weir_refusal::RequestError;
 
 /// Jobs on a page: by default, and at most.
 pub const JOBS_PAGE: (usize, usize) = (20, 100);
@@ -88,6 +88,7 @@ impl Retrieval {
             }
             None => None,
         };
+        self.reading.cancel(id);
         let job = match cancelled {
             Some(job) => job,
             None => self.stored_job(caller, id).await?,
@@ -104,20 +105,32 @@ impl Retrieval {
         }
     }
 
-    /// Stores the documents of a job that failed or were cancelled again, with a new job.
+    /// Stores the documents of a job that failed or were cancelled again, with a new job, whose end is told to `webhook_url`.
     ///
     /// # Errors
-    /// `job_not_found`; `job_not_retryable` for a job that has not ended, and one without such documents; `overloaded`; store errors.
-    pub async fn retry_job(&self, caller: &Arc<Caller>, id: &str) -> Result<JobReply> {
+    /// `job_not_found`; `job_not_retryable` for a job that has not ended, and one without such documents; `invalid_parameter` for an
+    /// address that is not allowed; `overloaded`; store errors.
+    pub async fn retry_job(
+        &self,
+        caller: &Arc<Caller>,
+        id: &str,
+        webhook_url: Option<String>,
+    ) -> Result<JobReply> {
+        let terms = IngestTerms { webhook_url, ..IngestTerms::default() };
+        let webhook = terms.webhook(&self.config.webhooks)?;
         let job = self.stored_job(caller, id).await?;
         if job.finished_at.is_none() {
             return Err(RequestError::new(ErrorCode::JobNotRetryable, "the job has not ended"));
         }
         let view = self.view(caller, &job.collection)?;
         view.check_pending(self.config.limits.pending_operations_max)?;
-        let retried = run_to_completion(async move { view.retry_job(&job.id, &new_job_id()).await }).await?;
+        if let Some(job) = self.retry_files(&view, &job.id, webhook.clone()).await? {
+            return Ok(self.render_job(caller, job));
+        }
+        let retried =
+            run_to_completion(async move { view.retry_job(&job.id, &new_job_id(), webhook).await }).await?;
         let none = || {
-            let message = "none of the documents of the job is stored and not searchable";
+            let message = "none of the documents of the job is stored and not searchable, and none of its files can be read again";
             RequestError::new(ErrorCode::JobNotRetryable, message)
         };
         Ok(self.render_job(caller, retried.ok_or_else(none)?))
@@ -131,7 +144,13 @@ impl Retrieval {
     /// A job as the API shows it, with the progress of its collection.
     pub(crate) fn render_job(&self, caller: &Caller, job: Job) -> JobReply {
         let collection = self.collections.get(caller, &job.collection);
-        let mut shown = render(job, collection.as_deref());
+        let left = self.reading.left(&job.id);
+        let operation = self.store.is_shared().then_some(job.last_operation);
+        let mut shown = JobReply { operation, ..render(job, collection.as_deref()) };
+        // an upload that is not read is shown as far as it is; the last file counts until all documents are stored
+        if let Some(left) = left.filter(|_| shown.unread_files > 1) {
+            shown.unread_files = left.clamp(1, shown.unread_files);
+        }
         if caller.filter().is_some() {
             // an upstream's message can be about hidden documents
             shown.waiting_for = shown.waiting_for.map(|_| WAITING_FOR_THE_MODEL.to_owned());
@@ -191,6 +210,7 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
         new_documents: job.new,
         changed_documents: job.changed,
         unchanged_documents: job.unchanged,
+        unread_files: job.unread,
         chunks: job.chunks,
         progress,
         chunks_per_second: rate.map(|rate| rate.chunks_per_second),
@@ -200,6 +220,7 @@ pub(crate) fn render(mut job: Job, collection: Option<&OpenCollection>) -> JobRe
         error: job.error,
         started_at: job.created_at,
         finished_at: job.finished_at,
+        operation: None,
         version: None,
         webhook: job.webhook.map(render_webhook),
         errors: job

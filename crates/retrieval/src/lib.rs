@@ -5,16 +5,16 @@
 
 mod clock;
 mod collections;
-mod cursor;
 mod documents;
 mod embeddings;
-mod error;
 mod export;
 mod feedback;
 mod feedback_worker;
+mod follow;
 mod ingest;
 mod job_events;
 mod jobs;
+mod lease;
 pub mod models;
 mod open_collection;
 mod originals;
@@ -35,22 +35,23 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
-use weir_api::ErrorCode;
+use weir_api::{ErrorCode, FormatsReply};
 
-pub use collections::{CollectionError, Collections};
+pub use collections::Collections;
 pub use documents::{DOCUMENTS_PAGE, DocumentsQuery};
 pub use embeddings::{
     EmbedJob, EmbedOutput, INTERACTIVE_TOKENS_MAX, TokenizedTexts, check_dimensions, is_long_input, prompt_of,
 };
-pub use error::{RequestError, Result, chain};
 pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
-pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile, isolation};
+pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
+pub use weir_extraction::isolation;
+pub use weir_refusal::{CollectionError, RequestError, Result, chain};
 pub use weir_store::{IdempotencyKey, VersionTest};
 
 /// The application core. Cloning gives another handle to the same one.
@@ -61,15 +62,17 @@ pub struct Retrieval(Arc<Parts>);
 pub struct Parts {
     pub(crate) collections: Collections,
     pub(crate) query_log: QueryLog,
-    cursors: cursor::CursorKey,
+    cursors: weir_cursor::CursorKey,
     searches: Arc<Semaphore>,
     /// One permit per core, for [`Retrieval::maybe_in_background`].
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
-    extraction: ingest::Extraction,
+    extraction: weir_extraction::Extraction,
     originals: originals::Originals,
     job_streams: Arc<Semaphore>,
     running_keys: ingest::RunningKeys,
+    uploads: ingest::Uploads,
+    reading: ingest::Reading,
     /// Ends the streams of events and the sending of webhooks.
     stopping: CancellationToken,
     _stops_when_dropped: DropGuard,
@@ -93,18 +96,23 @@ impl Deref for Retrieval {
 }
 
 impl Retrieval {
-    /// Puts the parts together. The key of cursors is read from the data directory, or made there.
+    /// Puts the parts together. The key of cursors is that of the store, or read from the data directory, or made there.
     pub fn new(collections: Collections, query_log: QueryLog) -> Retrieval {
         let config = &collections.0.config;
         let searches = Arc::new(Semaphore::new(config.limits.search_concurrency_max));
-        let cursors = cursor::CursorKey::of_folder(&config.server.data_dir);
+        let cursors = match collections.0.cursor_key {
+            Some(key) => weir_cursor::CursorKey::shared(key),
+            None => weir_cursor::CursorKey::of_folder(&config.server.data_dir),
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
-        let extraction = ingest::Extraction::new(config, collections.0.metrics.clone());
+        let extraction = weir_extraction::Extraction::new(config, collections.0.metrics.clone());
         let originals = originals::Originals::new(config, collections.0.metrics.clone());
+        let uploads = ingest::Uploads::new(config, collections.0.metrics.clone());
         let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
         let stopping = CancellationToken::new();
+        let metrics = collections.0.metrics.clone();
         let parts = Arc::new(Parts {
             collections,
             query_log,
@@ -116,12 +124,20 @@ impl Retrieval {
             originals,
             job_streams,
             running_keys: Default::default(),
+            uploads,
+            reading: ingest::Reading::new(metrics),
             _stops_when_dropped: stopping.clone().drop_guard(),
             stopping,
         });
         originals::start_sweeping(&parts);
         webhooks::start(&parts);
         Retrieval(parts)
+    }
+
+    /// The kinds of files that are read.
+    #[must_use]
+    pub fn formats(&self) -> FormatsReply {
+        self.extraction.formats()
     }
 
     /// Logs the protections of the processes that read uploaded files. Starts one, and waits for its end.

@@ -7,7 +7,8 @@ use weir_inference::{LoadedModel, Models, Reranker};
 use weir_policy::Caller;
 
 use crate::Result;
-use crate::error::RequestError;
+use weir_refusal::RequestError;
+pub use weir_refusal::no_model;
 
 /// The models that `caller` may embed with, the default one first.
 pub fn embedders<'m>(models: &'m Models, caller: &Caller) -> impl Iterator<Item = &'m Arc<LoadedModel>> {
@@ -90,12 +91,6 @@ pub fn default_classifier<'m>(models: &'m Models, caller: &Caller) -> Result<&'m
                        such as a cross-encoder";
         RequestError::new(ErrorCode::ModelNotFound, message)
     })
-}
-
-/// `model_not_found`.
-pub fn no_model(name: &str) -> RequestError {
-    let message = format!("there is no model `{}`", name.escape_debug());
-    Invalid::at(ErrorCode::ModelNotFound, &["model"], message).into()
 }
 
 fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {

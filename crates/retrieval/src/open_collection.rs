@@ -1,7 +1,7 @@
 //! An open collection: its index, its model and its workers.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::cursor::RequestHash;
-use crate::ingest::{Cancellations, IngestProgress, JobLog, Preparer};
+use crate::ingest::{Cancellations, JobLog, Preparer};
+use weir_cursor::RequestHash;
+use weir_preparation::IngestProgress;
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
@@ -45,6 +46,8 @@ pub struct OpenCollection {
     pub(crate) metrics: Metrics,
     /// Wakes the ingest worker.
     pub(crate) operations_added: Notify,
+    /// Whether the store may have changed since the ingest worker last asked it, where other gateways use it.
+    pub(crate) is_told: AtomicBool,
     /// Wakes the feedback worker.
     pub(crate) feedback_changed: Notify,
     /// Stops both workers.
@@ -129,9 +132,32 @@ impl OpenCollection {
         self.operations_added.notify_one();
     }
 
+    /// Gives up the lease, because another gateway has a later one.
+    pub(crate) fn lose_lease(&self) {
+        tracing::info!(collection = self.name, "another gateway has taken over the ingest");
+        self.preparer.lease.take();
+        self.look_again();
+    }
+
+    /// Has the worker ask the store what there is to do.
+    pub(crate) fn look_again(&self) {
+        self.is_told.store(true, Ordering::Relaxed);
+        self.operations_added.notify_one();
+    }
+
+    /// Replaces the settings of lexical retrieval.
+    pub(crate) fn set_lexical(&self, in_force: LexicalInForce) {
+        *self.lexical.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+    }
+
     /// The last acknowledged operation.
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// The highest operation that has been searchable.
+    pub(crate) fn applied(&self) -> u64 {
+        *self.applied_seq.borrow()
     }
 
     /// Acknowledged operations that are not searchable yet.
@@ -210,6 +236,11 @@ impl OpenCollection {
             if worker.await.is_err() {
                 tracing::error!(collection = self.name, "a worker of the collection ended by a panic");
             }
+        }
+        if let Some(fence) = self.preparer.lease.take()
+            && let Err(error) = self.preparer.store.release_lease(fence).await
+        {
+            tracing::warn!(collection = self.name, %error, "the lease ends by itself");
         }
         if let Err(error) = self.engine.close().await {
             tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");

@@ -18,9 +18,9 @@ use weir_store::{Location, Original, Store};
 use weir_telemetry::metrics::Metrics;
 
 use crate::documents::no_document;
-use crate::error::RequestError;
-use crate::ingest::Content;
 use crate::{Parts, Result, Retrieval};
+use weir_extraction::Content;
+use weir_refusal::RequestError;
 
 /// The folder in the data directory.
 const FOLDER: &str = "originals";
@@ -282,8 +282,12 @@ pub(crate) fn start_sweeping(parts: &Arc<Parts>) {
     tokio::spawn(async move {
         loop {
             let Some(parts) = parts.upgrade() else { return };
-            let (originals, store) = (parts.originals.clone(), parts.store.clone());
+            let (originals, uploads, store) =
+                (parts.originals.clone(), parts.uploads.clone(), parts.store.clone());
             drop(parts);
+            if let Err(error) = uploads.sweep(&store).await {
+                tracing::warn!(%error, "uploaded files without a job were not removed");
+            }
             if let Err(error) = originals.sweep(&store).await {
                 tracing::warn!(%error, "files without a document were not removed");
             }
@@ -317,20 +321,5 @@ impl Retrieval {
         let file =
             self.originals.open(&original.sha256).await.map_err(|error| RequestError::internal(&error))?;
         Ok((original, file))
-    }
-}
-
-/// The media type of a file by its name.
-pub(crate) fn media_type_of(name: &str) -> &'static str {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
-    if let Some(format) = weir_documents::Format::of_extension(&ending) {
-        return format.media_type();
-    }
-    match ending.as_str() {
-        "txt" | "text" | "log" | "md" | "markdown" => "text/plain; charset=utf-8",
-        "html" | "htm" | "xhtml" => "text/html; charset=utf-8",
-        "csv" => "text/csv; charset=utf-8",
-        "json" => "application/json",
-        _ => "application/octet-stream",
     }
 }

@@ -7,8 +7,9 @@ use weir_policy::Caller;
 use weir_store::Error;
 
 use crate::clock::now;
-use crate::collections::{CollectionError, Collections, remove_folder, unreadable};
+use crate::collections::{Collections, unreadable};
 use crate::open_collection::OpenCollection;
+use weir_refusal::CollectionError;
 
 impl Collections {
     /// How the documents of a collection are split; those with vectors of their own are not.
@@ -83,7 +84,7 @@ impl Collections {
         let Some(stored) = all.into_iter().find(|stored| stored.id == open.id) else {
             return Err(Error::UnknownCollection(name.to_owned()).into());
         };
-        remove_folder(&self.folder(stored.id))?;
+        self.delete_engines(stored.id).await?;
         let reopened = self.open_stored(stored).await?;
         changed.map(|()| reopened)
     }

@@ -6,13 +6,14 @@ use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List, check_collection_name,
     require,
 };
+use weir_index::EnginesInUse;
 use weir_policy::Caller;
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
-use crate::error::RequestError;
 use crate::models::embedder;
 use crate::{CollectionView, Result, Retrieval};
+use weir_refusal::RequestError;
 
 impl Retrieval {
     /// The collections that the caller may see, by name.
@@ -97,14 +98,15 @@ impl Retrieval {
     /// `collection_not_found`; store and file system errors.
     pub async fn delete_collection(&self, caller: &Caller, name: &str) -> Result<DeletedReply> {
         if self.collections.delete(caller, name).await? {
-            return Ok(DeletedReply { deleted: true, chunks: None });
+            return Ok(DeletedReply { deleted: true, chunks: None, operation: None });
         }
         Err(RequestError::no_collection(name))
     }
 
     /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
     pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
-        let mut failing: Vec<String> = self.store.check().err().iter().map(ToString::to_string).collect();
+        let store = self.store.check().err().filter(|_| !self.is_without_database());
+        let mut failing: Vec<String> = store.iter().map(ToString::to_string).collect();
         let damaged = self.models.damaged().into_iter();
         failing.extend(damaged.map(|model| {
             format!("the packed weights of model `{model}` were truncated; start weir again, which packs them again")
@@ -128,23 +130,34 @@ impl Retrieval {
         failing
     }
 
+    /// Whether the database that this gateway shares with others can't be reached. It answers searches meanwhile, as do the others, and stays ready.
+    pub fn is_without_database(&self) -> bool {
+        self.store.is_shared() && self.store.check().is_err_and(|error| error.retry_after().is_some())
+    }
+
     /// The rows of the store that were found damaged and skipped, each by its kind and name.
     pub fn damaged_rows(&self) -> Vec<String> {
         self.store.damaged_rows()
     }
 
     /// The number of searchable documents in all collections.
-    pub fn document_count(&self) -> u64 {
-        let all = self.collections.all(&Caller::system());
-        all.iter().map(|collection| collection.engine.counts().documents).sum()
+    pub async fn document_count(&self) -> u64 {
+        let mut count = 0;
+        for collection in self.collections.all(&Caller::system()) {
+            // one whose engine does not answer has no searchable documents now
+            count += collection.engine.counts().await.map_or(0, |counts| counts.documents);
+        }
+        count
     }
 
     /// The gauges of every collection that the caller may see.
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         self.metrics.damaged_rows(self.damaged_rows().len());
-        self.metrics.indexes_open(self.collections.open_indexes());
-        let (bytes, bytes_max) = self.collections.filter_cache();
-        self.metrics.table("filter_results", bytes, bytes_max);
+        self.metrics.store_up(self.store.check().is_ok());
+        let EnginesInUse { open, filter_cache_bytes, filter_cache_bytes_max } =
+            self.collections.engines_in_use();
+        self.metrics.indexes_open(open);
+        self.metrics.table("filter_results", filter_cache_bytes, filter_cache_bytes_max);
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             gauges.push(view.gauges().await?);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use weir_api::{
     CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned, Invalid, VectorSettings,
 };
@@ -11,16 +12,16 @@ use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::RetrievalMode;
 use weir_store::{
-    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, StoreView, Submission,
-    VersionTest,
+    Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, NewWebhook, StoreView,
+    Submission, VersionTest,
 };
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::error::RequestError;
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::{Parts, Result, own_vectors};
+use weir_refusal::RequestError;
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
 ///
@@ -70,7 +71,7 @@ impl Parts {
                 return Err(RequestError::no_collection(name));
             }
             Err(IndexError::Closed) => return Err(not_ready(name)),
-            Err(error) => return Err(RequestError::internal(&error)),
+            Err(error) => return Err(RequestError::of_index(&error)),
         }
         if view.collection.is_rebuilding() {
             return Err(not_ready(name));
@@ -201,11 +202,12 @@ impl CollectionView {
     /// Searchable documents and chunks that the caller may see.
     pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
         if !self.is_filtered() {
-            let counts = self.collection.engine.counts();
+            let counts = self.collection.engine.counts().await;
+            let counts = counts.map_err(|error| RequestError::of_index(&error))?;
             return Ok((counts.documents, counts.chunks));
         }
         let query = IndexQuery::new(RetrievalMode::Lexical, None, None, 1);
-        let found = self.search(query).await.map_err(|error| RequestError::internal(&error))?;
+        let found = self.search(query).await.map_err(|error| RequestError::of_index(&error))?;
         let (MatchCount::Exact(documents) | MatchCount::Window(documents)) = found.total;
         Ok((documents, found.existing_chunks))
     }
@@ -224,7 +226,7 @@ impl CollectionView {
             feedback_votes: learned.votes as u64,
             relevance_shift: f64::from(learned.shift),
             pending: self.collection.pending_operations(),
-            index_segments: engine.counts().segments,
+            index_segments: engine.counts().await.map_or(0, |counts| counts.segments),
             index_bytes: engine.disk_bytes().await.unwrap_or(0),
             ..gauges
         })
@@ -239,7 +241,13 @@ impl CollectionView {
 
     /// Runs a search on the index.
     pub(crate) async fn search(&self, query: IndexQuery) -> Result<IndexResult, IndexError> {
-        let found = self.collection.engine.search(&self.caller, query).await;
+        let of_any_gateway = query.as_of.filter(|_| self.is_shared()).map(|_| query.clone());
+        let mut found = self.collection.engine.search(&self.caller, query).await;
+        if let (Err(IndexError::SnapshotExpired(_)), Some(query)) = (&found, of_any_gateway) {
+            // the first page was read at another gateway, whose index is equal and not the same
+            let query = IndexQuery { as_of: None, ..query };
+            found = self.collection.engine.search(&self.caller, query).await;
+        }
         self.collection.note_lost(&found);
         found
     }
@@ -268,7 +276,7 @@ impl CollectionView {
     /// Forgets what was learned from searches.
     pub(crate) async fn reset_baseline(&self) -> Result<()> {
         let reset = self.collection.engine.reset_baseline().await;
-        reset.map_err(|error| RequestError::internal(&error))
+        reset.map_err(|error| RequestError::of_index(&error))
     }
 
     /// Notifies the worker that feedback was added or deleted.
@@ -285,9 +293,25 @@ impl CollectionView {
         Ok(accepted)
     }
 
+    /// Stores the documents of a job whose files were read, and wakes the worker. `false` if the job has ended, or the collection is deleted.
+    pub(crate) async fn accept_read(&self, submission: Submission) -> Result<bool> {
+        let accepted = self.store.accept_versioned(submission, now()).await?;
+        let Some(Acceptance { job, .. }) = accepted else { return Ok(false) };
+        if job.finished_at.is_some() {
+            self.collection.note_ended(&job);
+        }
+        self.collection.wake(job.last_operation);
+        Ok(true)
+    }
+
     /// Stores the documents of a job that are not searchable again, as those of the job `new_job`. `None` if there are none.
-    pub(crate) async fn retry_job(&self, job: &str, new_job: &str) -> Result<Option<Job>> {
-        let job = self.store.retry_job(job, new_job, now()).await?;
+    pub(crate) async fn retry_job(
+        &self,
+        job: &str,
+        new_job: &str,
+        webhook: Option<NewWebhook>,
+    ) -> Result<Option<Job>> {
+        let job = self.store.retry_job(job, new_job, webhook, now()).await?;
         if let Some(job) = &job {
             self.note_accepted(job);
         }
@@ -329,23 +353,50 @@ impl CollectionView {
         self.collection.wait_until_searchable(number).await;
     }
 
+    /// Whether other gateways use the store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.collection.preparer.store.is_shared()
+    }
+
+    /// Waits until everything up to operation `number` is searchable at this gateway.
+    ///
+    /// # Errors
+    /// `collection_not_ready` if it is not by `until`.
+    pub(crate) async fn reach(&self, number: u64, until: Instant) -> Result<()> {
+        if self.collection.applied() >= number {
+            return Ok(());
+        }
+        // another gateway has acknowledged it, and this one may not be told yet
+        self.collection.look_again();
+        let _ = tokio::time::timeout_at(until, self.collection.wait_until_searchable(number)).await;
+        if self.collection.applied() >= number {
+            return Ok(());
+        }
+        let message = format!("operation {number} of collection `{}` is not searchable yet", self.name());
+        Err(RequestError::new(ErrorCode::CollectionNotReady, message))
+    }
+
     /// Waits until everything up to operation `number` is searchable, or the collection is closed.
     pub(crate) async fn wait_until_searchable(&self, number: u64) {
         self.collection.wait_until_searchable(number).await;
     }
 
-    /// Deletes a document from the store and hides it in the index: the number of its chunks, `None` if it is absent.
-    pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<u64>> {
+    /// Deletes a document from the store and hides it in the index; `None` if it is absent.
+    pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
         let Some(deleted) = self.store.delete_document(id).await? else { return Ok(None) };
         self.hide(id, &deleted).await?;
-        Ok(Some(deleted.chunks))
+        Ok(Some(deleted))
     }
 
     /// The same, if the document meets a condition. `None` if it is absent.
     ///
     /// # Errors
     /// `precondition_failed`.
-    pub(crate) async fn delete_document_if(&self, id: &str, test: &VersionTest) -> Result<Option<u64>> {
+    pub(crate) async fn delete_document_if(
+        &self,
+        id: &str,
+        test: &VersionTest,
+    ) -> Result<Option<DeletedDocument>> {
         loop {
             let Some(stored) = self.store.document(id).await? else { return Ok(None) };
             let version = Some(stored.version);
@@ -357,23 +408,24 @@ impl CollectionView {
             // else it was changed or deleted after it was read
             if let Some(Some(deleted)) = deleted.into_iter().next() {
                 self.hide(id, &deleted).await?;
-                return Ok(Some(deleted.chunks));
+                return Ok(Some(deleted));
             }
         }
     }
 
-    /// Deletes hits, in one commit, that are still in the version that was found: how many were.
-    pub(crate) async fn delete_matched(&self, hits: &[Hit]) -> Result<u64> {
+    /// Deletes hits, in one commit, that are still in the version that was found: how many were, and the last operation.
+    pub(crate) async fn delete_matched(&self, hits: &[Hit]) -> Result<(u64, Option<u64>)> {
         let versions = hits.iter().map(|hit| (hit.document_id.clone(), hit.version)).collect();
         let deleted = self.store.delete_versions(versions).await?;
-        let mut count = 0;
+        let (mut count, mut last) = (0, None);
         for (hit, deleted) in hits.iter().zip(deleted) {
             if let Some(deleted) = deleted {
                 self.hide(&hit.document_id, &deleted).await?;
                 count += 1;
+                last = last.max(Some(deleted.operation));
             }
         }
-        Ok(count)
+        Ok((count, last))
     }
 
     /// Hides a document in the index that was deleted from the store.
@@ -385,7 +437,7 @@ impl CollectionView {
         match hidden {
             // an empty index does not have the document either
             Ok(_) | Err(IndexError::Lost { .. }) => Ok(()),
-            Err(error) => Err(RequestError::internal(&error)),
+            Err(error) => Err(RequestError::of_index(&error)),
         }
     }
 }

@@ -18,8 +18,8 @@ use weir_telemetry::metrics::Metrics;
 use weir_upstream::{WebhookClient, WebhookError, WebhookSecret, WebhookUrl};
 
 use crate::clock::now;
-use crate::error::{RequestError, chain};
 use crate::{Parts, Result, jobs};
+use weir_refusal::{RequestError, chain};
 
 /// Attempts at one time, and those to one origin.
 const ATTEMPTS_AT_ONCE: usize = 64;

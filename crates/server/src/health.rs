@@ -20,10 +20,14 @@ fn sees_all(gateway: &Gateway, headers: &HeaderMap) -> bool {
 
 /// Alive, and how much there is to search.
 pub(super) async fn healthz(State(gateway): State<Gateway>, headers: HeaderMap) -> Json<HealthReply> {
+    let document_count = match sees_all(&gateway, &headers) {
+        true => Some(gateway.retrieval.document_count().await),
+        false => None,
+    };
     Json(HealthReply {
         status: "ok".to_owned(),
         model_loaded: gateway.models.default_model().is_some(),
-        document_count: sees_all(&gateway, &headers).then(|| gateway.retrieval.document_count()),
+        document_count,
     })
 }
 
@@ -36,7 +40,11 @@ pub(super) async fn livez() -> &'static str {
 pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     let sees_all = sees_all(&gateway, &headers);
     let mut failing = gateway.retrieval.failing_parts(sees_all);
-    failing.extend(gateway.keys.failing_parts());
+    // the ledger is in the database
+    if !gateway.retrieval.is_without_database() {
+        failing.extend(gateway.keys.failing_parts());
+    }
+    failing.extend(gateway.is_draining().then(|| "the gateway is about to stop".to_owned()));
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut damaged = if sees_all { gateway.retrieval.damaged_rows() } else { Vec::new() };
@@ -52,6 +60,10 @@ pub(super) async fn metrics(call: Call) -> Result<Response> {
     call.metrics.table("replies", replies, replies_max);
     call.metrics.table("embeddings", bytes, call.config.inference.cache_bytes_max);
     call.metrics.table("keys", call.keys.bytes(), KEYS_BYTES_MAX);
+    if let Some(limits) = call.keys.limits_status() {
+        let calls = (limits.asked, limits.failed);
+        call.metrics.shared_limits(limits.is_shared, limits.gateways, calls);
+    }
     let shows_model = |model: &str| call.caller.models.contains(model);
     let text = match call.caller.filter() {
         Some(_) => call.metrics.render_documents(&gauges),

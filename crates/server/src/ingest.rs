@@ -43,7 +43,7 @@ pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Reque
             Begun::New(idempotency) => {
                 let upload::Form { collection, files, replace_if_equal, webhook_url } = form;
                 let terms = IngestTerms { replace_if_equal, webhook_url, idempotency, test: None };
-                call.retrieval.upload(&call.caller, &collection, files, terms).await?
+                call.retrieval.upload(&call.caller, &collection, files, terms, wait_until.is_some()).await?
             }
         }
     } else {
@@ -77,7 +77,8 @@ async fn ingest_file(call: Call, query: Option<&str>, request: Request) -> Resul
         Begun::Repeated(outcome) => *outcome,
         Begun::New(idempotency) => {
             let terms = IngestTerms { replace_if_equal, webhook_url, idempotency, test: None };
-            call.retrieval.upload(&call.caller, &collection, vec![file], terms).await?
+            let waits = wait_until.is_some();
+            call.retrieval.upload(&call.caller, &collection, vec![file], terms, waits).await?
         }
     };
     drop((admitted, keyed));
@@ -91,10 +92,10 @@ pub(super) async fn put(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response> {
-    let parameters = FileParameters::parse(query.as_deref(), FileParameters::OF_PUT)?;
+    let mut parameters = FileParameters::parse(query.as_deref(), FileParameters::OF_PUT)?;
     let keyed = Keyed::begin(&call, &request)?;
-    let mut terms = IngestTerms { test: conditions::test(request.headers())?, ..IngestTerms::default() };
-    let condition = format!("{:?}", terms.test);
+    let mut terms = terms_of_one(&request, parameters.webhook_url.take())?;
+    let condition = condition_of(&terms);
     let wait_until = wait_until(&call, &request, parameters.wait);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_json(request.headers()) {
@@ -129,21 +130,35 @@ pub(super) async fn patch(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response> {
-    let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
+    let parameters = FileParameters::parse(query.as_deref(), FileParameters::OF_PATCH)?;
+    let wait_until = wait_until(&call, &request, parameters.wait);
     let keyed = Keyed::begin(&call, &request)?;
-    let test = conditions::test(request.headers())?;
-    let condition = format!("{test:?}");
+    let terms = terms_of_one(&request, parameters.webhook_url)?;
+    let condition = condition_of(&terms);
     let bytes = body::read(&call, request).await?;
     let outcome = match keyed.check(&call, &[condition.as_bytes(), &bytes]).await? {
         Begun::Repeated(outcome) => *outcome,
         Begun::New(idempotency) => {
             let patch: DocumentPatch = weir_api::parse(&bytes)?;
-            let terms = IngestTerms { test, idempotency, ..IngestTerms::default() };
+            let terms = IngestTerms { idempotency, ..terms };
             call.retrieval.patch_document(&call.caller, &name, &id, &patch, terms).await?
         }
     };
     drop(keyed);
     reply_of_one(&call, outcome, wait_until).await
+}
+
+/// The terms of a request that writes one document.
+fn terms_of_one(request: &Request, webhook_url: Option<String>) -> Result<IngestTerms> {
+    Ok(IngestTerms { test: conditions::test(request.headers())?, webhook_url, ..IngestTerms::default() })
+}
+
+/// Identifies the terms of a request that writes one document.
+fn condition_of(terms: &IngestTerms) -> String {
+    match &terms.webhook_url {
+        None => format!("{:?}", terms.test),
+        Some(url) => format!("{:?} {url}", terms.test),
+    }
 }
 
 /// Changes the document with the id `delete`.
@@ -227,7 +242,9 @@ struct FileParameters {
 
 impl FileParameters {
     /// The names of those of a `PUT` of a document.
-    const OF_PUT: &[&str] = &[FILE_NAME, "title", "metadata", "keep_original", "wait"];
+    const OF_PUT: &[&str] = &[FILE_NAME, "title", "metadata", "keep_original", "webhook_url", "wait"];
+    /// The names of those of a `PATCH`.
+    const OF_PATCH: &[&str] = &["webhook_url", "wait"];
     /// The names of those of a `POST`.
     const OF_POST: &[&str] = &[
         FILE_NAME,

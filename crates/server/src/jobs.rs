@@ -68,8 +68,19 @@ pub(super) async fn cancel(call: Call, Segments([id]): Segments<1>) -> Reply<Job
 }
 
 /// Stores the documents of a job that are not searchable again.
-pub(super) async fn retry_failed(call: Call, Segments([id]): Segments<1>) -> Result<Response> {
-    Ok(accepted(call.retrieval.retry_job(&call.caller, &id).await?))
+pub(super) async fn retry_failed(
+    call: Call,
+    Segments([id]): Segments<1>,
+    RawQuery(query): RawQuery,
+) -> Result<Response> {
+    let mut webhook_url = None;
+    for (key, value) in query_pairs(query.as_deref()) {
+        match key.as_str() {
+            "webhook_url" => webhook_url = Some(value),
+            _ => return Err(unknown_parameter(&key, "`webhook_url`")),
+        }
+    }
+    Ok(accepted(call.retrieval.retry_job(&call.caller, &id, webhook_url).await?))
 }
 
 /// The states of a job until it ends, as server-sent events.

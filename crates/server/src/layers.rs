@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use weir_access::Running;
+use weir_access::Reservation;
 use weir_api::ErrorCode;
 use weir_policy::Caller;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
@@ -167,7 +167,7 @@ impl Known<'_> {
         }
         let usage = caller.key.and_then(|key| gateway.keys.usage(key));
         let Some(usage) = usage else { return self.admitted(request, route, Some(caller)).await };
-        let mut response = match usage.admit(Instant::now()) {
+        let mut response = match usage.admit(Instant::now()).await {
             Ok(running) => self.admitted(request, route, Some(caller)).await.map(|body| held(body, running)),
             Err(limited) => {
                 let refused = rate_limits::refusal(&limited);
@@ -292,7 +292,7 @@ fn begin_entry(
 }
 
 /// The body of a stream, which keeps the request running until it is sent or dropped. A body whose length is known is complete: nothing runs.
-fn held(body: Body, running: Running) -> Body {
+fn held(body: Body, running: Reservation) -> Body {
     if body.size_hint().exact().is_some() {
         return body;
     }

@@ -21,6 +21,7 @@ mod encoding;
 mod error;
 mod export;
 mod feedback;
+mod formats;
 mod health;
 mod idempotency;
 mod ingest;
@@ -47,6 +48,7 @@ mod usage;
 mod vectors;
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
@@ -106,6 +108,8 @@ pub struct Parts {
     /// Memory for the bodies of requests for language models.
     chat_memory: MemoryBudget,
     unknown_routes: UnknownRoutes,
+    /// Whether the gateway is about to stop.
+    is_draining: AtomicBool,
     /// The OpenAPI description, made when it is first asked for.
     openapi: OnceLock<Bytes>,
 }
@@ -134,7 +138,18 @@ impl Gateway {
         let ingest_kib = Arc::new(Semaphore::new(kib(2 * limits.ingest_body_bytes_max) as usize));
         let chat_memory = MemoryBudget::with_limit(limits.chat_memory_bytes_max);
         let (unknown_routes, openapi) = (UnknownRoutes::default(), OnceLock::new());
-        Gateway(Arc::new(Parts { services, ingest_kib, chat_memory, unknown_routes, openapi }))
+        let is_draining = AtomicBool::new(false);
+        Gateway(Arc::new(Parts { services, ingest_kib, chat_memory, unknown_routes, is_draining, openapi }))
+    }
+
+    /// Tells load balancers and clients to send their requests elsewhere.
+    fn start_drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
+    }
+
+    /// Whether requests are to be sent elsewhere.
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
     }
 
     /// The caller of a request with these headers; `None` refuses it.

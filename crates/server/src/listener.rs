@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
+use weir_config::table::Server;
 
 pub(crate) use activity::RequestActivity;
 use activity::{Activity, Closed, TimeLimits};
@@ -40,35 +41,74 @@ const FULL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time in which connections end that are cut off.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
 
-/// Accepts connections until a signal comes, then gives requests on their way time to finish.
+/// Accepts connections until a signal comes, and after SIGTERM for as long as load balancers need to notice; then gives requests on their way
+/// time to finish.
 pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -> io::Result<()> {
     let mut signals = Signals::new()?;
     let acceptor = Arc::new(Acceptor::new(gateway, tls));
     let tasks = TaskTracker::new();
-    loop {
-        let (stream, connection) = tokio::select! {
-            signal = signals.next() => {
-                tracing::info!(signal, "stopping: requests on their way are finished");
-                break;
-            }
-            opened = acceptor.open(&listener) => opened,
-        };
-        tasks.spawn(acceptor.clone().serve(stream, connection));
+    tokio::select! {
+        () = until_stop(gateway, &mut signals) => {}
+        () = accept(&listener, &acceptor, &tasks) => {}
     }
     drop(listener);
+    gateway.start_drain();
     acceptor.registry.stop();
     gateway.retrieval.end_streams();
     tasks.close();
-    let grace = Duration::from_millis(gateway.config.server.shutdown_grace_ms);
-    tokio::select! {
-        () = tasks.wait() => return Ok(()),
-        () = tokio::time::sleep(grace) => tracing::warn!(?grace, "some requests did not finish in time and were cut off"),
-        _ = signals.next() => tracing::warn!("stopped at once by a second signal"),
+    if finish(&tasks, &acceptor.registry, &gateway.config.server, &mut signals).await {
+        return Ok(());
     }
     // what the requests have used is counted when their connections are dropped
-    acceptor.registry.cut_off();
+    acceptor.registry.cut_off(|_| true);
     drop(tokio::time::timeout(CUT_OFF_TIME, tasks.wait()).await);
     Ok(())
+}
+
+/// Serves connections for as long as it is polled.
+async fn accept(listener: &TcpListener, acceptor: &Arc<Acceptor>, tasks: &TaskTracker) {
+    loop {
+        let (stream, connection) = acceptor.open(listener).await;
+        tasks.spawn(acceptor.clone().serve(stream, connection));
+    }
+}
+
+/// Waits for a signal and, if it is SIGTERM, for the end of the time in which load balancers notice; another signal ends it.
+async fn until_stop(gateway: &Gateway, signals: &mut Signals) {
+    let signal = signals.next().await;
+    let time = Duration::from_millis(gateway.config.server.drain_ms);
+    if signal == SIGTERM && !time.is_zero() {
+        gateway.start_drain();
+        tracing::info!(signal, ?time, "stopping: not ready for further requests, which are still taken");
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            _ = signals.next() => {}
+        }
+    }
+    tracing::info!(signal, "stopping: requests on their way are finished");
+}
+
+/// Waits for the requests on their way, for each kind as long as it may take. Whether all of them have ended.
+async fn finish(tasks: &TaskTracker, registry: &Registry, server: &Server, signals: &mut Signals) -> bool {
+    let started = tokio::time::Instant::now();
+    let grace = Duration::from_millis(server.shutdown_grace_ms);
+    let stream_grace = match server.stream_drain_ms {
+        0 => grace,
+        time => Duration::from_millis(time),
+    };
+    for time in [grace.min(stream_grace), grace.max(stream_grace)] {
+        tokio::select! {
+            () = tasks.wait() => return true,
+            () = tokio::time::sleep_until(started + time) => {}
+            _ = signals.next() => {
+                tracing::warn!("stopped at once by a second signal");
+                return false;
+            }
+        }
+        registry.cut_off(|has_stream| if has_stream { time >= stream_grace } else { time >= grace });
+        tracing::warn!(?time, "some requests did not finish in time and were cut off");
+    }
+    false
 }
 
 /// What connections are served with.
@@ -253,6 +293,9 @@ async fn begins_as_http1(stream: &TcpStream, activity: &Activity) -> Result<bool
     .await
 }
 
+/// The signal by which service managers stop a process.
+const SIGTERM: &str = "SIGTERM";
+
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -269,7 +312,7 @@ impl Signals {
 
     async fn next(&mut self) -> &'static str {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.terminate.recv() => SIGTERM,
             _ = self.interrupt.recv() => "SIGINT",
         }
     }

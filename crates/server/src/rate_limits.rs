@@ -20,11 +20,14 @@ impl Call {
     ///
     /// # Errors
     /// `rate_limit_exceeded`, `budget_exceeded`, and `store_unavailable` while what a key with a budget spends can't be stored.
-    pub(super) fn take_tokens(&self, model: &str, tokens: usize) -> Result<Option<Running>> {
+    pub(super) async fn take_tokens(&self, model: &str, tokens: usize) -> Result<Option<Running>> {
         let tokens = tokens as u64;
         let cost = self.gateway.llm.cost_of_texts(model, tokens);
         let usage = self.caller.key.and_then(|key| self.gateway.keys.usage(key));
-        let charged = usage.map(|usage| usage.charge_for(model, (Instant::now(), now()), tokens, cost));
+        let charged = match usage {
+            Some(usage) => Some(usage.charge_for(model, (Instant::now(), now()), tokens, cost).await),
+            None => None,
+        };
         if let Some(entry) = &self.entry {
             let is_admitted = !matches!(charged, Some(Err(_)));
             entry.update(|record| {
@@ -37,7 +40,7 @@ impl Call {
                 }
             });
         }
-        charged.transpose().map(Option::flatten).map_err(|limited| refusal(&limited))
+        charged.transpose().map_err(|limited| refusal(&limited))
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
         );
         return Err(Invalid::at(ErrorCode::BatchTooLarge, &["inputs"], message).into());
     }
-    let _running = call.take_tokens(&model.id, tokens)?;
+    let _running = call.take_tokens(&model.id, tokens).await?;
     let rows = call.scheduler.embed_tokens(&model, texts).await?;
     let reply = call.retrieval.maybe_in_background(is_long_reply(&rows), move || {
         let floats = rows.floats().len();

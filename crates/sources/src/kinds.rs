@@ -79,6 +79,29 @@ const KINDS: [(&str, Reader); 30] = [
     ("mbox", Reader::Upload),
 ];
 
+/// Kinds that only some gateways read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MoreKinds {
+    /// Archives, of which each file becomes a document.
+    pub archives: bool,
+    /// Pictures, whose text is recognised.
+    pub pictures: bool,
+}
+
+impl MoreKinds {
+    /// Whether files with this ending are read; `is_compressed` stands for a further ending [`GZIP`].
+    fn has(self, ending: &str, is_compressed: bool) -> bool {
+        let is_archive = ARCHIVES.contains(&(ending, is_compressed));
+        (self.archives && is_archive) || (self.pictures && !is_compressed && PICTURES.contains(&ending))
+    }
+}
+
+/// The endings of archives.
+const ARCHIVES: [(&str, bool); 3] = [("zip", false), ("tar", true), ("tgz", false)];
+
+/// The endings of pictures.
+const PICTURES: [&str; 9] = ["png", "jpg", "jpeg", "tif", "tiff", "webp", "gif", "bmp", "heic"];
+
 /// The endings of source code and of configuration, in lower case. Some are also endings of other files, so that these are
 /// read only if they begin with text.
 const SOURCE_ENDINGS: [&str; 82] = [
@@ -231,7 +254,7 @@ pub fn accepted() -> String {
 /// The kind of the file at `path`, or what files of its kind are called where they are left out: `.png`.
 ///
 /// A file without an ending, or with an unknown one behind one of [`TEXT_NAMES`], is opened: it is read when it begins with text.
-pub(crate) fn kind_of(path: &Path) -> Result<Kind, String> {
+pub(crate) fn kind_of(path: &Path, more: MoreKinds) -> Result<Kind, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (inner, is_compressed) = without_gzip(&name);
     let text = Kind { reader: Reader::Text(Heading::None), is_compressed };
@@ -240,6 +263,7 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, String> {
     };
     let is_named_as_text = || TEXT_NAMES.iter().any(|name| inner.split('.').next() == Some(*name));
     match KINDS.iter().find(|(known, _)| *known == ending) {
+        None if more.has(&ending, is_compressed) => Ok(Kind { reader: Reader::Upload, is_compressed: false }),
         // the gateway reads them as they are
         Some((_, Reader::Upload)) if is_compressed => Err(format!(".{ending}.{GZIP}")),
         Some(&(_, reader)) => Ok(Kind { reader, is_compressed }),
@@ -250,6 +274,14 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, String> {
         None if is_compressed => Err(format!(".{ending}.{GZIP}")),
         None => Err(format!(".{ending}")),
     }
+}
+
+/// Whether the file at `path` is of one of [`MoreKinds`].
+pub(crate) fn is_of_more_kinds(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (inner, is_compressed) = without_gzip(&name);
+    let all = MoreKinds { archives: true, pictures: true };
+    ending_of(inner).is_some_and(|ending| all.has(&ending.to_lowercase(), is_compressed))
 }
 
 /// The name of the file at `path` without its endings.
@@ -292,7 +324,26 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
-        kind_of(&path)
+        kind_of(&path, MoreKinds::default())
+    }
+
+    #[test]
+    fn archives_and_pictures_are_read_where_the_gateway_does() {
+        // `left_out`: what the file is called where it is not read
+        let check = |name: &str, (archives, pictures), left_out: Option<&str>| {
+            let more = MoreKinds { archives, pictures };
+            let upload = Kind { reader: Reader::Upload, is_compressed: false };
+            let expected = left_out.map_or(Ok(upload), |kind| Err(kind.to_owned()));
+            assert_eq!(kind_of(Path::new(name), more), expected, "{name} {more:?}");
+        };
+        for name in ["a.zip", "a.TAR.GZ", "a.tgz"] {
+            check(name, (true, false), None);
+        }
+        check("a.Png", (false, true), None);
+        check("a.png", (true, false), Some(".png"));
+        check("a.zip", (false, true), Some(".zip"));
+        check("a.zip.gz", (true, true), Some(".zip.gz"));
+        check("a.rar", (true, true), Some(".rar"));
     }
 
     #[test]

@@ -23,8 +23,8 @@ use walkdir::WalkDir;
 use weir_client::Rejection;
 
 pub use documents::{Documents, FOLDER, PATH};
-pub use kinds::accepted;
-use kinds::{Kind, Reader, kind_of};
+use kinds::{Kind, Reader, is_of_more_kinds, kind_of};
+pub use kinds::{MoreKinds, accepted};
 
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,10 @@ pub struct SourceFiles {
     pub rejections: Vec<Rejection>,
     /// Files in the folders that are of other kinds.
     pub left_out: LeftOut,
+    /// The ids of those among them that other gateways read: [`MoreKinds`].
+    pub of_more_kinds: Vec<String>,
     prefix: Arc<str>,
+    more: MoreKinds,
 }
 
 /// Files that are not ingested.
@@ -131,7 +134,12 @@ impl SourceFiles {
     /// Finds files in `paths`, and in the folders among them at any depth. Hidden files and folders (their names begin
     /// with a dot) are left out, and links are not followed. All ids begin with `prefix`.
     pub fn find(paths: &[PathBuf], prefix: &str) -> SourceFiles {
-        let mut sources = SourceFiles { prefix: prefix.into(), ..SourceFiles::default() };
+        SourceFiles::find_with(paths, prefix, MoreKinds::default())
+    }
+
+    /// The same with further kinds.
+    pub fn find_with(paths: &[PathBuf], prefix: &str, more: MoreKinds) -> SourceFiles {
+        let mut sources = SourceFiles { prefix: prefix.into(), more, ..SourceFiles::default() };
         for path in paths {
             match std::fs::metadata(path) {
                 Ok(about) if about.is_dir() => sources.add_folder(path),
@@ -170,15 +178,24 @@ impl SourceFiles {
     fn add_file(&mut self, path: &Path, bytes: u64) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let id = format!("{}{name}", self.prefix);
-        match kind_of(path) {
+        match kind_of(path, self.more) {
             Ok(kind) => {
                 let (path, prefix) = (path.to_owned(), self.prefix.clone());
                 self.files.push(SourceFile { path, id, folder: None, prefix, kept_id: None, bytes, kind });
             }
             Err(kind) => {
+                self.note_other_kind(path, id);
                 let message = format!("is of a kind that is not read ({kind}); accepted are {}", accepted());
                 self.reject(path.display().to_string(), message);
             }
+        }
+    }
+
+    /// Takes note of a file that other gateways read, unless it is empty.
+    fn note_other_kind(&mut self, path: &Path, id: String) {
+        let is_empty = path.metadata().is_ok_and(|about| about.len() == 0);
+        if !is_empty && is_of_more_kinds(path) {
+            self.of_more_kinds.push(id);
         }
     }
 
@@ -201,17 +218,18 @@ impl SourceFiles {
             if !entry.file_type().is_file() {
                 continue;
             }
-            let kind = match kind_of(entry.path()) {
+            let relative = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+            let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
+            let id = format!("{}{}", self.prefix, parts.join("/"));
+            let kind = match kind_of(entry.path(), self.more) {
                 Ok(kind) => kind,
                 Err(kind) => {
                     *self.left_out.files.entry(kind).or_default() += 1;
+                    self.note_other_kind(entry.path(), id);
                     continue;
                 }
             };
-            let relative = entry.path().strip_prefix(folder).unwrap_or(entry.path());
-            let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
             let bytes = entry.metadata().map(|about| about.len()).unwrap_or_default();
-            let id = format!("{}{}", self.prefix, parts.join("/"));
             let folder = Some(name.clone());
             let (path, prefix) = (entry.path().to_owned(), self.prefix.clone());
             self.files.push(SourceFile { path, id, folder, prefix, kept_id: None, bytes, kind });

@@ -1,7 +1,7 @@
 //! What changed in the store, told to everybody who holds it, in this process and in others.
 
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::CollectionId;
 
@@ -55,6 +55,15 @@ impl Changes {
             Ok(change) => Some(change),
             Err(RecvError::Lagged(_)) => Some(Change::Unknown),
             Err(RecvError::Closed) => None,
+        }
+    }
+
+    /// The next change, if it was told already.
+    pub fn try_next(&mut self) -> Option<Change> {
+        match self.0.try_recv() {
+            Ok(change) => Some(change),
+            Err(TryRecvError::Lagged(_)) => Some(Change::Unknown),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
         }
     }
 }

@@ -40,8 +40,10 @@ impl Store {
     /// # Errors
     /// `Unsupported` if the target is not empty; `Damaged` for a row that cannot be read, or that is another one in the target.
     pub async fn copy_to(&self, target: &Store) -> Result<u64> {
+        // so that the copy is of the same service
+        self.service().await?;
         let copy = Pair { from: &self.database, to: &target.database };
-        let mut rows = 0;
+        let mut rows = copy.table(&SERVICE).await?;
         rows += copy.table(&COLLECTIONS).await?;
         rows += copy.table(&FINGERPRINTS).await?;
         rows += copy.table(&GENERATIONS).await?;
@@ -167,6 +169,8 @@ fn kept(sql: String) -> &'static str {
     sql
 }
 
+const SERVICE: Table<3> =
+    Table { name: "service", key: 1, columns: ["only_row", "id", "cursor_key"], page: PAGE };
 const COLLECTIONS: Table<7> = Table {
     name: "collections",
     key: 1,
@@ -222,7 +226,7 @@ const UNSEARCHABLE: Table<5> = Table {
     columns: ["collection_id", "number", "state", "code", "message"],
     page: PAGE,
 };
-const JOBS: Table<20> = Table {
+const JOBS: Table<21> = Table {
     name: "jobs",
     key: 1,
     columns: [
@@ -246,6 +250,7 @@ const JOBS: Table<20> = Table {
         "changed",
         "chunks",
         "refused",
+        "files",
     ],
     page: PAGE,
 };

@@ -59,6 +59,16 @@ impl Database {
         Ok(done)
     }
 
+    /// See [`Store::is_shared`](crate::Store::is_shared).
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Database::Sqlite(_) => false,
+            Database::Postgres(_) => true,
+            #[cfg(test)]
+            Database::Double(_) => false,
+        }
+    }
+
     /// See [`Store::close`](crate::Store::close).
     pub(crate) async fn close(self) {
         match self {

@@ -133,7 +133,8 @@ impl DoubleTx<'_> {
         let is_held = match table.unwrap_or_default() {
             // new ones, counters that each statement changes at once
             "collections" if sql.starts_with("INSERT") => true,
-            "fingerprints" | "spending" => true,
+            "fingerprints" | "spending" | "service" => true,
+            "leases" if sql.starts_with("UPDATE") => true,
             "webhooks" | "idempotency_keys" if !sql.starts_with("INSERT") => true,
             "webhooks" | "idempotency_keys" => held(|lock| matches!(lock, Lock::Caller(_))),
             "api_keys" => held(|lock| matches!(lock, Lock::Keys)),

@@ -41,7 +41,7 @@ pub enum Error {
         part: String,
     },
     /// A row, or the store as a whole, is not what was written.
-    #[error("{what} {row} is damaged; {}restore the data directory from a backup", remedy(.what))]
+    #[error("{what} {row} is damaged; {}restore the {} from a backup", remedy(.what), place(.what))]
     Damaged {
         /// The kind of row, or the whole store.
         what: &'static str,
@@ -66,6 +66,12 @@ pub enum Error {
         /// What was observed, without secrets.
         reason: String,
     },
+    /// The data directory and the database are of different services.
+    #[error("{0}")]
+    OtherService(String),
+    /// Another gateway has taken over the work of the collection.
+    #[error("another gateway has taken over the work of the collection")]
+    LeaseLost,
     /// Another change got in first, or what is to be stored exists already.
     #[error("another change of the store contradicts this one; try again")]
     Conflict,
@@ -122,6 +128,11 @@ pub enum Error {
 /// The state of a document in words.
 fn found(version: Option<u64>) -> String {
     version.map_or_else(|| "does not exist".to_owned(), |version| format!("has version {version}"))
+}
+
+/// What is restored from a backup.
+fn place(what: &str) -> &'static str {
+    if what == Error::WHOLE_DATABASE { "database" } else { "data directory" }
 }
 
 /// What replaces a damaged row without a backup. Rows that contradict others have no such remedy: an unchanged document is not stored again.

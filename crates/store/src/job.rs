@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{IdempotencyKey, NewDocument, NewOriginal, NewWebhook, Precondition, Timestamp, Webhook};
+use crate::{
+    IdempotencyKey, NewDocument, NewOriginal, NewWebhook, Precondition, SubmittedFiles, Timestamp, Webhook,
+};
 
 /// Characters of a value that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 100;
@@ -32,12 +34,22 @@ pub struct Submission {
     pub idempotency: Option<IdempotencyKey>,
     /// Where the end of the job is to be told.
     pub webhook: Option<NewWebhook>,
+    /// The files of the job.
+    pub files: SubmittedFiles,
 }
 
 impl Submission {
-    /// Number of documents, including the refused and the unchanged ones.
+    /// Number of documents, including the refused and the unchanged ones, and of files that are not read.
     pub(crate) fn total(&self) -> u64 {
-        (self.documents.len() + self.rejected.len()) as u64 + self.unchanged
+        (self.documents.len() + self.rejected.len() + self.unread()) as u64 + self.unchanged
+    }
+
+    /// Number of files that are not read.
+    pub(crate) fn unread(&self) -> usize {
+        match &self.files {
+            SubmittedFiles::Unread(unread) => unread.files.len(),
+            SubmittedFiles::None | SubmittedFiles::Read(_) => 0,
+        }
     }
 }
 
@@ -120,8 +132,12 @@ pub struct Job {
     pub started_at: Option<Timestamp>,
     /// When the job was completed, failed or cancelled.
     pub finished_at: Option<Timestamp>,
-    /// Once the applied sequence has reached this number, every document of the job is searchable, including the unchanged ones.
+    /// Once the applied sequence has reached this number, every document of the job is searchable, including the unchanged ones. 0 while
+    /// files are not read.
     pub last_operation: u64,
+    /// Number of files whose text is not extracted yet. All of them are read before the first of their documents is stored.
+    #[serde(default)]
+    pub unread: u64,
     /// Its webhook.
     pub webhook: Option<Webhook>,
 }

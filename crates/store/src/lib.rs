@@ -41,19 +41,23 @@ mod feedback;
 mod idempotency;
 mod job;
 mod key;
+mod lease;
 mod location;
 mod operation;
 mod original;
 mod postgres;
 mod query_log;
 mod scripts;
+mod service;
 mod sqlite;
 mod store;
 mod tx;
+mod unread;
 mod value;
 mod verify;
 mod view;
 mod webhook;
+mod work;
 
 pub use change::{Change, Changes};
 pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
@@ -68,11 +72,14 @@ pub use job::{
     Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
 };
 pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
+pub use lease::{Fence, Position};
 pub use location::Location;
 pub use operation::{Operation, OperationKind};
 pub use original::{NewOriginal, Original};
 pub use query_log::{LoggedQuery, QueryCount, QueryReport};
+pub use service::Service;
 pub use store::Store;
+pub use unread::{JobWithFiles, SubmittedFiles, UnreadFile, UnreadFiles};
 pub use verify::VerifyReport;
 pub use view::StoreView;
 pub use webhook::{DueWebhook, NewWebhook, Webhook, WebhookOutcome};

@@ -14,8 +14,8 @@ pub struct Location(pub(crate) Place);
 pub(crate) enum Place {
     /// A SQLite file in a folder.
     Folder(PathBuf),
-    /// A PostgreSQL database.
-    Database(Box<Address>),
+    /// A PostgreSQL database, and the data directory of the gateway that uses it.
+    Database(Box<Address>, Option<PathBuf>),
 }
 
 impl Location {
@@ -31,6 +31,16 @@ impl Location {
     pub fn database(url: &str) -> Result<Location> {
         let address = Address::parse(url);
         let address = address.map_err(|error| Error::Unsupported(format!("of its URL: {error}")))?;
-        Ok(Location(Place::Database(Box::new(address))))
+        Ok(Location(Place::Database(Box::new(address), None)))
+    }
+
+    /// The same place for a gateway whose other files are in `folder`: opening the store locks the folder, and refuses one that belongs to another
+    /// service.
+    #[must_use]
+    pub fn with_data_dir(self, folder: &Path) -> Location {
+        Location(match self.0 {
+            Place::Folder(place) => Place::Folder(place),
+            Place::Database(address, _) => Place::Database(address, Some(folder.to_owned())),
+        })
     }
 }

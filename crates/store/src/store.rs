@@ -16,11 +16,12 @@ use crate::scripts::{
     chunks, collections, feedback, generations, idempotency, job_control, jobs, keys, originals, query_log,
     spending, verify, webhooks,
 };
+use crate::service;
 use crate::sqlite::Sqlite;
 use crate::tx::{Script, Tx, script};
 use crate::{
-    Acceptance, AuditEntry, Collection, CollectionId, DocumentError, DueWebhook, Error, GenerationId,
-    IdempotencyKey, Job, JobDocument, JobDocumentsQuery, LoggedQuery, NewAuditEntry, NewKey,
+    Acceptance, AuditEntry, Collection, CollectionId, DocumentError, DueWebhook, Error, Fence, GenerationId,
+    IdempotencyKey, Job, JobDocument, JobDocumentsQuery, JobWithFiles, LoggedQuery, NewAuditEntry, NewKey,
     PreparedDocument, Result, Retention, Spent, StoreView, StoredKey, TextHash, Timestamp, VerifyReport,
     WebhookOutcome,
 };
@@ -38,6 +39,8 @@ pub struct Store {
     pub(crate) database: Database,
     pub(crate) damage: Damage,
     pub(crate) announcer: Announcer,
+    /// What the writes of a worker check.
+    pub(crate) fence: Option<Fence>,
 }
 
 impl Store {
@@ -51,7 +54,7 @@ impl Store {
                 let folder = folder.clone();
                 blocking(move || Store::open_sqlite(&folder)).await
             }
-            Place::Database(address) => Store::open_postgres(address).await,
+            Place::Database(address, folder) => Store::open_postgres(address, folder.as_deref()).await,
         }
     }
 
@@ -65,13 +68,33 @@ impl Store {
     }
 
     pub(crate) fn of(database: Database) -> Store {
-        Store { database, damage: Damage::default(), announcer: Announcer::new() }
+        Store { database, damage: Damage::default(), announcer: Announcer::new(), fence: None }
     }
 
-    async fn open_postgres(address: &Address) -> Result<Store> {
+    /// `folder` is that of the gateway, if it is one: it is locked, and must belong to the service of the database.
+    async fn open_postgres(address: &Address, folder: Option<&Path>) -> Result<Store> {
+        let lock = match folder.map(Path::to_owned) {
+            Some(folder) => Some(blocking(move || Sqlite::lock(&folder)).await?),
+            None => None,
+        };
         let announcer = Announcer::new();
-        let postgres = Postgres::open(address, announcer.clone()).await?;
-        Ok(Store { database: Database::Postgres(postgres), damage: Damage::default(), announcer })
+        let postgres = Postgres::open(address, announcer.clone(), lock).await?;
+        let damage = Damage::default();
+        let store = Store { database: Database::Postgres(postgres), damage, announcer, fence: None };
+        if let Some(folder) = folder {
+            let (folder, found) = (folder.to_owned(), store.known_service().await?);
+            let own_folder = folder.clone();
+            let check = move || {
+                let own =
+                    if Sqlite::exists(&folder) { Some(Sqlite::service_of_folder(&folder)?) } else { None };
+                service::check(&folder, found.as_ref(), own)
+            };
+            // before anything is written into a database that may be the wrong one
+            blocking(check).await?;
+            let service = store.service().await?;
+            blocking(move || service::bind(&own_folder, &service)).await?;
+        }
+        Ok(store)
     }
 
     /// Whether there is a store at a place.
@@ -81,7 +104,7 @@ impl Store {
     pub async fn exists(location: &Location) -> Result<bool> {
         match &location.0 {
             Place::Folder(folder) => Ok(Sqlite::exists(folder)),
-            Place::Database(address) => Postgres::exists(address).await,
+            Place::Database(address, _) => Postgres::exists(address).await,
         }
     }
 
@@ -115,7 +138,7 @@ impl Store {
                 let folder = folder.clone();
                 blocking(move || Sqlite::verify_folder(&folder)).await
             }
-            Place::Database(address) => Store::open_postgres(address).await?.verify().await,
+            Place::Database(address, _) => Store::open_postgres(address, None).await?.verify().await,
         }
     }
 
@@ -130,8 +153,8 @@ impl Store {
                 let folder = folder.clone();
                 blocking(move || Sqlite::originals_of_folder(&folder)).await
             }
-            Place::Database(address) => {
-                let store = Store::open_postgres(address).await?;
+            Place::Database(address, _) => {
+                let store = Store::open_postgres(address, None).await?;
                 store.database.read(script!(tx => originals::all(tx))).await
             }
         }
@@ -311,8 +334,9 @@ impl Store {
         prepared: Vec<PreparedDocument>,
         new_embeddings: Vec<(TextHash, Vec<f32>)>,
     ) -> Result<()> {
+        let fence = self.fence;
         self.database
-            .write(script!(tx => chunks::save_prepared(tx, generation, &prepared, &new_embeddings)))
+            .write(script!(tx => chunks::save_prepared(tx, fence, generation, &prepared, &new_embeddings)))
             .await
     }
 
@@ -324,9 +348,19 @@ impl Store {
         applied_seq: u64,
         now: Timestamp,
     ) -> Result<Vec<Job>> {
-        self.database
-            .write(script!(tx => generations::record_applied(tx, generation, applied_seq, now)))
-            .await
+        let fence = self.fence;
+        let Some(Fence { collection, .. }) = fence else {
+            return self
+                .database
+                .write(script!(tx => generations::record_applied(tx, None, generation, applied_seq, now)))
+                .await;
+        };
+        // the other gateways apply what is prepared now
+        self.write_and_tell(
+            Change::Operations(collection),
+            script!(tx => generations::record_applied(tx, fence, generation, applied_seq, now)),
+        )
+        .await
     }
 
     /// Adds documents that could not be prepared, each with the operation that stored it, to the errors of their unfinished jobs. The
@@ -338,7 +372,10 @@ impl Store {
         failed: Vec<(u64, DocumentError)>,
         job_error: Option<String>,
     ) -> Result<()> {
-        self.database.write(script!(tx => jobs::fail_documents(tx, id, &failed, job_error.as_deref()))).await
+        let fence = self.fence;
+        self.database
+            .write(script!(tx => jobs::fail_documents(tx, fence, id, &failed, job_error.as_deref())))
+            .await
     }
 
     /// Cancels a job that is not finished, of this collection. Its documents stay stored; those of operations above `applied_seq` that are not in
@@ -352,10 +389,10 @@ impl Store {
         applied_early: Vec<u64>,
         now: Timestamp,
     ) -> Result<Option<Job>> {
-        let job = job.to_owned();
+        let (job, fence) = (job.to_owned(), self.fence);
         self.write_and_tell(
             Change::Operations(id),
-            script!(tx => job_control::cancel(tx, id, &job, applied_seq, &applied_early, now)),
+            script!(tx => job_control::cancel(tx, fence, id, &job, applied_seq, &applied_early, now)),
         )
         .await
     }
@@ -424,6 +461,17 @@ impl Store {
     /// other transactions were running: try again later.
     pub async fn erase_deleted(&self) -> Result<bool> {
         self.database.erase_deleted().await
+    }
+
+    /// The jobs with files that are not read or have failed, oldest first.
+    pub async fn jobs_with_files(&self) -> Result<Vec<JobWithFiles>> {
+        let damage = self.damage.clone();
+        self.database.read(script!(tx => jobs::with_files(tx, &damage))).await
+    }
+
+    /// Forgets the files of jobs that have ended: they are not tried again.
+    pub async fn forget_files(&self, jobs: Vec<String>) -> Result<()> {
+        self.database.write(script!(tx => jobs::forget_files(tx, &jobs))).await
     }
 
     /// Whether a document was made from the file with this SHA-256.

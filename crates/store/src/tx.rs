@@ -191,6 +191,16 @@ impl Tx<'_> {
         }
     }
 
+    /// The time by the database's clock, in unix seconds.
+    pub(crate) async fn clock(&mut self) -> Result<f64> {
+        match self {
+            Tx::Sqlite(connection) => statements::clock(connection),
+            Tx::Postgres(tx) => tx.clock().await,
+            #[cfg(test)]
+            Tx::Double(tx) => statements::clock(tx.call("").await?),
+        }
+    }
+
     /// The highest id that a collection has had; 0 before the first.
     pub(crate) async fn last_collection_id(&mut self) -> Result<CollectionId> {
         match self {

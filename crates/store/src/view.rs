@@ -9,8 +9,8 @@ use crate::scripts::{
 use crate::tx::script;
 use crate::{
     Acceptance, DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
-    KnownFile, NewFeedback, Operation, Original, QueryCount, QueryReport, Result, Store, StoredDocument,
-    Submission, TextHash, Timestamp,
+    KnownFile, NewFeedback, NewWebhook, Operation, Original, QueryCount, QueryReport, Result, Store,
+    StoredDocument, Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -201,12 +201,21 @@ impl StoreView {
 
     /// Stores the documents of a job that are stored and not searchable again, as those of the new job `new_job`; without those that have a later
     /// version or are hidden from the caller. `None` if there are none.
-    pub async fn retry_job(&self, job: &str, new_job: &str, now: Timestamp) -> Result<Option<Job>> {
+    ///
+    /// # Errors
+    /// `TooManyWebhooks`; nothing is stored then.
+    pub async fn retry_job(
+        &self,
+        job: &str,
+        new_job: &str,
+        webhook: Option<NewWebhook>,
+        now: Timestamp,
+    ) -> Result<Option<Job>> {
         let (access, job, new_job) = (self.access.clone(), job.to_owned(), new_job.to_owned());
         self.store
             .write_and_tell(
                 Change::Operations(self.access.collection),
-                script!(tx => job_control::retry(tx, &access, &job, &new_job, now)),
+                script!(tx => job_control::retry(tx, &access, &job, &new_job, webhook, now)),
             )
             .await
     }

@@ -128,6 +128,10 @@ table! {
     original_files: Gauge = Gauge::default(), "weir_original_files", Gauge, [];
     /// Bytes of these files; `extract.originals_bytes_max` is their bound.
     original_bytes: Gauge = Gauge::default(), "weir_original_bytes", Gauge, [];
+    /// Uploaded files whose text is not extracted yet.
+    unread_files: Gauge = Gauge::default(), "weir_unread_files", Gauge, [];
+    /// Bytes of uploaded files that are not read yet or have failed; `extract.uploads_bytes_max` is their bound.
+    upload_bytes: Gauge = Gauge::default(), "weir_upload_bytes", Gauge, [];
     /// Open collections.
     collections: Gauge = Gauge::default(), "weir_collections", Gauge, [];
     /// Searchable documents.
@@ -144,8 +148,18 @@ table! {
     damaged_rows: Gauge = Gauge::default(), "weir_store_damaged_rows", Gauge, [];
     /// Failed writes of what keys with a budget have spent. Their requests are refused until one succeeds; `/readyz` names the reason.
     ledger_failures: Counter = Counter::default(), "weir_ledger_write_failures_total", Counter, [];
+    /// Whether limits are counted with other gateways in Redis: 1; 0 while this gateway counts its share, or without `redis.url`.
+    limits_shared: Gauge = Gauge::default(), "weir_limits_shared", Gauge, [];
+    /// Gateways that share limits, as last seen; 0 without `redis.url`.
+    limits_gateways: Gauge = Gauge::default(), "weir_limits_gateways", Gauge, [];
+    /// Questions to Redis for leases of limits. Most requests ask nobody.
+    limits_asked: Counter = Counter::default(), "weir_limits_asked_total", Counter, [];
+    /// Calls of Redis that failed or were late.
+    limits_failed: Counter = Counter::default(), "weir_limits_failures_total", Counter, [];
     /// Collections whose index files are open; the others open them when they are used.
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
+    /// Whether the last call of the store reached its database, and its files are those that were opened: 1, or 0.
+    store_up: Gauge = Gauge::default(), "weir_store_up", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
     indexes_lost: Counter = Counter::default(), "weir_indexes_lost_total", Counter, [];
     /// Judgments that count for a collection's relevance.
@@ -460,6 +474,11 @@ impl Metrics {
         self.indexes_lost.inc();
     }
 
+    /// Sets whether the store can be reached.
+    pub fn store_up(&self, is_up: bool) {
+        self.store_up.set(i64::from(is_up));
+    }
+
     /// Sets the number of damaged rows of the store.
     pub fn damaged_rows(&self, count: usize) {
         self.damaged_rows.set(to_i64(count as u64));
@@ -492,6 +511,14 @@ impl Metrics {
         let labels = TableLabel { table: LabelValue::Static(table) };
         self.table_bytes.get_or_create(&labels).set(to_i64(bytes as u64));
         self.table_bytes_max.get_or_create(&labels).set(to_i64(bytes_max as u64));
+    }
+
+    /// Sets how limits are counted with other gateways: whether they are, as many gateways, and what was asked and failed until now.
+    pub fn shared_limits(&self, is_shared: bool, gateways: u64, (asked, failed): (u64, u64)) {
+        self.limits_shared.set(i64::from(is_shared));
+        self.limits_gateways.set(to_i64(gateways));
+        self.limits_asked.inc_by(asked.saturating_sub(self.limits_asked.get()));
+        self.limits_failed.inc_by(failed.saturating_sub(self.limits_failed.get()));
     }
 
     /// Counts a panic.

@@ -43,6 +43,20 @@ pub fn chunk(text: &str, chunking: &Chunking, token_offsets: TokenOffsets<'_>) -
     packer.finish()
 }
 
+/// The chunks of a part of the text that is beyond the limits by itself, without overlap. `tokens` are those of the part.
+pub(crate) fn chunk_long(
+    text: &str,
+    part: Segment,
+    tokens: &Tokens,
+    chunking: &Chunking,
+    token_offsets: TokenOffsets<'_>,
+) -> Vec<Range<usize>> {
+    let chunking = Chunking { overlap_tokens: 0, ..chunking.clone() };
+    let mut packer = Packer::new(text, &[], &chunking, token_offsets);
+    packer.push_segments(&[part], tokens);
+    packer.finish()
+}
+
 /// Calls `take` with the sentences and rows of a text in order, as many at a time as are tokenized in one call.
 pub(crate) fn for_each_block(text: &str, tables: &[Table], mut take: impl FnMut(&[Segment])) {
     let mut block: Vec<Segment> = Vec::new();
@@ -144,9 +158,13 @@ impl<'a> Packer<'a> {
     fn push_block(&mut self, block: &[Segment]) {
         let (Some(first), Some(last)) = (block.first(), block.last()) else { return };
         let tokens = self.tokenize(first.span.start..last.span.end);
+        self.push_segments(block, &tokens);
+    }
+
+    fn push_segments(&mut self, block: &[Segment], tokens: &Tokens) {
         let mut units = Vec::with_capacity(block.len());
         for segment in block {
-            push_units(self.text, segment.span.clone(), segment.border, &tokens, self.limits, &mut units);
+            push_units(self.text, segment.span.clone(), segment.border, tokens, self.limits, &mut units);
         }
         for unit in units {
             self.push(unit);
@@ -281,6 +299,9 @@ impl<'a> Packer<'a> {
     /// The units of `chunk` that the next chunk repeats: its last units, but never the first, so that chunks advance; or
     /// the last words of the last unit if that is longer than the overlap and no row of a table.
     fn overlap(&mut self, chunk: &[Unit]) -> Vec<Unit> {
+        if self.overlap_tokens == 0 {
+            return Vec::new();
+        }
         let mut tokens = 0;
         let fitting = chunk.iter().skip(1).rev().take_while(|unit| {
             tokens += unit.tokens;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::chunk::{Chunking, TokenOffsets, chunk, for_each_block};
+use crate::chunk::{Chunking, TokenOffsets, chunk_long, for_each_block};
 use crate::segment::{Border, Segment, gap_border};
 use crate::table::tables;
 use crate::unit::{Tokens, Unit, push_word_parts};
@@ -44,9 +44,7 @@ pub(crate) fn windows(
         chunks: Vec::new(),
     };
     for_each_block(text, &tables(text), |block| windows.push_block(block));
-    while windows.units.back().is_some_and(|last| last.end > windows.chunked_to) {
-        windows.emit();
-    }
+    windows.emit_all();
     windows.chunks
 }
 
@@ -71,7 +69,9 @@ impl Windows<'_> {
         let tokens = self.tokenize(first.span.start..last.span.end);
         for segment in block {
             match self.overlap {
-                Overlap::Sentences(_) => self.push(unit(segment.span.clone(), segment.border, &tokens)),
+                Overlap::Sentences(_) => {
+                    self.push(unit(segment.span.clone(), segment.border, &tokens), &tokens)
+                }
                 Overlap::Tokens(_) => self.push_words(segment, &tokens),
             }
         }
@@ -86,18 +86,26 @@ impl Windows<'_> {
             let border =
                 if next == segment.span.end { segment.border } else { gap_border(&self.text[end..next]) };
             let word = unit(at..end, border, tokens);
-            if word.tokens <= WORD_TOKENS_MAX.min(self.limits.max_tokens) {
-                self.push(word);
+            let tokens_max = WORD_TOKENS_MAX.min(self.limits.max_tokens);
+            if word.tokens <= tokens_max && word.end - word.start <= self.limits.max_bytes {
+                self.push(word, tokens);
             } else {
                 let mut parts = Vec::new();
                 push_word_parts(self.text, &word, tokens, self.limits.max_bytes, &mut parts);
-                parts.into_iter().for_each(|part| self.push(part));
+                parts.into_iter().for_each(|part| self.push(part, tokens));
             }
             at = next;
         }
     }
 
-    fn push(&mut self, unit: Unit) {
+    /// Adds a unit. One that is too long by itself is split, and not repeated. `tokens` are those of the text around it.
+    fn push(&mut self, unit: Unit, tokens: &Tokens) {
+        if unit.tokens > self.limits.max_tokens || unit.end - unit.start > self.limits.max_bytes {
+            self.emit_all();
+            self.units.clear();
+            self.tokens = 0;
+            return self.split(&unit, tokens);
+        }
         while !self.fits(&unit) {
             self.emit();
         }
@@ -122,29 +130,43 @@ impl Windows<'_> {
             return;
         }
         let (start, mut count) = (first.start, self.units.len());
-        let span = loop {
+        loop {
             let span = start..self.units[count - 1].end;
+            if count == 1 && span.end <= self.chunked_to {
+                break;
+            }
+            let tokens = self.tokenize(span.clone());
+            if tokens.len() <= self.limits.max_tokens && span.len() <= self.limits.max_bytes {
+                if span.end > self.chunked_to {
+                    self.chunked_to = span.end;
+                    self.chunks.push(span);
+                }
+                break;
+            }
             if count == 1 {
-                break span;
+                // by itself it has more tokens than in the text around it
+                let unit = self.units[0].clone();
+                self.split(&unit, &tokens);
+                break;
             }
-            let tokens = self.tokenize(span.clone()).len();
-            if tokens <= self.limits.max_tokens && span.len() <= self.limits.max_bytes {
-                break span;
-            }
-            count = (count * self.limits.max_tokens / tokens.max(1)).clamp(1, count - 1);
-        };
-        if span.end > self.chunked_to {
-            self.chunked_to = span.end;
-            if count == 1 {
-                // a sentence may be too long by itself
-                let parts = chunk(&self.text[span], &self.limits, self.token_offsets);
-                self.chunks.extend(parts.into_iter().map(|part| start + part.start..start + part.end));
-            } else {
-                self.chunks.push(span);
-            }
+            count = (count * self.limits.max_tokens / tokens.len().max(1)).clamp(1, count - 1);
         }
         let dropped = (count - self.repeated(count)).max(1);
         self.tokens -= self.units.drain(..dropped).map(|unit| unit.tokens).sum::<usize>();
+    }
+
+    /// Makes chunks of all units that are in none.
+    fn emit_all(&mut self) {
+        while self.units.back().is_some_and(|last| last.end > self.chunked_to) {
+            self.emit();
+        }
+    }
+
+    /// Makes chunks of one unit, whose tokens are among `tokens`.
+    fn split(&mut self, unit: &Unit, tokens: &Tokens) {
+        self.chunked_to = unit.end;
+        let part = Segment { span: unit.start..unit.end, border: unit.border };
+        self.chunks.extend(chunk_long(self.text, part, tokens, &self.limits, self.token_offsets));
     }
 
     /// How many of the first `count` units the next chunk repeats.

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
-    export, extract, feedback, health, ingest, jobs, keys, model, prices, search, selftest, serve, shell,
-    sync, usage, watch,
+    export, extract, feedback, health, ingest, jobs, keys, model, plan, prices, search, selftest, serve,
+    shell, store, sync, usage, watch,
 };
 use weir_config::Environment;
 
@@ -50,10 +50,12 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Health(health) => block_on(health::run(&health, context)),
         Command::Feedback(feedback) => block_on(feedback::run(&feedback, context)),
         Command::Keys(keys) => block_on(keys::run(&keys, context)),
+        Command::Plan(arguments) => plan::run(&arguments, context),
         Command::Prices(prices) => prices::run(&prices, context),
         Command::Usage(usage) => block_on(usage::run(&usage, context)),
         Command::Eval(eval) => block_on(eval::run(&eval, context)),
         Command::Selftest(selftest) => block_on(selftest::run(&selftest, context)),
+        Command::Store(store) => block_on(store::run(&store, context)),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, context)),
         Command::Config(config) => config::run(&config, context),
         Command::Model(model) => block_on(model::run(&model, context)),

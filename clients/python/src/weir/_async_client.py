@@ -192,13 +192,13 @@ class AsyncWeir:
         wait: bool = False,
         timeout: float | None = None,
     ) -> types.Job:
-        """Sends a file: its path, or its bytes with a `name`. The gateway extracts the text.
+        """Sends a file: its path, or its bytes with a `name`. It is stored when this returns; the job reads it.
 
         The document has the name of the file as `id` and the title that the file declares, unless they are given.
         With `keep_original`, the file itself is kept, for `get_original`.
-        A file without a text is an `ApiError`, whose `code` is the reason. With `wait`, the document is searchable when
-        this returns, or `WeirTimeoutError` after `timeout` seconds. `webhook_url` and `idempotency_key` are those of
-        `ingest`.
+        A kind that is not read is an `ApiError`; the job has any other reason for which there is no text in its
+        `errors`. With `wait`, the document is searchable when this returns, or `WeirTimeoutError` after `timeout`
+        seconds. `webhook_url` and `idempotency_key` are those of `ingest`.
         """
         options = {"id": id, "title": title, "metadata": metadata, "keep_original": keep_original}
         terms = calls.Terms((), webhook_url, idempotency_key)
@@ -234,9 +234,9 @@ class AsyncWeir:
         """Cancels a job: what is searchable by now stays, the rest is not embedded."""
         return await self._call(calls.cancel_job(job_id))
 
-    async def retry_failed(self, job_id: str) -> types.Job:
+    async def retry_failed(self, job_id: str, *, webhook_url: str | None = None) -> types.Job:
         """Stores the failed and the cancelled documents of a job again, with the new job that is returned."""
-        return await self._call(calls.retry_failed(job_id))
+        return await self._call(calls.retry_failed(job_id, webhook_url))
 
     async def list_job_documents(
         self, job_id: str, *, state: str | None = None, limit: int | None = None, cursor: str | None = None
@@ -364,10 +364,16 @@ class AsyncWeir:
         collection: str = "default",
         version: int | None = None,
         only_new: bool = False,
+        webhook_url: str | None = None,
+        idempotency_key: str | None = None,
         wait: bool = False,
     ) -> types.Job:
-        """Stores a document; `PreconditionFailed` if it has another `version`, or exists with `only_new`."""
-        return await self._call(calls.put_document(id, document, collection, version, only_new, wait))
+        """Stores a document; `PreconditionFailed` if it has another `version`, or exists with `only_new`.
+
+        `webhook_url` and `idempotency_key` are those of `ingest`.
+        """
+        terms = calls.Terms((), webhook_url, idempotency_key)
+        return await self._call(calls.put_document(id, document, collection, version, only_new, wait, terms))
 
     async def patch_document(
         self,
@@ -376,10 +382,16 @@ class AsyncWeir:
         *,
         collection: str = "default",
         version: int | None = None,
+        webhook_url: str | None = None,
+        idempotency_key: str | None = None,
         wait: bool = False,
     ) -> types.Job:
-        """Changes `title` and `metadata` by a JSON merge patch, in which None removes; nothing is embedded again."""
-        return await self._call(calls.patch_document(id, changes, collection, version, wait))
+        """Changes `title` and `metadata` by a JSON merge patch, in which None removes; nothing is embedded again.
+
+        `webhook_url` and `idempotency_key` are those of `ingest`.
+        """
+        terms = calls.Terms((), webhook_url, idempotency_key)
+        return await self._call(calls.patch_document(id, changes, collection, version, wait, terms))
 
     async def delete_document(
         self, id: str, *, collection: str = "default", version: int | None = None
@@ -559,6 +571,10 @@ class AsyncWeir:
         return await self._call(calls.usage(from_day, to_day, group_by))
 
     # The gateway
+
+    async def formats(self) -> types.Formats:
+        """The kinds of files that the gateway reads."""
+        return await self._call(calls.formats())
 
     async def health(self) -> types.Health:
         """The state of the gateway and its number of documents."""

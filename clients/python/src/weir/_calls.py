@@ -77,9 +77,10 @@ def cancel_job(job_id: str) -> Call[types.Job]:
     return Call(Request("POST", "/v1/jobs" + path(job_id) + "/cancel"), _object(types.Job))
 
 
-def retry_failed(job_id: str) -> Call[types.Job]:
+def retry_failed(job_id: str, webhook_url: str | None) -> Call[types.Job]:
     # the second time there is nothing left to try again
-    request = Request("POST", "/v1/jobs" + path(job_id) + "/retry-failed")
+    target = "/v1/jobs" + path(job_id) + "/retry-failed" + query(webhook_url=webhook_url)
+    request = Request("POST", target)
     return Call(request, _object(types.Job), is_repeatable=False)
 
 
@@ -183,20 +184,27 @@ def export(collection: str, after: str | None) -> Call[httpx.Response]:
 
 
 def put_document(
-    id: str, document: Mapping[str, Any], collection: str, version: int | None, only_new: bool, wait: bool
+    id: str,
+    document: Mapping[str, Any],
+    collection: str,
+    version: int | None,
+    only_new: bool,
+    wait: bool,
+    terms: Terms,
 ) -> Call[types.Job]:
     condition = {"if-none-match": "*"} if only_new else _if_version(version)
-    request = Request("PUT", _document(id, collection, wait), encode(document), {**_JSON, **condition})
-    # a repetition would fail, because the first one changed the version
-    return Call(request, _object(types.Job), is_repeatable=not condition)
+    headers = {**_JSON, **condition, **terms.headers()}
+    request = Request("PUT", _document(id, collection, wait, terms.webhook_url), encode(document), headers)
+    # without a key a repetition would fail, because the first one changed the version
+    return Call(request, _object(types.Job), is_repeatable=not condition or terms.idempotency_key is not None)
 
 
 def patch_document(
-    id: str, changes: Mapping[str, Any], collection: str, version: int | None, wait: bool
+    id: str, changes: Mapping[str, Any], collection: str, version: int | None, wait: bool, terms: Terms
 ) -> Call[types.Job]:
-    headers = {"content-type": "application/merge-patch+json", **_if_version(version)}
-    request = Request("PATCH", _document(id, collection, wait), encode(changes), headers)
-    return Call(request, _object(types.Job), is_repeatable=version is None)
+    headers = {"content-type": "application/merge-patch+json", **_if_version(version), **terms.headers()}
+    request = Request("PATCH", _document(id, collection, wait, terms.webhook_url), encode(changes), headers)
+    return Call(request, _object(types.Job), is_repeatable=version is None or terms.idempotency_key is not None)
 
 
 def delete_document(id: str, collection: str, version: int | None) -> Call[types.Deletion]:
@@ -283,6 +291,10 @@ def get_model(id: str) -> Call[types.Model]:
     return Call(_get("/v1/models" + path(id)), _object(types.Model))
 
 
+def formats() -> Call[types.Formats]:
+    return Call(_get("/v1/formats"), _object(types.Formats))
+
+
 def health() -> Call[types.Health]:
     return Call(_get("/healthz"), _object(types.Health))
 
@@ -322,8 +334,9 @@ def _collection(name: str) -> str:
     return "/v1/collections" + path(name)
 
 
-def _document(id: str, collection: str, wait: bool = False) -> str:
-    return _collection(collection) + "/documents" + path(id) + ("?wait=true" if wait else "")
+def _document(id: str, collection: str, wait: bool = False, webhook_url: str | None = None) -> str:
+    parameters = query(wait="true" if wait else None, webhook_url=webhook_url)
+    return _collection(collection) + "/documents" + path(id) + parameters
 
 
 def _if_version(version: int | None) -> dict[str, str]:

@@ -116,6 +116,7 @@ class ResultOptions(TypedDict, total=False):
     explain: bool
     why_not: str
     deadline_ms: int
+    at_least: int
     offset: int
 
 

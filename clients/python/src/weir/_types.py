@@ -71,6 +71,8 @@ class Job:
     new_documents: int = 0
     changed_documents: int = 0
     unchanged_documents: int = 0
+    unread_files: int = 0
+    """Files whose text is not extracted yet."""
     chunks: int = 0
     progress: float = 0.0
     """Share of the job that is done, from 0 to 1; it advances within a document, by its embedded chunks."""
@@ -91,6 +93,8 @@ class Job:
     """The failed documents."""
     version: Optional[int] = None
     """The version of the document, in the reply to `put_document` and `patch_document`."""
+    operation: Optional[int] = None
+    """The last operation of the documents, for `at_least` of a search, where several gateways share the store."""
     webhook: Optional[JobWebhook] = None
     """The call that tells the end of the job, if `webhook_url` was given."""
 
@@ -449,6 +453,8 @@ class Deletion:
 
     deleted: bool
     chunks: Optional[int] = None
+    operation: Optional[int] = None
+    """For `at_least` of a search, where several gateways share the store."""
 
 
 @dataclass(frozen=True)
@@ -461,6 +467,8 @@ class DocumentsDeleteReply:
     """Documents with a newer version that is not yet searchable."""
     remaining: int
     dry_run: bool
+    operation: Optional[int] = None
+    """For `at_least` of a search, where several gateways share the store."""
 
 
 @dataclass(frozen=True)
@@ -682,6 +690,15 @@ class Health:
     status: str
     model_loaded: bool
     document_count: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Formats:
+    """The kinds of files that are read: usual endings of names, archives, and pictures whose text is recognised."""
+
+    extensions: list[str]
+    archives: bool
+    pictures: bool
 
 
 @dataclass(frozen=True)

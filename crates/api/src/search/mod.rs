@@ -107,6 +107,9 @@ pub struct SearchRequest {
     /// Deadline of the search in milliseconds; default and maximum: the gateway's deadline. If the query's embedding misses
     /// it, a hybrid search uses the lexical retriever only; if reranking misses it, the results keep the fused order.
     pub deadline_ms: Option<Count>,
+    /// Wait until the operation of this number is searchable at this gateway, within the deadline; 503 `collection_not_ready` after it. Replies of
+    /// ingest and deletion name theirs. Default: search what is there.
+    pub at_least: Option<Count>,
     /// Several searches in one call, each an object like this one. Cannot be combined with other fields.
     #[serde(default, deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>")]
     #[schemars(with = "Option<Vec<SearchRequest>>")]

@@ -15,8 +15,10 @@ use super::extract::ExtractArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::keys::KeysArguments;
+use super::plan::PlanArguments;
 use super::prices::PricesArguments;
 use super::selftest::SelftestDialect;
+use super::store::StoreArguments;
 use super::sync::SyncArguments;
 use super::usage::UsageArguments;
 use super::watch::WatchArguments;
@@ -104,11 +106,13 @@ pub enum Command {
     Jobs(JobsArguments),
     /// Tell whether a gateway takes requests: exit code 0, or 1.
     Health(HealthArguments),
-    /// Check every row and every original file of a data directory, and name those that are damaged.
+    /// Check every row of a store and every original file, and name those that are damaged.
     ///
-    /// Works while a gateway is running over the directory. Exits with 1 when something is damaged: ingesting a document or a file again replaces
+    /// Works while a gateway is running over it. Exits with 1 when something is damaged: ingesting a document or a file again replaces
     /// its row or file, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
     Doctor(DoctorArguments),
+    /// Move the store of a gateway into another database.
+    Store(StoreArguments),
     /// Export, import and delete the judgments that relevance learns from.
     Feedback(FeedbackArguments),
     /// Create, list, change, revoke and rotate the API keys of a gateway.
@@ -125,6 +129,11 @@ pub enum Command {
     /// Those of `[[prices]]` in the configuration come first; behind them are the public prices that come with the program, for the models of
     /// each of `[[upstreams]]`. Prices are for a million tokens, in one currency.
     Prices(PricesArguments),
+    /// Compute processes, memory, disk and cost for a number of documents and requests.
+    ///
+    /// Asks nobody. Each figure is marked as given (an option), measured (by a script of this project), documented (by another project) or
+    /// computed from these, with its source.
+    Plan(PlanArguments),
     /// Measure the retrieval quality of a running gateway, or draft an evaluation set.
     ///
     /// A set is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and qrels.tsv or qrels/*.tsv

@@ -1,4 +1,4 @@
-//! `weir doctor`: the full check of a data directory.
+//! `weir doctor`: the full check of a store and of the original files beside it.
 
 use clap::Args;
 use serde_json::json;
@@ -8,11 +8,12 @@ use weir_store::{Location, Store, VerifyReport};
 
 use super::context::Context;
 use super::failure::{Failure, Result};
+use crate::store_location::store_location;
 
 /// The arguments of `weir doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
-    /// The folder of the database and the indexes; also WEIR_DATA_DIR [default: ./weir-data].
+    /// The folder of the database and the indexes; also WEIR_DATA_DIR [default: the database of `store.url`, or ./weir-data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
     /// Print the report as JSON.
@@ -26,10 +27,15 @@ pub struct DoctorArguments {
 /// When the store cannot be read, and when something in it is damaged.
 pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()> {
     let flags = Flags { data_dir: arguments.data_dir.clone(), ..Flags::default() };
-    let folder = context.load(flags)?.server.data_dir;
-    let location = Location::data_dir(&folder);
+    let config = context.load(flags)?;
+    let folder = &config.server.data_dir;
+    let is_database = config.store.url.is_some() && arguments.data_dir.is_none();
+    let (location, shown) = match is_database {
+        true => (store_location(&config)?, "the PostgreSQL database".to_owned()),
+        false => (Location::data_dir(folder), folder.display().to_string()),
+    };
     let report = Store::verify_at(&location).await?;
-    let originals = verify_originals(&folder, &location).await?;
+    let originals = verify_originals(folder, &location).await?;
     let mut problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     problems.extend(originals.problems);
     let originals = originals.files;
@@ -41,8 +47,7 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
     } else {
         writeln!(
             context.out,
-            "{}: {collections} collections, {documents} documents, {operations} operations, {chunks} chunks, {embeddings} embeddings, {originals} original files",
-            folder.display()
+            "{shown}: {collections} collections, {documents} documents, {operations} operations, {chunks} chunks, {embeddings} embeddings, {originals} original files"
         )?;
         problems.iter().try_for_each(|problem| writeln!(context.out, "  {problem}"))?;
     }

@@ -117,6 +117,14 @@ pub enum Failure {
         /// The cause.
         source: weir_isolation::ExtractError,
     },
+    /// The price table of `weir plan` can't be used.
+    #[error("{path} is no price table: {message}")]
+    Prices {
+        /// Its path.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A filter without a condition would delete every document.
     #[error("the filter has no condition and would delete every document of the collection")]
     EmptyFilter,
@@ -156,7 +164,13 @@ pub enum Failure {
     /// A key could not be created or changed.
     #[error(transparent)]
     Keys(#[from] weir_access::AccessError),
-    /// The store of the data directory could not be opened.
+    /// There is no store to copy.
+    #[error("there is no store to copy")]
+    NoStore,
+    /// `--to` names no URL.
+    #[error("the URL of the database can't be read: {0}")]
+    StoreUrl(String),
+    /// The store could not be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
     /// So much of a data directory is damaged; it was shown before.
@@ -249,6 +263,12 @@ impl Failure {
             Failure::NoDataDir(_) => {
                 Some("name that of the gateway; `weir keys create` makes a new one".to_owned())
             }
+            Failure::NoStore => {
+                Some("name the data directory with --data-dir, or the database in `store.url`".to_owned())
+            }
+            Failure::StoreUrl(_) => {
+                Some("name the variable or the file that has it, as in --to env:STORE_URL".to_owned())
+            }
             Failure::NotAFolder(_) => Some("send single files with `weir ingest`".to_owned()),
             Failure::OtherFolder { folder, .. } => Some(format!(
                 "keep both with a prefix for the ids of this one, such as --prefix {folder}-2/; if it is the same folder, or is to take \
@@ -279,6 +299,10 @@ impl Failure {
             }
             Failure::FolderNotEmpty { .. } => Some(
                 "name a new or an empty folder, so that no file of another export is among its files"
+                    .to_owned(),
+            ),
+            Failure::Prices { .. } => Some(
+                "write an object, as in {\"currency\": \"EUR\", \"core\": 20, \"memory_gib\": 3, \"disk_gib\": 0.1}, each a month"
                     .to_owned(),
             ),
             Failure::NoChange => Some("`weir keys update --help` lists the options".to_owned()),

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use weir_client::{IngestOptions, IngestReport, ReadStep, Rejection, RetryPolicy, StepResult, ingest};
+use weir_api::ErrorCode;
+use weir_client::{
+    Client, ClientError, IngestOptions, IngestReport, ReadStep, Rejection, RetryPolicy, StepResult, ingest,
+};
 
 use super::arguments::IngestArguments;
 use super::context::Context;
@@ -11,7 +14,7 @@ use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
-use weir_sources::{Documents, FOLDER, LeftOut, SourceFiles};
+use weir_sources::{Documents, FOLDER, LeftOut, MoreKinds, SourceFiles};
 
 /// What a file does that was given itself, not with its folder: its folder is not known to the gateway.
 const NAMED_FILES: &str = "a file that is given by its name replaces the file of that name from any other folder; --prefix keeps them apart";
@@ -22,7 +25,7 @@ const NAMED_FILES: &str = "a file that is given by its name replaces the file of
 /// When a call fails, and when some documents were rejected.
 pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()> {
     let (client, config) = context.connect(&arguments.url, RetryPolicy::LONG)?;
-    let sources = SourceFiles::find(&arguments.paths, &arguments.prefix);
+    let sources = find(&client, &arguments.paths, &arguments.prefix).await?;
     check_found(&sources, &arguments.paths)?;
     let (collection, prefix) = (&arguments.collection, &arguments.prefix);
     let url = &config.client_url();
@@ -53,6 +56,24 @@ pub async fn run(arguments: &IngestArguments, context: Context<'_>) -> Result<()
     }
     context.out.flush()?;
     Ok(report.check_complete()?)
+}
+
+/// Finds the files that this gateway reads. It is asked only where there are files that not all gateways read.
+pub(super) async fn find(client: &Client, paths: &[PathBuf], prefix: &str) -> Result<SourceFiles> {
+    let sources = SourceFiles::find(paths, prefix);
+    if sources.of_more_kinds.is_empty() {
+        return Ok(sources);
+    }
+    Ok(SourceFiles::find_with(paths, prefix, more_kinds(client).await?))
+}
+
+/// The kinds that this gateway reads and others do not; none of a gateway that is too old to say so.
+pub(super) async fn more_kinds(client: &Client) -> Result<MoreKinds, ClientError> {
+    match client.formats().await {
+        Ok(formats) => Ok(MoreKinds { archives: formats.archives, pictures: formats.pictures }),
+        Err(ClientError::Refused { code: ErrorCode::RouteNotFound, .. }) => Ok(MoreKinds::default()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Refuses to go on with nothing.

@@ -66,7 +66,7 @@ async fn steer(client: &Client, arguments: &JobsArguments) -> Result<Option<Stri
         client.cancel_job(id).await?;
     }
     if arguments.retry_failed {
-        return Ok(Some(client.retry_failed_documents(id).await?.parse()?.job_id));
+        return Ok(Some(client.retry_failed_documents(id, None).await?.parse()?.job_id));
     }
     Ok(Some(id.to_owned()))
 }
@@ -281,6 +281,7 @@ mod tests {
             new_documents: processed,
             changed_documents: 0,
             unchanged_documents: 0,
+            unread_files: 0,
             chunks: 400,
             progress: 0.0,
             cancelled_documents: 0,
@@ -291,6 +292,7 @@ mod tests {
             error: None,
             started_at: 1_000.0,
             finished_at,
+            operation: None,
             version: None,
             webhook: None,
             errors: Vec::new(),

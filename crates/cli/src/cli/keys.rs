@@ -1,4 +1,4 @@
-//! `weir keys`: creates, lists, changes, revokes and rotates API keys, of a data directory or of a running gateway.
+//! `weir keys`: creates, lists, changes, revokes and rotates API keys, of a store or of a running gateway.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -13,6 +13,7 @@ use super::context::Context;
 use super::failure::{Failure, Result};
 use super::terminal::{Align, one_line, render_table};
 use crate::serve::unix_now;
+use crate::store_location::store_location;
 
 /// The arguments of `weir keys`.
 #[derive(Debug, Args)]
@@ -150,8 +151,8 @@ const LAST_ADMIN_KEY: &str = "warning: no key with the scope `admin` is left. St
 
 /// Where the keys are.
 enum Place {
-    /// In a data directory that no gateway uses.
-    Folder(Keys),
+    /// In a database, or in a data directory that no gateway uses.
+    Store(Keys),
     /// In a running gateway.
     Gateway(Box<Client>),
 }
@@ -276,6 +277,12 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
     let config = context.load(flags)?;
     let folder = &config.server.data_dir;
     let creates = matches!(arguments.command, Some(KeysCommand::Create(_)));
+    let is_unnamed = arguments.url.is_none() && arguments.data_dir.is_none();
+    if is_unnamed && config.client.url.is_empty() && config.store.url.is_some() {
+        // the gateways are told of the change
+        let store = Store::open(&store_location(&config)?).await?;
+        return Ok(Place::Store(Keys::load(store, unix_now()).await?));
+    }
     let is_local = arguments.url.is_none()
         && (arguments.data_dir.is_some() || config.client.url.is_empty() && (creates || folder.is_dir()));
     if is_local && !creates && !folder.is_dir() {
@@ -288,7 +295,7 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
             eprintln!("the data directory {} is new; --url URL names a running gateway", folder.display());
         }
         match Store::open(&Location::data_dir(folder)).await {
-            Ok(store) => return Ok(Place::Folder(Keys::load(store, unix_now()).await?)),
+            Ok(store) => return Ok(Place::Store(Keys::load(store, unix_now()).await?)),
             Err(weir_store::Error::InUse { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -298,7 +305,7 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
 
 async fn list(place: &Place) -> Result<Vec<KeyReply>> {
     match place {
-        Place::Folder(keys) => Ok(keys.list(&Caller::system(), unix_now())),
+        Place::Store(keys) => Ok(keys.list(&Caller::system(), unix_now())),
         Place::Gateway(client) => {
             let List { data, .. } = client.keys().await?.parse()?;
             Ok(data)
@@ -308,21 +315,21 @@ async fn list(place: &Place) -> Result<Vec<KeyReply>> {
 
 async fn create(place: &Place, request: &KeyRequest) -> Result<NewKeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.create(&Caller::system(), request, unix_now()).await?),
+        Place::Store(keys) => Ok(keys.create(&Caller::system(), request, unix_now()).await?),
         Place::Gateway(client) => Ok(client.create_key(request).await?.parse()?),
     }
 }
 
 async fn update(place: &Place, id: i64, update: &KeyUpdate) -> Result<KeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.update(&Caller::system(), id, update, unix_now()).await?),
+        Place::Store(keys) => Ok(keys.update(&Caller::system(), id, update, unix_now()).await?),
         Place::Gateway(client) => Ok(client.update_key(id, update).await?.parse()?),
     }
 }
 
 async fn revoke(place: &Place, id: i64) -> Result<KeyReply> {
     match place {
-        Place::Folder(keys) => match keys.revoke(&Caller::system(), id, unix_now()).await {
+        Place::Store(keys) => match keys.revoke(&Caller::system(), id, unix_now()).await {
             // this process ends, and what it has in memory with it
             Err(AccessError::RevocationNotStored { source, .. }) => Err(AccessError::Store(source).into()),
             revoked => Ok(revoked?),
@@ -333,7 +340,7 @@ async fn revoke(place: &Place, id: i64) -> Result<KeyReply> {
 
 async fn rotate(place: &Place, id: i64, grace: f64) -> Result<NewKeyReply> {
     match place {
-        Place::Folder(keys) => Ok(keys.rotate(&Caller::system(), id, grace, unix_now()).await?),
+        Place::Store(keys) => Ok(keys.rotate(&Caller::system(), id, grace, unix_now()).await?),
         Place::Gateway(client) => Ok(client.rotate_key(id, grace).await?.parse()?),
     }
 }

@@ -8,7 +8,7 @@ use weir_api::{
 
 use super::collections::collection_path;
 use super::pages::{Listing, Pages};
-use crate::call::{Call, encode};
+use crate::call::{Call, encode, with_query};
 use crate::{Client, Result};
 
 /// The documents that are listed, and their order.
@@ -47,6 +47,33 @@ impl Condition {
             Condition::Absent => call.with_header(IF_NONE_MATCH, "*").once(),
             Condition::Version(version) => call.with_value(IF_MATCH, &format!("\"{version}\"")).once(),
         }
+    }
+}
+
+/// How a request that stores documents is carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteOptions<'a> {
+    /// The condition of a write of one document.
+    pub condition: Condition,
+    /// A text of 1 to 255 ASCII characters that is new for each request, such as a UUID: a call with the same key and the same content gives
+    /// the job of the first, and stores nothing. The call is then repeated also where its reply was lost.
+    pub idempotency_key: Option<&'a str>,
+    /// The address that the gateway tells the end of the job.
+    pub webhook_url: Option<&'a str>,
+}
+
+impl WriteOptions<'_> {
+    /// The call under its condition and with its key.
+    pub(super) fn of(&self, call: Call) -> Result<Call> {
+        let call = self.condition.of(call);
+        match self.idempotency_key {
+            Some(key) => call.with_idempotency_key(key),
+            None => Ok(call),
+        }
+    }
+
+    fn webhook(&self) -> [(&'static str, Option<String>); 1] {
+        [("webhook_url", self.webhook_url.map(str::to_owned))]
     }
 }
 
@@ -114,8 +141,20 @@ impl Client {
         document: &Document,
         condition: Condition,
     ) -> Result<JobReply> {
-        let call = Call::put(document_path(collection, id), document);
-        self.value(condition.of(call)).await
+        self.put_document_with(collection, id, document, WriteOptions { condition, ..Default::default() })
+            .await
+    }
+
+    /// The same with a key, or a webhook.
+    pub async fn put_document_with(
+        &self,
+        collection: &str,
+        id: &str,
+        document: &Document,
+        options: WriteOptions<'_>,
+    ) -> Result<JobReply> {
+        let path = with_query(document_path(collection, id), &options.webhook());
+        self.value(options.of(Call::put(path, document))?).await
     }
 
     /// Changes title and metadata of a document, if it meets the condition. Nothing is embedded again.
@@ -126,8 +165,20 @@ impl Client {
         patch: &DocumentPatch,
         condition: Condition,
     ) -> Result<JobReply> {
-        let call = Call::patch(document_path(collection, id), patch);
-        self.value(condition.of(call)).await
+        self.patch_document_with(collection, id, patch, WriteOptions { condition, ..Default::default() })
+            .await
+    }
+
+    /// The same with a key, or a webhook.
+    pub async fn patch_document_with(
+        &self,
+        collection: &str,
+        id: &str,
+        patch: &DocumentPatch,
+        options: WriteOptions<'_>,
+    ) -> Result<JobReply> {
+        let path = with_query(document_path(collection, id), &options.webhook());
+        self.value(options.of(Call::patch(path, patch))?).await
     }
 
     /// Deletes one document, if it meets the condition.

@@ -7,8 +7,9 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use weir_api::{Document, IngestRequest, JobDocument, JobDocumentState, JobReply, List};
 
+use super::documents::{Condition, WriteOptions};
 use super::pages::{Listing, Pages};
-use crate::call::{Call, Retries, encode, in_time};
+use crate::call::{Call, Retries, encode, in_time, with_query};
 use crate::events::EventReader;
 use crate::{Client, Reply, Result};
 
@@ -21,6 +22,8 @@ pub(crate) const POLL_MAX: Duration = Duration::from_millis(500);
 struct DocumentsBody<'a> {
     collection: &'a str,
     documents: &'a [Document],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook_url: Option<&'a str>,
 }
 
 impl Client {
@@ -32,7 +35,19 @@ impl Client {
     /// Sends documents in one request. They are stored when this returns, and searchable when the job is finished:
     /// [`Client::wait_for_job`]. [`ingest`](crate::ingest) sends any number.
     pub async fn ingest_documents(&self, collection: &str, documents: &[Document]) -> Result<JobReply> {
-        self.value(Call::post("/v1/ingest", &DocumentsBody { collection, documents })).await
+        self.ingest_documents_with(collection, documents, WriteOptions::default()).await
+    }
+
+    /// The same with a key, or a webhook. The condition of the options is not used.
+    pub async fn ingest_documents_with(
+        &self,
+        collection: &str,
+        documents: &[Document],
+        options: WriteOptions<'_>,
+    ) -> Result<JobReply> {
+        let body = DocumentsBody { collection, documents, webhook_url: options.webhook_url };
+        let options = WriteOptions { condition: Condition::Always, ..options };
+        self.value(options.of(Call::post("/v1/ingest", &body))?).await
     }
 
     /// The newest jobs, on one page.
@@ -73,10 +88,15 @@ impl Client {
         self.reply(Call::post_nothing(format!("/v1/jobs/{}/cancel", encode(id))), |_| {}).await
     }
 
-    /// Stores the failed and the cancelled documents of a job again, with the new job that is returned.
-    pub async fn retry_failed_documents(&self, id: &str) -> Result<Reply<JobReply>> {
-        let call = Call::post_nothing(format!("/v1/jobs/{}/retry-failed", encode(id))).once();
-        self.reply(call, |_| {}).await
+    /// Stores the failed and the cancelled documents of a job again, with the new job that is returned, whose end is told to `webhook_url`.
+    pub async fn retry_failed_documents(
+        &self,
+        id: &str,
+        webhook_url: Option<&str>,
+    ) -> Result<Reply<JobReply>> {
+        let parameters = [("webhook_url", webhook_url.map(str::to_owned))];
+        let path = with_query(format!("/v1/jobs/{}/retry-failed", encode(id)), &parameters);
+        self.reply(Call::post_nothing(path).once(), |_| {}).await
     }
 
     /// The states of a job as they change, from the present one to the last.

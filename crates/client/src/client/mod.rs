@@ -13,7 +13,7 @@ mod quality;
 mod search;
 mod upload;
 
-pub use documents::{Condition, DocumentsQuery};
+pub use documents::{Condition, DocumentsQuery, WriteOptions};
 pub use export::Export;
 pub use jobs::{JobDocumentsQuery, JobStream};
 pub(crate) use jobs::{POLL_FIRST, POLL_MAX};

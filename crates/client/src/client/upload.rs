@@ -3,8 +3,9 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use weir_api::{FileOptions, JobReply};
+use weir_api::{FileOptions, FormatsReply, JobReply};
 
+use super::documents::{Condition, WriteOptions};
 use crate::call::Call;
 use crate::{Client, IngestOptions, Result};
 
@@ -20,35 +21,58 @@ pub struct FileUpload {
 }
 
 impl Client {
-    /// Sends files, of which the gateway extracts the text. The documents are stored when this returns, and searchable when the job is
-    /// finished: [`Client::wait_for_job`]. A file without a text is an error of the job.
+    /// The kinds of files that the gateway reads.
+    pub async fn formats(&self) -> Result<FormatsReply> {
+        self.value(Call::get("/v1/formats")).await
+    }
+
+    /// Sends files. They are on disk when this returns; their documents are searchable when the job is finished, which extracts the text:
+    /// [`Client::wait_for_job`]. A file without a text is an error of the job.
     pub async fn upload(&self, collection: &str, files: &[FileUpload]) -> Result<JobReply> {
-        let options = IngestOptions {
-            collection,
-            batch_documents_max: files.len(),
-            bytes_total: 0,
-            replace_if_equal: &[],
-            keep_originals: false,
-            webhook_url: None,
-        };
-        self.upload_on_terms(&options, files, |_| {}).await
+        self.upload_with(collection, files, WriteOptions::default()).await
+    }
+
+    /// The same with a key, or a webhook. The condition of the options is not used.
+    pub async fn upload_with(
+        &self,
+        collection: &str,
+        files: &[FileUpload],
+        options: WriteOptions<'_>,
+    ) -> Result<JobReply> {
+        let ingest = ingest_options(collection, files.len(), options.webhook_url);
+        let options = WriteOptions { condition: Condition::Always, ..options };
+        self.value(options.of(upload_call(&ingest, &files.iter().collect::<Vec<_>>()))?).await
     }
 
     /// The same, with the collection, the compared fields and the webhook of the options.
     pub(crate) async fn upload_on_terms(
         &self,
         options: &IngestOptions<'_>,
-        files: &[FileUpload],
+        files: &[&FileUpload],
         report: impl FnMut(&str),
     ) -> Result<JobReply> {
-        let (body, boundary) = form(options, files);
-        let call = Call::post_bytes("/v1/ingest", body, &format!("multipart/form-data; boundary={boundary}"));
-        self.reply(call, report).await?.parse()
+        self.reply(upload_call(options, files), report).await?.parse()
     }
 }
 
+fn ingest_options<'a>(collection: &'a str, files: usize, webhook_url: Option<&'a str>) -> IngestOptions<'a> {
+    IngestOptions {
+        collection,
+        batch_documents_max: files,
+        bytes_total: 0,
+        replace_if_equal: &[],
+        keep_originals: false,
+        webhook_url,
+    }
+}
+
+fn upload_call(options: &IngestOptions<'_>, files: &[&FileUpload]) -> Call {
+    let (body, boundary) = form(options, files);
+    Call::post_bytes("/v1/ingest", body, &format!("multipart/form-data; boundary={boundary}"))
+}
+
 /// The form, and the boundary of its parts: 128 random bits, which no file contains.
-fn form(options: &IngestOptions<'_>, files: &[FileUpload]) -> (Vec<u8>, String) {
+fn form(options: &IngestOptions<'_>, files: &[&FileUpload]) -> (Vec<u8>, String) {
     let random = || RandomState::new().build_hasher().finish();
     let boundary = format!("weir-{:016x}{:016x}", random(), random());
     let mut body = Vec::with_capacity(files.iter().map(|file| file.bytes.len() + 1024).sum());
@@ -96,7 +120,7 @@ mod tests {
             webhook_url,
             keep_originals: false,
         };
-        let (body, boundary) = form(&terms(&["folder"], Some("https://example.com/")), &[file]);
+        let (body, boundary) = form(&terms(&["folder"], Some("https://example.com/")), &[&file]);
         let expected = format!(
             "--{boundary}\r\ncontent-disposition: form-data; name=\"collection\"\r\n\r\nnotes\r\n\
              --{boundary}\r\ncontent-disposition: form-data; name=\"webhook_url\"\r\n\r\nhttps://example.com/\r\n\

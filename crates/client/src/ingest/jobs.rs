@@ -1,5 +1,6 @@
 //! The jobs of an ingest: they are watched until they have ended.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use weir_api::JobReply;
@@ -16,10 +17,13 @@ const EVENTS_AFTER: Duration = Duration::from_millis(100);
 /// A batch whose job is not finished, as far as is known.
 pub(super) struct AcceptedBatch {
     pub(super) job_id: String,
+    /// Those that are known: a file that is read can have files within it.
     pub(super) documents: u64,
     /// The number of them that replace an earlier document of the ingest.
     pub(super) replaced: u64,
     pub(super) file_bytes: u64,
+    /// The files by the ids of their documents.
+    pub(super) places: HashMap<String, String>,
     /// The documents and bytes that were reported as progress.
     pub(super) shown: (u64, u64),
 }
@@ -27,6 +31,7 @@ pub(super) struct AcceptedBatch {
 impl AcceptedBatch {
     /// Documents that the job processed since the last call, and the bytes that its progress stands for.
     fn advance(&mut self, job: &JobReply) -> (u64, u64) {
+        self.documents = self.documents.max(job.total_documents);
         let processed = job.processed_documents + job.failed_documents;
         let processed = if job.status.is_finished() { self.documents } else { processed.min(self.documents) };
         let documents = processed.max(self.shown.0);
@@ -134,6 +139,7 @@ mod tests {
             new_documents: 0,
             changed_documents: 0,
             unchanged_documents: 0,
+            unread_files: 0,
             chunks: 0,
             progress: 0.0,
             cancelled_documents: 0,
@@ -144,6 +150,7 @@ mod tests {
             error: None,
             started_at: 1.0,
             finished_at: None,
+            operation: None,
             version: None,
             webhook: None,
             errors: Vec::new(),
@@ -157,6 +164,7 @@ mod tests {
             documents: 4,
             replaced: 0,
             file_bytes: 10,
+            places: HashMap::new(),
             shown: (0, 0),
         };
         let steps = [

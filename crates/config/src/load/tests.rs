@@ -56,11 +56,11 @@ fn every_problem_is_reported_at_once_with_its_line() {
             "3: unknown setting `lisen` in `[server]` | did you mean `listen`? (accepted: listen, data_dir, role, \
              insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, ingest_stream_deadline_ms, \
              tls_certificate, tls_key, tls_handshake_timeout_ms, head_timeout_ms, idle_timeout_ms, progress_timeout_ms, http2_ping_ms, \
-             half_close_grace_ms, shutdown_grace_ms)",
+             half_close_grace_ms, drain_ms, shutdown_grace_ms, stream_drain_ms)",
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
             "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
-            "9: unknown section `colours` | accepted: server, log, limits, extract, inference, onnx, search, ingest, webhooks, index, \
-             chunking, collections, client, keys, telemetry, hub, models, upstreams, routes, prices, guardrails",
+            "9: unknown section `colours` | accepted: server, store, log, limits, extract, inference, onnx, search, ingest, webhooks, index, \
+             chunking, collections, client, keys, redis, telemetry, hub, models, upstreams, routes, prices, guardrails",
         ],
     );
 }
@@ -317,6 +317,28 @@ fn the_url_of_postgresql_is_read_from_a_variable_and_not_shown() {
     check("env:TELEMETRY_URL", None);
     check("env:ABSENT", Some("the variable ABSENT is not set"));
     check("", Some("`telemetry.postgres_url` is empty"));
+    check("postgresql://weir:hidden@db/weir", Some("must be \"env:NAME\" or \"file:PATH\""));
+}
+
+#[test]
+fn the_url_of_the_store_is_read_from_a_variable_and_not_shown() {
+    let check = |url: &str, expected: Option<&str>| {
+        let variables = [
+            ("WEIR_MODEL", "pseudo"),
+            ("WEIR_STORE_URL", url),
+            ("STORE_URL", "postgresql://weir:hidden@db/weir"),
+        ];
+        let loaded = load_for_serving(&Flags::default(), &Environment::of(&variables), &|_| Some(false));
+        assert!(!format!("{loaded:?}").contains("weir:hidden"), "{url}");
+        let problem = loaded.err().map(|problems| problems.to_string());
+        match expected {
+            Some(expected) => assert!(problem.unwrap_or_default().contains(expected), "{url}"),
+            None => assert_eq!(problem, None, "{url}"),
+        }
+    };
+    check("env:STORE_URL", None);
+    check("", None);
+    check("env:ABSENT", Some("the variable ABSENT is not set"));
     check("postgresql://weir:hidden@db/weir", Some("must be \"env:NAME\" or \"file:PATH\""));
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_index::{CpuLimiter, Embedded, Engine, IndexQuery, IndexResult, OnDemand};
+use weir_index::{CpuLimiter, Embedded, EmbeddedEngine, Engine, IndexQuery, IndexResult};
 use weir_policy::Caller;
 use weir_ranking::RetrievalMode;
 
@@ -118,7 +118,7 @@ fn compounds(engine: &Embedded, texts: &[String]) -> Outcome<()> {
 /// The same search as the gateway makes it.
 fn through_the_engine(engine: &Embedded, queries: &[Query]) -> Outcome<()> {
     let limiter = CpuLimiter::start(1, || ())?;
-    let engine = Engine::Embedded { index: OnDemand::of(engine.clone()), limiter };
+    let engine = Engine::Embedded(EmbeddedEngine::of(engine.clone(), limiter));
     let caller = Caller::system();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut times = Vec::new();

@@ -11,6 +11,8 @@
 //! | `{"command":"open"}` | `{"seconds":…,"documents":…,"segments":…}` |
 //! | `{"command":"search","mode":"hybrid","below":null,"first":0,"count":100}` | `{"wall_ns":[…],"hits":[[…]…]}`: numbers of documents; `below`: only documents with `n` below it |
 //! | `{"command":"throughput","mode":"hybrid","threads":4,"seconds":1.0}` | `{"searches":…,"seconds":…}` |
+//! | `{"command":"workers","mode":"lexical","workers":100,"count":10000}` | `{"searches":…,"seconds":…}`: so many searches, divided among threads |
+//! | `{"command":"parse","kind":"phrase","count":200}` | `{"wall_ns":[…]}`: parsing a query of a kind (`simple`, `phrase`, `negation`, `complex`) |
 //! | `{"command":"parts","first":0,"count":100}` | `{"parts":{"select":[…],"lexical":[…],"dense":[…],"fuse":[…],"fetch":[…]}}`, nanoseconds of hybrid searches |
 //! | `{"command":"fusion","length":1000,"count":200}` | `{"wall_ns":[…]}`: reciprocal rank of two lists of this length |
 //!
@@ -23,7 +25,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use corpus::{DIMENSION, Documents, Queries};
@@ -49,8 +51,31 @@ enum Request {
     Open,
     Search { mode: RetrievalMode, below: Option<u32>, first: usize, count: usize },
     Throughput { mode: RetrievalMode, threads: usize, seconds: f64 },
+    Workers { mode: RetrievalMode, workers: usize, count: usize },
+    Parse { kind: ParsedKind, count: usize },
     Parts { first: usize, count: usize },
     Fusion { length: u32, count: usize },
+}
+
+/// Queries of which parsing is measured.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ParsedKind {
+    Simple,
+    Phrase,
+    Negation,
+    Complex,
+}
+
+impl ParsedKind {
+    const fn text(self) -> &'static str {
+        match self {
+            ParsedKind::Simple => "solar panel efficiency",
+            ParsedKind::Phrase => "\"solar panel\" efficiency",
+            ParsedKind::Negation => "solar panel -wind",
+            ParsedKind::Complex => "(solar OR wind) AND title:grid -\"coal plant\" effic*",
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -166,6 +191,7 @@ fn serve(options: &Options) -> Outcome<()> {
                 Reply::Opened { seconds, documents, segments }
             }
             (Request::Fusion { length, count }, _) => fuse(length, count),
+            (Request::Parse { kind, count }, _) => parse_each(kind, count),
             (request, Some(searcher)) => searcher.answer(&request)?,
             (_, None) => return Err("the index is not open".into()),
         };
@@ -190,9 +216,16 @@ impl Searcher<'_> {
     fn answer(&self, request: &Request) -> Outcome<Reply> {
         match *request {
             Request::Search { mode, below, first, count } => self.search_each(mode, below, first, count),
-            Request::Throughput { mode, threads, seconds } => self.throughput(mode, threads, seconds),
+            Request::Throughput { mode, threads, seconds } => {
+                self.throughput(mode, threads, u64::MAX, Duration::from_secs_f64(seconds))
+            }
+            Request::Workers { mode, workers, count } => {
+                self.throughput(mode, workers, count as u64, Duration::MAX)
+            }
             Request::Parts { first, count } => self.parts(first, count),
-            Request::Open | Request::Fusion { .. } => unreachable!("answered before"),
+            Request::Open | Request::Fusion { .. } | Request::Parse { .. } => {
+                unreachable!("answered before")
+            }
         }
     }
 
@@ -241,15 +274,18 @@ impl Searcher<'_> {
         Ok(Reply::Searched { wall_ns, hits })
     }
 
-    /// All threads take the next query until the time is over.
-    fn throughput(&self, mode: RetrievalMode, threads: usize, seconds: f64) -> Outcome<Reply> {
+    /// All threads take the next query until the time is over or all `count` are taken.
+    fn throughput(&self, mode: RetrievalMode, threads: usize, count: u64, time: Duration) -> Outcome<Reply> {
         let requests = self.requests(mode, None, 0, self.queries.len());
-        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let start = Instant::now();
         let work = || -> Outcome<()> {
-            while start.elapsed().as_secs_f64() < seconds {
-                let at = next.fetch_add(1, Ordering::Relaxed) % requests.len();
-                std::hint::black_box(self.search(&requests[at])?);
+            while start.elapsed() < time {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= count {
+                    break;
+                }
+                std::hint::black_box(self.search(&requests[at as usize % requests.len()])?);
                 done.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -278,6 +314,21 @@ impl Searcher<'_> {
         }
         Ok(Reply::Parts { parts })
     }
+}
+
+/// Parses the query of a kind again and again.
+fn parse_each(kind: ParsedKind, count: usize) -> Reply {
+    let wall_ns = (0..count)
+        .map(|_| {
+            let text = std::hint::black_box(kind.text());
+            let start = Instant::now();
+            let parsed = std::hint::black_box(weir_query::parse_auto(text, &weir_query::NoVocabulary));
+            let time = nanoseconds(start.elapsed());
+            drop(parsed);
+            time
+        })
+        .collect();
+    Reply::Times { wall_ns }
 }
 
 /// Two lists of which half is in both, merged.

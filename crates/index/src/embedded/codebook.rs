@@ -315,7 +315,8 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::dense::{cosine, quantise};
+    use crate::embedded::dense::quantise;
+    use crate::pipeline::cosine;
 
     const DIMENSION: usize = 384;
 

@@ -21,7 +21,6 @@ use super::files::MappedVectors;
 use super::head::FileState;
 use super::pq4::{Pq4Codes, ROWS_MIN, SEGMENT_ROWS};
 use super::record::Reader;
-use super::writer::Writer;
 use super::{Embedded, lock};
 
 pub(crate) const NAME: &str = "codes";
@@ -71,8 +70,8 @@ impl Embedded {
     /// Writes the codes of the committed rows to their file if many are not in it. Call it without a lock.
     pub(crate) fn save_codes_if_due(&self) {
         let writer = lock(&self.inner.writer);
-        let Some(Writer { head, .. }) = writer.as_ref() else { return };
-        let (files, pq4) = (head.files.clone(), self.snapshot().pq4.clone());
+        let Some(files) = writer.as_ref().map(|writer| writer.head.files.clone()) else { return };
+        let pq4 = self.snapshot().pq4.clone();
         // another call writes
         let Ok(mut saved) = self.inner.saved_codes.try_lock() else { return };
         drop(writer);
@@ -81,10 +80,10 @@ impl Embedded {
         }
     }
 
-    /// Writes the codes of all rows to their file if some are not in it.
-    pub(crate) fn save_all_codes(&self, writer: &Writer) {
+    /// Writes the codes of all rows of the committed `files` to their file if some are not in it.
+    pub(crate) fn save_all_codes(&self, files: &[FileState]) {
         let mut saved = lock(&self.inner.saved_codes);
-        self.save(&self.snapshot().pq4, &writer.head.files, &mut saved);
+        self.save(&self.snapshot().pq4, files, &mut saved);
     }
 
     /// A failure costs time at the next start only, so it is not reported.

@@ -14,7 +14,7 @@ use weir_ranking::{BestChunk, ScoredChunk, Visible};
 use super::files::{AppendVectors, MappedVectors};
 use super::pq4::{Pq4Codes, ScanPart};
 use super::threads;
-use crate::{IndexError, Result};
+use crate::Result;
 
 /// Candidates re-scored in int8: `3 × k`, at least 300.
 const INT8_CANDIDATES: (usize, usize) = (3, 300);
@@ -38,22 +38,6 @@ const SAMPLE_RANK_MARGIN: usize = 10;
 const INT8_CANDIDATES_PER_TASK: usize = 128;
 /// Rows to prefetch ahead of the comparison.
 const PREFETCH_DISTANCE: usize = 8;
-/// Largest absolute value of an embedding: that of a half.
-const VALUE_MAX: f32 = 65504.0;
-
-/// Checks that an embedding has `dimension` values, each within the range of a half.
-pub(crate) fn check(embedding: &[f32], dimension: usize) -> Result<()> {
-    if embedding.len() != dimension {
-        return Err(IndexError::EmbeddingLength { expected: dimension, actual: embedding.len() });
-    }
-    // false for NaN as well
-    if embedding.iter().all(|value| value.abs() <= VALUE_MAX) {
-        Ok(())
-    } else {
-        Err(IndexError::EmbeddingNotFinite)
-    }
-}
-
 /// Appends a row to all vector files.
 pub(crate) fn append(files: &mut AppendVectors, embedding: &[f32]) -> Result<()> {
     let (values, scale) = quantise(embedding);
@@ -201,13 +185,6 @@ fn score_f16(
     Some(())
 }
 
-/// Cosine of two embeddings; 0 if one is all zeros.
-pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = Kernels::current().dot;
-    let lengths = (dot(a, a) * dot(b, b)).sqrt();
-    if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
-}
-
 /// The `count` visible rows with the best scores by 4-bit codes, unordered. Parallel for many rows.
 fn scan(
     kernels: &Kernels,
@@ -298,15 +275,6 @@ mod tests {
         assert_eq!(quantise(&[1.27, -2.54, 0.0]), (vec![64, -127, 0], 2.54 / 127.0));
         assert_eq!(quantise(&[0.0, -0.0]), (vec![0, 0], 0.0));
         assert_eq!(quantise(&[f32::MIN_POSITIVE]).0.len(), 1);
-    }
-
-    #[test]
-    fn embeddings_of_wrong_length_or_with_invalid_values_are_rejected() {
-        assert!(matches!(check(&[1.0], 2), Err(IndexError::EmbeddingLength { expected: 2, actual: 1 })));
-        for odd in [f32::NAN, f32::INFINITY, 65505.0] {
-            assert!(matches!(check(&[0.0, odd], 2), Err(IndexError::EmbeddingNotFinite)), "{odd}");
-        }
-        check(&[-65504.0, 0.0], 2).unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use weir_ranking::Tombstones;
 
 use super::record::Reader;
-use crate::{HistoryPoint, IndexError, Result};
+use crate::{HistoryPoint, IndexCounts, IndexError, Result};
 
 /// Format of the whole folder. Increase it with every change of a layout or of the text analysis: older folders are rebuilt from
 /// the store.
@@ -41,6 +41,26 @@ pub(crate) struct FileState {
     pub(crate) len: u64,
     /// CRC-32 of these bytes.
     pub(crate) crc: u32,
+}
+
+/// What is known of an index without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) applied_seq: u64,
+    /// See [`crate::Engine::read_to`].
+    pub(crate) read_to: Option<HistoryPoint>,
+    /// The number of segments is 0 until the index was opened once.
+    pub(crate) counts: IndexCounts,
+}
+
+impl Summary {
+    /// Of a committed state.
+    pub(crate) fn of(head: &Head) -> Summary {
+        let deleted_chunks = head.tombstones.deleted().into();
+        let chunks = u64::from(head.tombstones.len()) - deleted_chunks;
+        let counts = IndexCounts { documents: head.documents.into(), chunks, deleted_chunks, segments: 0 };
+        Summary { applied_seq: head.applied_seq, read_to: head.read_to, counts }
+    }
 }
 
 impl Head {

@@ -12,10 +12,13 @@ mod codebook;
 mod codes;
 mod compact;
 mod dense;
+mod engine;
+mod existing;
 mod fields;
 mod files;
 mod format;
 mod head;
+mod on_demand;
 mod open;
 mod pins;
 mod pq4;
@@ -38,22 +41,22 @@ use arc_swap::ArcSwap;
 use weir_lexical::{LexicalView, Merge};
 use weir_ranking::relevance::LearnedRelevance;
 
+pub use engine::EmbeddedEngine;
+pub(crate) use engine::blocking;
 pub use fields::FILTER_CACHE_BYTES_MAX;
 pub use format::RebuildReason;
-pub(crate) use head::{Head, sync_folder};
+pub use on_demand::OpenIndexes;
 
-use crate::on_demand::Summary;
-use crate::{
-    Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, IndexedDocument, Result,
-};
+use crate::{Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, Result};
 use batch::Batch;
 use codes::SavedCodes;
+use existing::KnownExisting;
 use fields::{Fields, LazyFields};
 use files::MappedFiles;
+use head::{Head, Summary};
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
 use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics, RecentQueries};
-use search::Existing;
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
@@ -84,8 +87,8 @@ struct Inner {
     live: Mutex<LiveDocuments>,
     /// Snapshots that later pages of a search need.
     pins: Mutex<SnapshotPins>,
-    /// What exists for callers with a mandatory filter, the most recently used last. Locked briefly.
-    existing: Mutex<Vec<Existing>>,
+    /// What exists for callers with a mandatory filter.
+    existing: KnownExisting,
     /// Locked while a batch is committed; `None` after closing.
     writer: Mutex<Option<Writer>>,
 }
@@ -98,7 +101,7 @@ struct LiveDocuments {
 }
 
 impl Embedded {
-    /// See [`crate::Engine::open_embedded`].
+    /// See [`EmbeddedEngine::open`].
     pub fn open(
         folder: &Path,
         settings: EngineSettings,
@@ -119,7 +122,7 @@ impl Embedded {
             snapshot: ArcSwap::from_pointee(loaded.snapshot),
             live: Mutex::new(LiveDocuments { table: loaded.table, hidden: HashMap::new() }),
             pins: Mutex::default(),
-            existing: Mutex::default(),
+            existing: KnownExisting::default(),
             writer: Mutex::new(Some(loaded.writer)),
         };
         Ok((Embedded { inner: Arc::new(inner) }, rebuilt))
@@ -137,7 +140,7 @@ impl Embedded {
         applied_seq: u64,
         read_to: Option<HistoryPoint>,
     ) -> Result<()> {
-        changes.iter().try_for_each(|change| self.check_change(change))?;
+        changes.iter().try_for_each(|change| change.check(self.settings().dimension))?;
         let mut writer = lock(&self.inner.writer);
         let writer = writer.as_mut().ok_or(IndexError::Closed)?;
         if applied_seq < writer.head.applied_seq {
@@ -284,7 +287,7 @@ impl Embedded {
     pub fn close(&self) -> Result<()> {
         match lock(&self.inner.writer).take() {
             Some(mut writer) => {
-                self.save_all_codes(&writer);
+                self.save_all_codes(&writer.head.files);
                 writer.lexical.finish_merges()?;
                 self.publish_merged(&mut writer)?;
                 self.save_baseline()
@@ -315,22 +318,6 @@ impl Embedded {
 
     pub(crate) fn settings(&self) -> &EngineSettings {
         &self.inner.settings
-    }
-
-    fn check_change(&self, change: &Change) -> Result<()> {
-        match change {
-            Change::Remove { .. } => Ok(()),
-            Change::Put(document) => self.check_document(document),
-        }
-    }
-
-    fn check_document(&self, document: &IndexedDocument) -> Result<()> {
-        let dimension = self.inner.settings.dimension;
-        document.chunks.iter().try_for_each(|chunk| match &chunk.embedding {
-            Some(embedding) => dense::check(embedding, dimension),
-            None if dimension == 0 => Ok(()),
-            None => Err(IndexError::EmbeddingMissing(dimension)),
-        })
     }
 
     /// Compares the changes with the live documents; also returns the state that the result is based on.
@@ -461,7 +448,7 @@ fn folder_bytes(folder: &Path) -> std::io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::IndexedChunk;
+    use crate::{IndexedChunk, IndexedDocument};
 
     fn put(id: &str, version: u64) -> Change {
         let chunk = IndexedChunk { start: 0, end: 5, text: "apple".to_owned(), embedding: None };

@@ -21,11 +21,10 @@ use super::record::{ChunkRecord, DocumentRecord};
 use super::snapshot::Snapshot;
 use super::table::DocumentTable;
 use super::threads;
-use super::writer::Writer;
+use super::writer::{LOCK, Writer};
 use crate::{EngineSettings, IndexError, Result};
 
 const LEXICAL_FOLDER: &str = "lexical";
-pub(crate) const LOCK: &str = "lock";
 /// Files that a folder may contain beside the append-only files. They may all be removed.
 const OTHER_FILES: [&str; 10] = [
     "FORMAT",

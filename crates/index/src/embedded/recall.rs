@@ -8,8 +8,9 @@ use weir_ranking::{ScoredChunk, Selection, TopK, Visible};
 
 use super::Embedded;
 use super::dense;
-use super::search::{RestrictedQuery, Search};
+use super::search::SnapshotSearch;
 use super::snapshot::Snapshot;
+use crate::restricted::RestrictedQuery;
 use crate::{IndexError, IndexQuery, Recall, Result};
 
 /// Rows read from the file at a time.
@@ -47,7 +48,7 @@ impl Embedded {
         let (Some(embedding), Some(vectors)) = (&query.embedding, &snapshot.files.vectors) else {
             return Ok(None);
         };
-        let search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
+        let search = SnapshotSearch::new(self, &snapshot, &snapshot, restricted, None)?;
         let (visible, depth) = (search.visible(), query.depth.max(1));
         let found = dense::search(vectors, &snapshot.pq4, embedding, visible, depth, search.is_restricted());
         let limit = query.limit.max(1);

@@ -1,18 +1,14 @@
-//! Relevance in the embedded engine: statistics fitted to its rows, the score baseline and its file, the model of one search.
+//! Relevance in the embedded engine: statistics fitted to its rows, the score baseline and its file.
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
-use std::sync::Arc;
 
-use weir_ranking::relevance::{
-    Bm25Bounds, CorpusStatistics, LearnedRelevance, QueryContext, QueryFeatures, RankedList,
-    SAMPLE_CHUNKS_MAX, ScoreBaseline,
-};
-use weir_ranking::{BestChunk, RetrievalMode};
+use weir_ranking::relevance::{CorpusStatistics, QueryFeatures, SAMPLE_CHUNKS_MAX, ScoreBaseline};
 
-use super::search::scored;
 use super::snapshot::Snapshot;
-use super::{Embedded, Inner, lock};
+use super::{Embedded, lock};
+use crate::pipeline::RelevanceModel;
 use crate::{IndexError, IndexQuery, Result};
 
 pub(crate) const FILE: &str = "score-baseline";
@@ -132,6 +128,24 @@ impl RecentQueries {
 }
 
 impl Embedded {
+    /// The parameters of relevance for a search by `embedding` among all documents.
+    pub(super) fn relevance_model(&self, embedding: Option<&[f32]>) -> RelevanceModel {
+        let fitted = self.inner.fitted.load();
+        let topicality = embedding.zip(fitted.statistics.as_ref());
+        RelevanceModel {
+            topicality: topicality.map_or(0.0, |(embedding, statistics)| statistics.topicality(embedding)),
+            learned: self.inner.learned.load_full(),
+            baseline: lock(&self.inner.baseline).baseline,
+        }
+    }
+
+    /// Updates the baseline with a search, unless it repeats a recent one.
+    pub(super) fn observe(&self, request: &IndexQuery, features: QueryFeatures) {
+        if lock(&self.inner.recent_queries).insert(hash_of(request)) {
+            features.observe(&mut lock(&self.inner.baseline).baseline);
+        }
+    }
+
     /// The deviations of the score baseline from its priors.
     pub(crate) fn baseline_deviation(&self) -> (f32, f32) {
         lock(&self.inner.baseline).baseline.deviation_from_prior()
@@ -173,51 +187,15 @@ impl Embedded {
     }
 }
 
-/// The parameters from which the relevance of one search's hits is computed.
-pub(crate) struct RelevanceModel {
-    topicality: f32,
-    baseline: ScoreBaseline,
-    pub(crate) learned: Arc<LearnedRelevance>,
-}
-
-impl RelevanceModel {
-    pub(crate) fn of(inner: &Inner, embedding: Option<&[f32]>) -> RelevanceModel {
-        let fitted = inner.fitted.load();
-        let topicality = embedding.zip(fitted.statistics.as_ref());
-        RelevanceModel {
-            topicality: topicality.map_or(0.0, |(embedding, statistics)| statistics.topicality(embedding)),
-            learned: inner.learned.load_full(),
-            baseline: lock(&inner.baseline).baseline,
-        }
+/// A hash of what is searched for.
+fn hash_of(request: &IndexQuery) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::mem::discriminant(&request.mode).hash(&mut hasher);
+    match &request.query {
+        Some(query) => query.to_string().hash(&mut hasher),
+        None => request.embedding.iter().flatten().for_each(|value| value.to_bits().hash(&mut hasher)),
     }
-
-    /// For a caller with a mandatory filter: without what other callers' searches and judgments have taught, which can be of hidden
-    /// documents. `topicality` is that among the caller's documents.
-    pub(crate) fn restricted(topicality: f32) -> RelevanceModel {
-        RelevanceModel { topicality, baseline: ScoreBaseline::default(), learned: Arc::default() }
-    }
-
-    /// Computes the features of a search among `chunks` chunks from the complete rankings.
-    pub(crate) fn query_features(
-        &self,
-        request: &IndexQuery,
-        bm25: Bm25Bounds,
-        chunks: u32,
-        lexical: &[BestChunk],
-        dense: &[BestChunk],
-    ) -> QueryFeatures {
-        let (lexical, dense) = (scored(lexical), scored(dense));
-        let depth = request.depth.max(1);
-        let lexical = RankedList { ranking: &lexical, is_truncated: lexical.len() >= depth };
-        let dense = RankedList { ranking: &dense, is_truncated: dense.len() >= depth };
-        let (lexical, dense) = match request.mode {
-            RetrievalMode::Hybrid => (Some(lexical), Some(dense)),
-            RetrievalMode::Lexical => (Some(lexical), None),
-            RetrievalMode::Dense => (None, Some(dense)),
-        };
-        let context = QueryContext { bm25, topicality: self.topicality, chunks };
-        QueryFeatures::of(lexical, dense, context, &self.baseline)
-    }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -228,7 +206,9 @@ mod tests {
     use weir_query::Query;
     use weir_ranking::RetrievalMode;
 
-    use super::{FILE, LearnedRelevance, ScoreBaseline};
+    use weir_ranking::relevance::LearnedRelevance;
+
+    use super::{FILE, ScoreBaseline};
     use crate::embedded::Embedded;
     use crate::{Change, EngineSettings, Grouping, Hit, IndexQuery, IndexedChunk, IndexedDocument};
 

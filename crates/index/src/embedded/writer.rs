@@ -11,12 +11,14 @@ use super::batch::Batch;
 use super::dense;
 use super::files::AppendFiles;
 use super::head::{Head, head_exists};
-use super::open::LOCK;
 use super::record::{ChunkRecord, DocumentRecord};
 use crate::{HistoryPoint, IndexError, IndexedChunk, IndexedDocument, Result};
 
 /// Chunk ids have 32 bits, and the last word of tombstones must fit.
 const CHUNK_IDS_MAX: u32 = u32::MAX - 64;
+
+/// The file that a process locks while it writes a folder.
+pub(crate) const LOCK: &str = "lock";
 
 /// The writer of a folder. There is one.
 pub(crate) struct Writer {

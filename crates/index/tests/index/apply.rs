@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_index::{Change, Embedded, Engine, IndexError, RebuildReason};
+use weir_index::{Change, Embedded, EngineId, Engines, IndexError, RebuildReason};
 use weir_policy::Caller;
 
 use crate::sample::*;
@@ -232,16 +232,16 @@ fn a_search_during_apply_sees_no_half_document() {
 async fn the_asynchronous_engine_does_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let limiter = weir_index::CpuLimiter::start(1, || ()).unwrap();
-    let opened = Engine::open_embedded(folder.path().join("new/folder"), settings(), limiter.clone(), 0)
-        .await
-        .unwrap();
+    let engines = Engines::embedded(folder.path().join("new/folder"), limiter, usize::MAX);
+    let id = EngineId { collection: 3, generation: 1 };
+    let opened = engines.open(id, settings(), 0).await.unwrap();
     assert_eq!(opened.rebuilt, Some(RebuildReason::Missing));
     let engine = opened.engine;
     engine.apply(vec![put("a", 1, "green apples", 0), put("b", 1, "pears", 1)], 2, None).await.unwrap();
     assert!(engine.remove_now("b", 3).await.unwrap());
     let reply = engine.search(&Caller::system(), lexical("apples pears")).await.unwrap();
     assert_eq!(names(&reply.hits), "a.0");
-    assert_eq!((engine.applied_seq(), engine.counts().documents), (2, 1));
+    assert_eq!((engine.applied_seq(), engine.counts().await.unwrap().documents), (2, 1));
     assert!(engine.verify().await.unwrap().is_sound());
     assert!(engine.disk_bytes().await.unwrap() > 100);
     assert!(engine.capabilities().pinned_snapshots);
@@ -251,4 +251,13 @@ async fn the_asynchronous_engine_does_the_same() {
     assert_eq!((recall.found, recall.wanted), (1, 1));
     engine.flush().await.unwrap();
     engine.close().await.unwrap();
+    drop(engine);
+    assert!(engines.foreign_after(2).await.unwrap().unwrap().ends_with("/3"));
+    assert_eq!(engines.foreign_after(3).await.unwrap(), None);
+    engines.delete(id).await.unwrap();
+    let opened = engines.open(id, settings(), 0).await.unwrap();
+    assert_eq!((opened.rebuilt, engines.in_use().open), (Some(RebuildReason::Missing), 1));
+    opened.engine.close().await.unwrap();
+    engines.delete_collection(3).await.unwrap();
+    assert_eq!(engines.foreign_after(0).await.unwrap(), None);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use weir_index::{CpuLimiter, Engine, HistoryPoint, IndexError, OpenIndexes};
+use weir_index::{CpuLimiter, EmbeddedEngine, Engine, HistoryPoint, IndexError, OpenIndexes};
 use weir_policy::Caller;
 
 use crate::sample::{lexical, names, put, settings};
@@ -11,8 +11,12 @@ use crate::sample::{lexical, names, put, settings};
 /// Opens the engine of a folder within a limit; the store has `last_operation`.
 async fn open(folder: &Path, indexes: &OpenIndexes, last_operation: u64) -> Engine {
     let limiter = CpuLimiter::start(1, || ()).unwrap();
-    let opened = Engine::open_on_demand(folder, settings(), limiter, indexes.clone(), last_operation).await;
-    opened.unwrap().engine
+    let opened = EmbeddedEngine::open(folder, settings(), limiter, indexes.clone(), last_operation).await;
+    Engine::Embedded(opened.unwrap().0)
+}
+
+async fn documents(engine: &Engine) -> u64 {
+    engine.counts().await.unwrap().documents
 }
 
 async fn found(engine: &Engine, query: &str) -> String {
@@ -30,7 +34,7 @@ async fn the_least_recently_used_index_is_closed_and_opened_by_its_next_use() {
     }
     assert_eq!(indexes.count(), 2);
     for (number, engine) in engines.iter().enumerate() {
-        assert_eq!((engine.applied_seq(), engine.counts().documents), (1, 1), "also of a closed one");
+        assert_eq!((engine.applied_seq(), documents(engine).await), (1, 1), "also of a closed one");
         assert_eq!(found(engine, &format!("number{number}")).await, "a.0");
         assert_eq!(indexes.count(), 2);
     }
@@ -47,7 +51,7 @@ async fn the_least_recently_used_index_is_closed_and_opened_by_its_next_use() {
     let second = open(&folder.path().join("1"), &indexes, 1).await;
     let third = open(&folder.path().join("2"), &indexes, 1).await;
     assert_eq!(indexes.count(), 2, "the third is not opened before it is used");
-    assert_eq!((third.applied_seq(), third.counts().documents), (1, 1));
+    assert_eq!((third.applied_seq(), documents(&third).await), (1, 1));
     assert_eq!(found(&third, "number2").await, "a.0");
     drop((first, second));
 }
@@ -70,7 +74,7 @@ async fn an_index_that_vanished_or_shrank_is_lost_once_and_then_empty() {
         engine.check_files().await.unwrap();
         fault(&folder);
         assert!(matches!(engine.check_files().await, Err(IndexError::Lost { .. })), "{name}");
-        assert_eq!((engine.applied_seq(), engine.counts().documents), (0, 0), "{name}");
+        assert_eq!((engine.applied_seq(), documents(&engine).await), (0, 0), "{name}");
         engine.check_files().await.unwrap();
         engine.apply(vec![put("a", 1, "apple", 0)], 1, None).await.unwrap();
         assert_eq!(found(&engine, "apple").await, "a.0", "{name}");
@@ -85,19 +89,27 @@ async fn an_index_knows_how_far_the_store_had_come_and_is_not_replaced_by_one_of
     let point = |identity| Some(HistoryPoint { operation: 3, identity });
     for (folder, identity) in [(&own, -7), (&other, 8)] {
         let engine = open(folder, &indexes, 0).await;
-        assert_eq!(engine.read_to(), None);
+        assert_eq!(engine.read_to().await.unwrap(), None);
         let text = format!("apple of {identity}");
         let changes = vec![put("a", 1, &text, 0), put("b", 1, "pear", 0), put("b", 2, "plum", 0)];
         engine.apply(changes, 2, point(identity)).await.unwrap();
         engine.apply(Vec::new(), 2, None).await.unwrap();
-        assert_eq!(engine.read_to(), point(identity), "a batch without a number keeps the last one");
+        assert_eq!(
+            engine.read_to().await.unwrap(),
+            point(identity),
+            "a batch without a number keeps the last one"
+        );
         engine.close().await.unwrap();
     }
     let engine = open(&own, &indexes, 3).await;
-    assert_eq!((engine.applied_seq(), engine.read_to()), (2, point(-7)));
+    assert_eq!((engine.applied_seq(), engine.read_to().await.unwrap()), (2, point(-7)));
     engine.apply(vec![put("b", 3, "plums", 0)], 3, point(-7)).await.unwrap();
     assert!(engine.compact_if_due(Duration::ZERO).await.unwrap());
-    assert_eq!((engine.applied_seq(), engine.read_to()), (3, point(-7)), "compaction keeps it");
+    assert_eq!(
+        (engine.applied_seq(), engine.read_to().await.unwrap()),
+        (3, point(-7)),
+        "compaction keeps it"
+    );
     engine.apply(Vec::new(), 3, point(-7)).await.unwrap();
 
     // another index takes its place while its files are closed
@@ -107,7 +119,7 @@ async fn an_index_knows_how_far_the_store_had_come_and_is_not_replaced_by_one_of
     std::fs::rename(&own, parent.path().join("aside")).unwrap();
     std::fs::rename(&other, &own).unwrap();
     assert!(matches!(engine.check_files().await, Err(IndexError::Lost { .. })));
-    assert_eq!((engine.applied_seq(), engine.read_to()), (0, None), "it is empty");
+    assert_eq!((engine.applied_seq(), engine.read_to().await.unwrap()), (0, None), "it is empty");
     assert_eq!(found(&engine, "apple").await, "");
 }
 
@@ -122,13 +134,13 @@ async fn compaction_removes_deleted_text_from_the_files_and_keeps_live_documents
         .unwrap();
     assert!(!engine.compact_if_due(Duration::ZERO).await.unwrap(), "nothing is deleted");
     engine.apply(vec![put("c", 3, "red apples", 2), put("b", 4, "yellow pears", 1)], 4, None).await.unwrap();
-    assert_eq!(engine.counts().deleted_chunks, 1);
+    assert_eq!(engine.counts().await.unwrap().deleted_chunks, 1);
     assert!(!engine.compact_if_due(Duration::from_secs(3600)).await.unwrap(), "it is not time");
     // acknowledged before, and not applied yet
     assert!(engine.remove_now("c", 5).await.unwrap());
     assert!(engine.compact_if_due(Duration::ZERO).await.unwrap());
     assert_eq!(
-        (engine.applied_seq(), engine.counts().deleted_chunks),
+        (engine.applied_seq(), engine.counts().await.unwrap().deleted_chunks),
         (4, 0),
         "what is removed is not copied"
     );

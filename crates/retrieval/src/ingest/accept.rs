@@ -12,14 +12,14 @@ use weir_api::{
 use weir_policy::Caller;
 use weir_store::{
     Acceptance, DocumentError, IdempotencyKey, Job, NewDocument, NewOriginal, NewWebhook, Precondition,
-    Submission, VersionTest,
+    Submission, SubmittedFiles, VersionTest,
 };
 use weir_text::PageMap;
 
-use crate::error::RequestError;
 use crate::originals::KeptFile;
 use crate::webhooks;
 use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
+use weir_refusal::RequestError;
 
 /// Documents that are on disk and become searchable soon.
 pub struct IngestOutcome {
@@ -54,7 +54,7 @@ impl IngestTerms {
     ///
     /// # Errors
     /// `invalid_parameter` for an address that is not allowed.
-    pub(super) fn webhook(&self, settings: &weir_config::table::Webhooks) -> Result<Option<NewWebhook>> {
+    pub(crate) fn webhook(&self, settings: &weir_config::table::Webhooks) -> Result<Option<NewWebhook>> {
         self.webhook_url.as_ref().map(|url| webhooks::checked(url, settings)).transpose()
     }
 }
@@ -111,7 +111,9 @@ impl IngestOutcome {
 
     /// The job as it was stored.
     pub fn job(self) -> JobReply {
-        jobs::render(self.job, None)
+        let is_shared = self.view.as_ref().is_some_and(CollectionView::is_shared);
+        let operation = is_shared.then_some(self.job.last_operation);
+        JobReply { operation, ..jobs::render(self.job, None) }
     }
 }
 
@@ -226,11 +228,8 @@ impl Retrieval {
         if documents.is_empty() && unchanged == 0 && !rejected.is_empty() {
             return Err(all_rejected(rejected));
         }
-        let originals = files.iter().map(|file| NewOriginal {
-            document_id: file.id.clone(),
-            sha256: file.sha256.clone(),
-            kept: file.kept.as_ref().map(|kept| kept.original.clone()),
-        });
+        let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+        self.reading.wait_for_documents(view.id(), &ids).await;
         self.metrics.documents_received(documents.len() as u64, rejected.len() as u64);
         let submission = Submission {
             job_id: new_job_id(),
@@ -239,9 +238,10 @@ impl Retrieval {
             replace_if_equal: terms.replace_if_equal,
             precondition,
             unchanged,
-            originals: originals.collect(),
+            originals: files.iter().map(original_of).collect(),
             idempotency: terms.idempotency,
             webhook,
+            files: SubmittedFiles::None,
         };
         let target = view.clone();
         let accepted = run_to_completion(async move {
@@ -256,7 +256,11 @@ impl Retrieval {
 
     /// Waits until the documents are searchable or failed, at most until `until`, and returns the job as it is then.
     pub async fn wait_until_searchable(&self, outcome: IngestOutcome, until: Instant) -> Result<JobReply> {
-        let IngestOutcome { view: Some(view), job, .. } = outcome else { return Ok(outcome.job()) };
+        let IngestOutcome { view: Some(view), mut job, .. } = outcome else { return Ok(outcome.job()) };
+        if job.unread > 0 {
+            let _ = tokio::time::timeout_at(until, self.reading.wait_for_job(&job.id)).await;
+            job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
+        }
         let searchable = view.wait_until_searchable(job.last_operation);
         let _ = tokio::time::timeout_at(until, searchable).await;
         let job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
@@ -317,7 +321,16 @@ pub(super) fn new_document(document: Document) -> NewDocument {
     }
 }
 
-fn document_error(document_id: String, invalid: Invalid) -> DocumentError {
+/// The file of a document, as the store takes it.
+pub(super) fn original_of(file: &FileOfDocument) -> NewOriginal {
+    NewOriginal {
+        document_id: file.id.clone(),
+        sha256: file.sha256.clone(),
+        kept: file.kept.as_ref().map(|kept| kept.original.clone()),
+    }
+}
+
+pub(super) fn document_error(document_id: String, invalid: Invalid) -> DocumentError {
     let message = invalid.code.with_remedy(&invalid.message);
     DocumentError { document_id, code: invalid.code.as_str().to_owned(), message }
 }

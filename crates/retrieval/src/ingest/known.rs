@@ -1,16 +1,25 @@
 //! Files that are stored already: the same bytes with the same settings are neither read nor embedded again.
 
-use weir_api::{Limits, Metadata};
+use weir_api::{FileOptions, Limits, Metadata};
 use weir_config::table::Extract;
 use weir_store::{FileSource, KnownFile, NewDocument};
 
 use super::upload::UploadedFile;
 use crate::{CollectionView, Result};
 
+/// What identifies a file.
+pub(super) struct Identity<'a> {
+    /// Of its bytes, in hexadecimal.
+    pub(super) sha256: &'a str,
+    pub(super) name: &'a str,
+    pub(super) options: &'a FileOptions,
+    /// Whether the file itself is stored too.
+    pub(super) keeps: bool,
+}
+
 /// Identifies what a file is stored as: a hash of its bytes, its name, its settings, the limits on its text and the version of the reader.
-/// `keeps`: whether the file itself is stored too.
-pub(super) fn hash_of(file: &UploadedFile, keeps: bool, limits: &Limits, extract: &Extract) -> [u8; 32] {
-    let options = &file.options;
+pub(super) fn hash_of(file: &Identity<'_>, limits: &Limits, extract: &Extract) -> [u8; 32] {
+    let Identity { options, keeps, .. } = file;
     let metadata = options.metadata.as_ref().map(Metadata::as_json);
     let determining = serde_json::json!([
         weir_documents::READER_VERSION,

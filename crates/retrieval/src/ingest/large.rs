@@ -10,8 +10,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use weir_index::IndexedDocument;
 use weir_store::StoredDocument;
 
-use super::progress::Preparation;
 use super::{IngestError, Preparer};
+use weir_preparation::Preparation;
 
 /// While this many documents are being prepared, the worker reads no further operations.
 const LARGE_DOCUMENTS_MAX: usize = 4;

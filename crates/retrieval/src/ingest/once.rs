@@ -9,8 +9,8 @@ use weir_store::{Acceptance, IdempotencyKey};
 
 use super::accept::IngestOutcome;
 use crate::clock::now;
-use crate::error::RequestError;
 use crate::{Result, Retrieval};
+use weir_refusal::RequestError;
 
 /// The scopes of keys whose requests are being carried out.
 #[derive(Clone, Default)]

@@ -8,8 +8,8 @@ use weir_store::{NewDocument, Precondition, StoredDocument, VersionTest};
 
 use super::accept::{CheckedDocuments, IngestOutcome, IngestTerms};
 use crate::documents::no_document;
-use crate::error::RequestError;
 use crate::{Result, Retrieval};
+use weir_refusal::RequestError;
 
 /// Attempts to change a document that others change at the same time.
 const ATTEMPTS_MAX: usize = 32;
@@ -32,6 +32,7 @@ impl Retrieval {
         patch.check(&limits)?;
         let view = self.view(caller, collection)?;
         view.check_pending(self.config.limits.pending_operations_max)?;
+        self.reading.wait_for_documents(view.id(), &[id]).await;
         for _ in 0..ATTEMPTS_MAX {
             let stored = view.store().document(id).await?.ok_or_else(|| no_document(collection, id))?;
             let version = stored.version;

@@ -11,12 +11,13 @@ use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoreView, StoredDocument, TextHash};
 use weir_text::PageMap;
 
-use super::chunker::{Chunker, TextChunk};
-use super::progress::Preparation;
+use crate::lease::Lease;
 use crate::own_vectors;
 use weir_inference::{
     Caching, EmbedOptions, Flow, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
 };
+use weir_preparation::Preparation;
+use weir_preparation::{Chunker, TextChunk};
 
 /// Bytes of the texts that are embedded by one call: about 4,000 tokens for a model in this process, so that progress is seen; as many as a
 /// batch for a model on another server, which takes many texts in a request.
@@ -41,6 +42,17 @@ pub(crate) enum IngestError {
     /// Embedding failed.
     #[error("embedding failed: {0}")]
     Inference(#[from] InferenceError),
+    /// The database lost commits, as in a failover to a standby that did not have them.
+    #[error(
+        "the database ends at operation {found}, and operation {known} was acknowledged: it has lost its last commits; restore them, or stop all \
+         gateways and remove the folder `index` of each, to go on without them"
+    )]
+    WentBack {
+        /// The last operation that was known.
+        known: u64,
+        /// The last operation of the database.
+        found: u64,
+    },
     /// The thread that chunked the documents panicked or was shut down.
     #[error("chunking was interrupted; the log has the reason")]
     Interrupted,
@@ -65,6 +77,17 @@ pub(crate) struct Preparer {
     pub(crate) vectors: Option<VectorSettings>,
     /// Splits the documents.
     pub(crate) chunker: Chunker,
+    /// The lease of this gateway, if other gateways use the store and it has it.
+    pub(crate) lease: Arc<Lease>,
+    /// Names this gateway.
+    pub(crate) gateway: Arc<str>,
+}
+
+/// Documents as another gateway has prepared them.
+pub(super) struct ReadPrepared {
+    pub(super) documents: Vec<IndexedDocument>,
+    /// Those that could not be embedded.
+    pub(super) refused: Vec<String>,
 }
 
 /// A document, its chunks, and the text that is embedded for each chunk.
@@ -94,6 +117,85 @@ impl Preparer {
         let chunked = tokio::task::spawn_blocking(chunk).await.map_err(|_| IngestError::Interrupted)?;
         let known = self.embeddings(&chunked, preparation).await?;
         Ok(chunked.into_iter().map(|one| one.into_indexed(&known)).collect())
+    }
+
+    /// The store for the writes of the worker.
+    ///
+    /// # Errors
+    /// `LeaseLost` if other gateways use the store and this one does not have the lease.
+    pub(crate) fn worker_store(&self) -> weir_store::Result<Store> {
+        match self.lease.get() {
+            Some(fence) => Ok(self.store.fenced(fence)),
+            None if self.store.is_shared() => Err(weir_store::Error::LeaseLost),
+            None => Ok(self.store.clone()),
+        }
+    }
+
+    /// Documents with the chunks and embeddings that another gateway has stored. `None` if embeddings are missing; with `embeds`, those are computed and
+    /// not stored.
+    pub(super) async fn read_prepared(
+        &self,
+        documents: Vec<StoredDocument>,
+        embeds: bool,
+    ) -> Result<Option<ReadPrepared>, IngestError> {
+        let preparer = self.clone();
+        let split = move || {
+            let (mut chunked, mut refused) = (Vec::with_capacity(documents.len()), Vec::new());
+            for document in documents {
+                match preparer.chunk_as_stored(document) {
+                    Ok(one) => chunked.push(one),
+                    Err(id) => refused.push(id),
+                }
+            }
+            (chunked, refused)
+        };
+        let (chunked, refused) =
+            tokio::task::spawn_blocking(split).await.map_err(|_| IngestError::Interrupted)?;
+        let mut known: Embeddings = HashMap::new();
+        if let Some(model) = &self.model {
+            let texts = texts_by_hash(&chunked);
+            let hashes: Vec<TextHash> = texts.keys().copied().collect();
+            let stored = self.documents.embeddings(&self.fingerprint, hashes.clone()).await?;
+            let mut missing = Vec::new();
+            for (hash, embedding) in hashes.into_iter().zip(stored) {
+                match embedding {
+                    Some(embedding) => drop(known.insert(hash, embedding)),
+                    None => missing.push((hash, texts[&hash])),
+                }
+            }
+            if !missing.is_empty() {
+                if !embeds {
+                    return Ok(None);
+                }
+                tracing::warn!(
+                    count = missing.len(),
+                    "embeddings that another gateway has stored are missing: they are computed again"
+                );
+            }
+            for call in split_into_calls(model, missing) {
+                known.extend(self.embed(model, call).await?);
+            }
+        }
+        let documents = chunked.into_iter().map(|one| one.into_indexed(&known)).collect();
+        Ok(Some(ReadPrepared { documents, refused }))
+    }
+
+    /// The document with the chunks that are stored for it, or its id if it has none, because it could not be embedded.
+    fn chunk_as_stored(&self, document: StoredDocument) -> Result<ChunkedDocument, String> {
+        let one = self.chunk_document(document);
+        if one.spans == one.document.chunks {
+            return Ok(one);
+        }
+        if one.document.chunks.is_empty() {
+            return Err(one.document.id);
+        }
+        // of another version of weir, which splits otherwise
+        let spans = one.document.chunks.clone();
+        let chunks =
+            spans.iter().map(|span| TextChunk { span: range_of(span, &one.document.text), context: None });
+        let chunks: Vec<TextChunk> = chunks.collect();
+        let texts = chunks.iter().map(|chunk| chunk.text(&one.document.text).to_string()).collect();
+        Ok(ChunkedDocument { spans, chunks, texts, ..one })
     }
 
     /// The share of the bulk lane.
@@ -130,7 +232,7 @@ impl Preparer {
             .map(ChunkedDocument::prepared)
             .collect();
         let Some(model) = &self.model else {
-            self.store.save_prepared(self.generation, prepared, Vec::new()).await?;
+            self.worker_store()?.save_prepared(self.generation, prepared, Vec::new()).await?;
             return Ok(HashMap::new());
         };
         let (mut texts, mut hashes) = (HashMap::<TextHash, &str>::new(), Vec::new());
@@ -154,7 +256,7 @@ impl Preparer {
         if missing.len() > SAVED_TOGETHER_MAX {
             // the store keeps embeddings that a chunk refers to
             let chunks = std::mem::take(&mut prepared);
-            self.store.save_prepared(self.generation, chunks, Vec::new()).await?;
+            self.worker_store()?.save_prepared(self.generation, chunks, Vec::new()).await?;
         }
         let calls = split_into_calls(model, missing);
         let calls: Vec<_> = calls.into_iter().map(|call| self.embed(model, call)).collect();
@@ -165,10 +267,12 @@ impl Preparer {
             known.extend(embeddings.iter().cloned());
             unsaved.extend(embeddings);
             if unsaved.len() > SAVED_TOGETHER_MAX && prepared.is_empty() {
-                self.store.save_prepared(self.generation, Vec::new(), std::mem::take(&mut unsaved)).await?;
+                self.worker_store()?
+                    .save_prepared(self.generation, Vec::new(), std::mem::take(&mut unsaved))
+                    .await?;
             }
         }
-        self.store.save_prepared(self.generation, prepared, unsaved).await?;
+        self.worker_store()?.save_prepared(self.generation, prepared, unsaved).await?;
         Ok(known)
     }
 
@@ -218,6 +322,18 @@ fn with_own_vector(vectors: &VectorSettings, document: StoredDocument) -> Chunke
     let text_hash = weir_text::text_hash(&document.text);
     let of_chunk = ChunkSpan { start: span.start as u64, end: span.end as u64, text_hash };
     ChunkedDocument { spans: vec![of_chunk; chunks.len()], chunks, texts: Vec::new(), document, own }
+}
+
+/// The text of each chunk.
+fn texts_by_hash(chunked: &[ChunkedDocument]) -> HashMap<TextHash, &str> {
+    let texts = chunked.iter().flat_map(|one| one.spans.iter().zip(&one.texts));
+    texts.map(|(span, text)| (span.text_hash, text.as_str())).collect()
+}
+
+/// The part of a text that a stored chunk is; empty if it is none.
+fn range_of(span: &ChunkSpan, text: &str) -> std::ops::Range<usize> {
+    let (start, end) = (span.start as usize, span.end as usize);
+    if text.get(start..end).is_some() { start..end } else { 0..0 }
 }
 
 type Embeddings = HashMap<TextHash, Vec<f32>>;

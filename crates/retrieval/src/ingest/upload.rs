@@ -1,4 +1,4 @@
-//! Accepts files: extracts their text, and stores it as documents.
+//! Makes documents of files.
 
 use std::fs::File;
 use std::io::Cursor;
@@ -8,24 +8,25 @@ use futures_util::StreamExt as _;
 use futures_util::future::Either;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata, check_collection_name};
+use weir_api::{Document, ErrorCode, FileOptions, Invalid, Limits, Metadata};
 use weir_documents::{Attachment, Extracted, Lost, Page};
 use weir_policy::Caller;
-use weir_store::{KnownFile, NewDocument, Original};
+use weir_store::{KnownFile, NewDocument, Original, UnreadFile};
 use weir_text::PageMap;
 
 use super::accept::{
     CheckedDocuments, FileOfDocument, IngestOutcome, IngestTerms, Rejected, all_rejected, new_document,
 };
-use super::extraction::{Content, FileText, format_label};
-use super::known;
-use crate::error::RequestError;
+use super::known::{self, Identity};
+use super::receive::Examined;
+use super::unread::FileDetails;
 use crate::jobs::code_of;
-use crate::originals::media_type_of;
 use crate::{Result, Retrieval};
+use weir_extraction::media_type_of;
+use weir_extraction::{Content, FileText, format_label};
 
 /// Files of one request whose text is extracted or awaited at one time.
-const FILES_AT_ONCE: usize = 8;
+pub(super) const FILES_AT_ONCE: usize = 8;
 
 /// Files within files: messages in messages, archives in archives.
 const ATTACHMENT_DEPTH_MAX: usize = 3;
@@ -71,22 +72,41 @@ impl UploadedFile {
 }
 
 /// What became of a file.
-enum FileOutcome {
+pub(super) enum FileOutcome {
     /// Its documents are stored already.
     Known(KnownFile),
     /// It was read: its documents, and what could not be read.
     Read(Documents),
 }
 
+impl FileOutcome {
+    /// A file that can't be read.
+    pub(super) fn failed(file: &UnreadFile, reason: Invalid) -> FileOutcome {
+        let mut documents = Documents::none(file.document_id.clone());
+        documents.rejected.push((file.document_id.clone(), reason));
+        FileOutcome::Read(documents)
+    }
+
+    /// Whether nothing of the file can be stored.
+    pub(super) fn is_failed(&self) -> bool {
+        match self {
+            FileOutcome::Known(_) => false,
+            FileOutcome::Read(read) => read.documents.is_empty() && !read.rejected.is_empty(),
+        }
+    }
+}
+
 /// Files that were read.
-struct ReadFiles {
-    checked: CheckedDocuments,
+pub(super) struct Gathered {
+    pub(super) checked: CheckedDocuments,
     /// The version of the last file that is stored already.
     version: Option<u64>,
+    bytes: usize,
+    bytes_max: usize,
 }
 
 /// A file whose text is to be extracted.
-struct Pending {
+pub(super) struct Pending {
     content: Box<dyn Content>,
     name: String,
     options: FileOptions,
@@ -104,7 +124,7 @@ struct Pending {
 }
 
 /// The documents of a file and of those within it.
-struct Documents {
+pub(super) struct Documents {
     /// The id of the file's own document.
     id: String,
     documents: Vec<NewDocument>,
@@ -127,24 +147,6 @@ struct ReadFile {
 }
 
 impl Retrieval {
-    /// Extracts the text of files and stores it. On return the documents are on disk; files without a text are named in the job. Files that are
-    /// stored already, with the same settings, are not read.
-    ///
-    /// # Errors
-    /// The first file's error if none has a text; as [`Retrieval::accept`].
-    pub async fn upload(
-        &self,
-        caller: &Arc<Caller>,
-        collection: &str,
-        files: Vec<UploadedFile>,
-        terms: IngestTerms,
-    ) -> Result<IngestOutcome> {
-        terms.webhook(&self.config.webhooks)?;
-        let ReadFiles { checked, .. } = self.read_files(caller, collection, files).await?;
-        let view = self.view_or_create(caller, collection).await?;
-        self.submit(view, CheckedDocuments { terms, ..checked }).await
-    }
-
     /// Extracts the text of a file and stores it as one document, if that meets the condition.
     ///
     /// # Errors
@@ -156,88 +158,49 @@ impl Retrieval {
         file: UploadedFile,
         terms: IngestTerms,
     ) -> Result<IngestOutcome> {
+        terms.webhook(&self.config.webhooks)?;
         let precondition = terms.precondition(&file.document_id());
-        let ReadFiles { checked, version } = self.read_files(caller, collection, vec![file]).await?;
+        let examined = self.examine(caller, collection, vec![file]).await?;
+        let Gathered { checked, version, .. } = self.read_files(examined).await?;
         let view = self.view_for(caller, collection, precondition.as_ref()).await?;
         let outcome = self.submit(view, CheckedDocuments { precondition, terms, ..checked }).await?;
         Ok(outcome.with_version(version))
     }
 
     /// The documents of files that are not stored already.
-    async fn read_files(
-        &self,
-        caller: &Arc<Caller>,
-        collection: &str,
-        files: Vec<UploadedFile>,
-    ) -> Result<ReadFiles> {
-        check_collection_name(collection)?;
-        if !caller.sees(collection) {
-            return Err(RequestError::no_collection(collection));
-        }
+    pub(super) async fn read_files(&self, examined: Vec<Examined>) -> Result<Gathered> {
         let limits = self.config.request_limits();
-        let bytes_max = self.config.limits.ingest_body_bytes_max;
-        let extract = &self.config.extract;
-        // it is created with its first document
-        let view = self.view(caller, collection).ok();
-        let of_collection = view.as_ref().and_then(|view| view.settings().keep_originals);
-        let by_default = of_collection.unwrap_or(extract.keep_originals);
-        let keeps: Vec<bool> =
-            files.iter().map(|file| file.options.keep_original.unwrap_or(by_default)).collect();
-        let hashes: Vec<_> = files
-            .iter()
-            .zip(&keeps)
-            .map(|(file, keeps)| known::hash_of(file, *keeps, &limits, extract))
-            .collect();
-        let stored = match view {
-            Some(view) => known::known_files(&view, &files, &hashes, &keeps).await?,
-            None => vec![None; files.len()],
-        };
-        let files = files.into_iter().zip(keeps).zip(hashes).zip(stored);
-        let read: Vec<_> = files
-            .map(|(((file, keeps), hash), stored)| match stored {
-                Some(stored) => Either::Left(self.known(file.name, stored)),
-                None => Either::Right(self.documents_of_new(file, keeps, hash, &limits)),
+        let read: Vec<_> = examined
+            .into_iter()
+            .map(|Examined { file, keeps, hash, stored }| match stored {
+                Some(stored) => {
+                    self.known(&file.name, &stored);
+                    Either::Left(std::future::ready(FileOutcome::Known(stored)))
+                }
+                None => Either::Right(self.documents_of_new(Pending::of(file), keeps, hash, &limits)),
             })
             .collect();
         let mut read = futures_util::stream::iter(read).buffered(FILES_AT_ONCE);
-        let (mut documents, mut rejected, mut bytes) = (Vec::<NewDocument>::new(), Vec::new(), 0);
-        let (mut unchanged, mut version, mut files) = (0, None, Vec::<FileOfDocument>::new());
+        let mut gathered = Gathered::new(self.config.limits.ingest_body_bytes_max);
         while let Some(outcome) = read.next().await {
-            let read = match outcome {
-                FileOutcome::Read(read) => read,
-                FileOutcome::Known(file) => {
-                    // of documents with one id the last one counts
-                    documents.retain(|document| !file.ids.contains(&document.id));
-                    files.retain(|other| !file.ids.contains(&other.id));
-                    unchanged += file.ids.len() as u64;
-                    version = Some(file.version);
-                    continue;
-                }
-            };
-            rejected.extend(read.rejected);
-            files.extend(read.files);
-            for document in read.documents {
-                bytes += document.text.len();
-                if bytes > bytes_max {
-                    let setting = "limits.ingest_body_bytes_max";
-                    rejected
-                        .push((document.id, too_much_text("the files of the request", bytes_max, setting)));
-                } else {
-                    documents.push(document);
-                }
-            }
+            gathered.add(outcome);
         }
-        if documents.is_empty() && unchanged == 0 {
-            return Err(all_rejected(rejected));
+        if gathered.checked.documents.is_empty() && gathered.checked.unchanged == 0 {
+            return Err(all_rejected(gathered.checked.rejected));
         }
-        let checked = CheckedDocuments { documents, rejected, unchanged, files, ..Default::default() };
-        Ok(ReadFiles { checked, version })
+        Ok(gathered)
+    }
+
+    /// What identifies a file that was received before, with the settings of now.
+    pub(super) fn hash_of_file(&self, file: &FileDetails, limits: &Limits) -> [u8; 32] {
+        let FileDetails { name, options, sha256, keeps, .. } = file;
+        known::hash_of(&Identity { sha256, name, options, keeps: *keeps }, limits, &self.config.extract)
     }
 
     /// The documents of a file that was read, or their absence.
-    async fn documents_of_new(
+    pub(super) async fn documents_of_new(
         &self,
-        file: UploadedFile,
+        file: Pending,
         keeps: bool,
         hash: [u8; 32],
         limits: &Limits,
@@ -250,22 +213,15 @@ impl Retrieval {
         FileOutcome::Read(read)
     }
 
-    /// A file whose documents are stored.
-    async fn known(&self, name: String, stored: KnownFile) -> FileOutcome {
-        self.metrics.file_unchanged(format_label(&name));
-        FileOutcome::Known(stored)
+    /// Counts a file whose documents are stored; returns their number.
+    pub(super) fn known(&self, name: &str, stored: &KnownFile) -> u64 {
+        self.metrics.file_unchanged(format_label(name));
+        stored.ids.len() as u64
     }
 
     /// The document of a file and those of the files within it.
-    async fn documents_of(&self, file: UploadedFile, keeps: bool, limits: &Limits) -> Documents {
-        let first = Pending::of(file);
-        let mut found = Documents {
-            id: first.document_id(),
-            documents: Vec::new(),
-            rejected: Vec::new(),
-            files: Vec::new(),
-            is_whole: true,
-        };
+    async fn documents_of(&self, first: Pending, keeps: bool, limits: &Limits) -> Documents {
+        let mut found = Documents::none(first.document_id());
         let mut pending = vec![first];
         let bytes_max = limits.document_text_bytes_max.saturating_mul(FILE_TEXTS_MAX);
         let mut bytes = 0;
@@ -350,14 +306,30 @@ impl Pending {
     /// A file that was received.
     fn of(file: UploadedFile) -> Pending {
         let UploadedFile { content, bytes, sha256, name, options } = file;
-        let name = base_name(&name).to_owned();
+        Pending::outermost(Box::new(content), &name, options, bytes, sha256)
+    }
+
+    /// A file that was received before.
+    pub(super) fn stored(content: Box<dyn Content>, file: &FileDetails) -> Pending {
+        let FileDetails { name, options, sha256, bytes, .. } = file;
+        Pending::outermost(content, name, options.clone(), *bytes, sha256.clone())
+    }
+
+    fn outermost(
+        content: Box<dyn Content>,
+        name: &str,
+        options: FileOptions,
+        bytes: u64,
+        sha256: String,
+    ) -> Pending {
+        let name = base_name(name).to_owned();
         let about = Map::from_iter([
             ("name".to_owned(), name.clone().into()),
             ("bytes".to_owned(), bytes.into()),
             ("reader".to_owned(), weir_documents::READER_VERSION.into()),
         ]);
         Pending {
-            content: Box::new(content),
+            content,
             name,
             options,
             about,
@@ -372,6 +344,46 @@ impl Pending {
     /// The id of its document.
     fn document_id(&self) -> String {
         self.options.id.clone().unwrap_or_else(|| self.name.clone())
+    }
+}
+
+impl Documents {
+    fn none(id: String) -> Documents {
+        Documents { id, documents: Vec::new(), rejected: Vec::new(), files: Vec::new(), is_whole: true }
+    }
+}
+
+impl Gathered {
+    /// None yet; of all files together at most `bytes_max` of text are taken.
+    pub(super) fn new(bytes_max: usize) -> Gathered {
+        Gathered { checked: CheckedDocuments::default(), version: None, bytes: 0, bytes_max }
+    }
+
+    /// Adds a file. Of documents with one id the last one counts.
+    pub(super) fn add(&mut self, outcome: FileOutcome) {
+        let checked = &mut self.checked;
+        let read = match outcome {
+            FileOutcome::Read(read) => read,
+            FileOutcome::Known(file) => {
+                checked.documents.retain(|document| !file.ids.contains(&document.id));
+                checked.files.retain(|other| !file.ids.contains(&other.id));
+                checked.unchanged += file.ids.len() as u64;
+                self.version = Some(file.version);
+                return;
+            }
+        };
+        checked.rejected.extend(read.rejected);
+        checked.files.extend(read.files);
+        for document in read.documents {
+            self.bytes += document.text.len();
+            if self.bytes > self.bytes_max {
+                let setting = "limits.ingest_body_bytes_max";
+                let reason = too_much_text("the files of the request", self.bytes_max, setting);
+                checked.rejected.push((document.id, reason));
+            } else {
+                checked.documents.push(document);
+            }
+        }
     }
 }
 

@@ -12,12 +12,12 @@ use weir_index::{Change, HistoryPoint, IndexError, IndexedDocument};
 use weir_store::{DocumentError, DocumentState, Operation, StoredDocument};
 
 use super::large::LargeDocuments;
-use super::prepare::Preparer;
-use super::progress::Preparation;
+use super::share::{Share, Turn};
 use super::{IngestError, cancel};
 use crate::clock::now;
 use crate::open_collection::OpenCollection;
 use weir_inference::InferenceError;
+use weir_preparation::Preparation;
 
 /// Documents per read from the store, so that the bytes of a batch are checked often.
 const READ_DOCUMENTS_MAX: usize = 16;
@@ -27,6 +27,9 @@ const BYTES_PER_TOKEN: usize = 4;
 
 /// First and longest wait after a failure; it doubles each time.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// Longest wait for a database that can't be reached.
+const UNAVAILABLE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Attempts of a whole batch; after that, documents are prepared one by one to find the one that cannot be embedded.
 const WHOLE_ATTEMPTS_MAX: u64 = 3;
@@ -48,12 +51,17 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
     let (mut is_flushed, mut has_error) = (false, false);
     let mut large = LargeDocuments::none(collection.engine.applied_seq());
     let mut failed_at = 0;
+    let mut share = collection.preparer.store.is_shared().then(Share::default);
     loop {
         let idle = collection.operations_added.notified();
-        cancel::carry_out(&collection, &mut large).await;
+        match share.is_none() || collection.preparer.lease.get().is_some() {
+            true => cancel::carry_out(&collection, &mut large).await,
+            false => collection.cancellations.refuse_all(),
+        }
         let attempt = Attempt::after(failures, collection.ingest.attempts_max);
         // a panic must not end the worker: nothing would become searchable any more
-        let step = AssertUnwindSafe(step(&collection, attempt, &mut chores, &mut large)).catch_unwind();
+        let step = step_shared(&collection, attempt, &mut chores, &mut large, share.as_mut());
+        let step = AssertUnwindSafe(step).catch_unwind();
         let step = tokio::select! {
             () = collection.closing.cancelled() => return,
             step = step => step.unwrap_or(Err(IngestError::Interrupted)),
@@ -101,20 +109,29 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
                     pause(&collection, wait).await;
                 }
             }
+            Err(IngestError::Store(weir_store::Error::LeaseLost)) => collection.lose_lease(),
             Err(IngestError::Index(error @ IndexError::Lost { .. })) => {
                 collection.note_lost(&Err::<(), _>(error))
             }
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
-                collection.note_failure(Some(error.to_string()));
+                // what fails at all gateways alike makes none of them unready
+                if !(share.is_some() && is_unavailable(&error)) {
+                    collection.note_failure(Some(error.to_string()));
+                }
                 has_error = true;
                 failed_at = applied_seq;
                 failures += u64::from(matches!(error, IngestError::Inference(_) | IngestError::Interrupted));
                 pause(&collection, wait).await;
-                wait = (wait * 2).min(RETRY_AFTER.1);
+                let wait_max = if is_unavailable(&error) { UNAVAILABLE_RETRY_AFTER } else { RETRY_AFTER.1 };
+                wait = (wait * 2).min(wait_max);
             }
         }
     }
+}
+
+fn is_unavailable(error: &IngestError) -> bool {
+    matches!(error, IngestError::Store(weir_store::Error::Unavailable { .. }))
 }
 
 /// Waits after a failure, until the collection is closed or a job is to be cancelled.
@@ -148,6 +165,14 @@ impl Chores {
             self.recorded = Some(applied_seq);
         }
         Ok(())
+    }
+
+    /// Removes what was deleted from the index, if that is due.
+    async fn tidy(&mut self, collection: &OpenCollection) {
+        if Instant::now() >= self.prune_at {
+            compact_if_due(collection).await;
+            self.prune_at = Instant::now() + PRUNE_EVERY.min(collection.compact_after.max(CHECK_FILES_EVERY));
+        }
     }
 
     /// Prunes the store, removes what was deleted from index and store; `false` if there is more to prune.
@@ -243,6 +268,30 @@ enum Step {
     Interrupted,
 }
 
+/// As [`step`]; where other gateways use the store, only with the lease, and otherwise what another gateway has prepared.
+async fn step_shared(
+    collection: &OpenCollection,
+    attempt: Attempt,
+    chores: &mut Chores,
+    large: &mut LargeDocuments,
+    share: Option<&mut Share>,
+) -> Result<Step, IngestError> {
+    let Some(share) = share else { return step(collection, attempt, chores, large).await };
+    let turn = share.turn(collection).await?;
+    if !matches!(turn, Turn::Work) {
+        *large = LargeDocuments::none(collection.engine.applied_seq());
+        chores.tidy(collection).await;
+    }
+    match turn {
+        Turn::Work => step(collection, attempt, chores, large).await,
+        Turn::Follow(from, position) => match share.follow(collection, from, position).await? {
+            true => Ok(Step::Applied),
+            false => Ok(Step::Interrupted),
+        },
+        Turn::Wait => Ok(Step::Idle),
+    }
+}
+
 /// Applies one batch, and prunes the store when that is due.
 async fn step(
     collection: &OpenCollection,
@@ -278,7 +327,7 @@ async fn apply_next(
     attempt: Attempt,
     large: &mut LargeDocuments,
 ) -> Result<Step, IngestError> {
-    let (store, preparer) = (&collection.preparer.store, &collection.preparer);
+    let preparer = &collection.preparer;
     let limit = collection.ingest.batch_documents_max;
     let skip_to = collection.empty_at.load(Ordering::Relaxed);
     let operations = collection.preparer.documents.operations_to_index(large.read_to, limit, skip_to).await?;
@@ -308,7 +357,7 @@ async fn apply_next(
     let (refused, indexed) =
         ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);
     if !failed.is_empty() {
-        store.fail_documents(collection.id, failed, job_error.clone()).await?;
+        preparer.worker_store()?.fail_documents(collection.id, failed, job_error.clone()).await?;
     }
     large.read_to = batch.last_operation;
     let applied_seq = large.next_applied_seq();
@@ -343,14 +392,15 @@ async fn apply(
 
 /// Records the applied sequence, by which jobs advance and end.
 async fn record_applied(collection: &OpenCollection, applied_seq: u64) -> Result<(), IngestError> {
-    let Preparer { store, generation, .. } = &collection.preparer;
-    let ended = store.record_applied(*generation, applied_seq, now()).await?;
+    let preparer = &collection.preparer;
+    let store = preparer.worker_store()?;
+    let ended = store.record_applied(preparer.generation, applied_seq, now()).await?;
     ended.iter().for_each(|job| collection.note_ended(job));
     Ok(())
 }
 
 /// The store's last operation.
-async fn store_history(collection: &OpenCollection) -> Result<Option<HistoryPoint>, IngestError> {
+pub(super) async fn store_history(collection: &OpenCollection) -> Result<Option<HistoryPoint>, IngestError> {
     let last = collection.preparer.documents.last_operation().await?;
     Ok(last.map(|(operation, identity)| HistoryPoint { operation, identity }))
 }
@@ -404,6 +454,7 @@ async fn prepare_apart(
             Err(
                 error @ (IngestError::Inference(InferenceError::Stopping)
                 | IngestError::Store(_)
+                | IngestError::WentBack { .. }
                 | IngestError::Index(_)),
             ) => return Err(error),
             Err(error) => error,
@@ -411,7 +462,10 @@ async fn prepare_apart(
         let is_refused = match &error {
             IngestError::Inference(error) => preparer.is_text_refused(error).await,
             // reading the text panicked
-            IngestError::Store(_) | IngestError::Index(_) | IngestError::Interrupted => true,
+            IngestError::Store(_)
+            | IngestError::Index(_)
+            | IngestError::WentBack { .. }
+            | IngestError::Interrupted => true,
         };
         if !is_refused && !is_last {
             return Err(error);
@@ -435,16 +489,16 @@ fn refused(document_id: String, error: &IngestError) -> DocumentError {
 }
 
 /// Documents to apply, and the last of their operations.
-struct Batch {
+pub(super) struct Batch {
     /// With the operation of each.
-    present: Vec<(u64, StoredDocument)>,
+    pub(super) present: Vec<(u64, StoredDocument)>,
     /// Deleted documents, and damaged ones.
-    absent: Vec<String>,
+    pub(super) absent: Vec<String>,
     /// How many of them are damaged.
     damaged: usize,
-    last_operation: u64,
+    pub(super) last_operation: u64,
     /// The store's last operation after the documents were read.
-    read_to: Option<HistoryPoint>,
+    pub(super) read_to: Option<HistoryPoint>,
 }
 
 impl Batch {
@@ -455,7 +509,7 @@ impl Batch {
 }
 
 /// Reads the current versions of the operations' documents until the batch has its limit of bytes.
-async fn read_batch(
+pub(super) async fn read_batch(
     collection: &OpenCollection,
     operations: Vec<Operation>,
 ) -> Result<Option<Batch>, IngestError> {

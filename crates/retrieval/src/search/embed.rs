@@ -6,8 +6,8 @@ use weir_inference::{Caching, EmbedOptions, Flow, InferenceError, Lane, LoadedMo
 
 use super::degraded::{Part, reason};
 use super::plan::Plan;
-use crate::error::RequestError;
 use crate::{Result, Retrieval};
+use weir_refusal::RequestError;
 
 /// What the dense retriever searches with.
 pub(super) struct Embedded {

@@ -18,7 +18,7 @@ use super::rank::{Ranked, RankedHit};
 use super::reply_budget::ReplyBudget;
 use super::why_not;
 use crate::Result;
-use crate::error::RequestError;
+use weir_refusal::RequestError;
 
 /// Results that are highlighted without a blocking thread.
 const HIGHLIGHTED_INLINE_MAX: usize = 20;

@@ -13,10 +13,10 @@ use weir_ranking::RetrievalMode;
 
 use super::refusal::refusal;
 use super::second_stage::SecondStage;
-use crate::cursor::{Binding, Cursor, RequestHash};
-use crate::error::RequestError;
 use crate::view::CollectionView;
 use crate::{Result, Retrieval, own_vectors};
+use weir_cursor::{Binding, Cursor, RequestHash};
+use weir_refusal::RequestError;
 
 /// A search that was checked and planned: everything but the query's embedding. No later stage changes it.
 pub(super) struct Plan {
@@ -321,7 +321,7 @@ fn fusion_key(fusion: FusionFunction) -> (&'static str, f32, f32, f32, bool) {
 
 /// All that a ranking depends on, beside the collection.
 fn hash(request: &SearchRequest, vector: Option<&[f32]>, settings: &impl Serialize) -> Result<RequestHash> {
-    let request = SearchRequest { cursor: None, deadline_ms: None, ..request.clone() };
+    let request = SearchRequest { cursor: None, deadline_ms: None, at_least: None, ..request.clone() };
     let json = serde_json::to_vec(&request).map_err(|error| RequestError::internal(&error))?;
     let vector: Vec<u8> = vector.unwrap_or_default().iter().flat_map(|value| value.to_le_bytes()).collect();
     let settings = postcard::to_stdvec(settings).map_err(|error| RequestError::internal(&error))?;

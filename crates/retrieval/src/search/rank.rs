@@ -17,8 +17,8 @@ use super::ms;
 use super::plan::Plan;
 use super::refusal::refusal;
 use super::second_stage::{MaxSim, Reranking};
-use crate::cursor::{Cursor, Placed};
 use crate::{Result, Retrieval};
+use weir_cursor::{Cursor, Placed};
 
 /// A hit at its final position.
 pub(super) struct RankedHit {

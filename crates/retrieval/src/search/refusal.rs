@@ -4,7 +4,7 @@ use weir_api::{ErrorCode, GroupBy, Invalid, SearchRequest};
 use weir_index::IndexError;
 use weir_index::filter::Filter;
 
-use crate::error::RequestError;
+use weir_refusal::RequestError;
 
 /// The message while an index is rebuilt.
 pub(crate) const REBUILT: &str = "the index of the collection was lost and is being rebuilt";
@@ -34,6 +34,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
             refuse(ErrorCode::InvalidParameter, "diversity")
         }
         IndexError::InvalidParameter { .. } => refuse(ErrorCode::InvalidParameter, "fusion"),
+        IndexError::NotSupported { .. } => Invalid::whole(ErrorCode::InvalidParameter, message).into(),
         IndexError::AheadOfStore { .. }
         | IndexError::OutOfOrder { .. }
         | IndexError::Locked(_)
@@ -43,7 +44,8 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
         | IndexError::Mapped(_)
         | IndexError::Damaged { .. }
         | IndexError::Lexical(_)
-        | IndexError::TooLarge { .. } => RequestError::internal(&error),
+        | IndexError::Unavailable { .. }
+        | IndexError::TooLarge { .. } => RequestError::of_index(&error),
     }
 }
 

@@ -106,8 +106,10 @@ struct Waits {
     body_since: Option<Instant>,
     /// Since the last part of the reply was handed over and no other one was asked for (HTTP/2).
     reply_since: Option<Instant>,
-    /// Whether a client that has closed its sending half is taken to have left.
+    /// Whether a client that has closed its sending half is taken to have left, because its work is costly: that of a language model.
     ends_with_client: bool,
+    /// Whether the reply is a stream.
+    is_stream: bool,
 }
 
 impl Activity {
@@ -198,6 +200,11 @@ impl Activity {
             }
         };
         (now.duration_since(since) >= BUSY_WAIT_MIN).then_some(since)
+    }
+
+    /// Whether a stream is on its way, or the reply of a language model that may become one.
+    pub(super) fn has_stream(&self) -> bool {
+        self.state().waits().any(|waits| waits.is_stream || waits.ends_with_client)
     }
 
     /// Closes the connection, which has to make room for another one.
@@ -336,6 +343,11 @@ impl RequestActivity {
     /// Notes that a part of the reply was handed over, or that another one is asked for.
     pub(super) fn reply_since(&self, since: Option<Instant>) {
         self.note(|waits| waits.reply_since = since);
+    }
+
+    /// Notes that the reply is a stream.
+    pub(super) fn note_stream(&self) {
+        self.note(|waits| waits.is_stream = true);
     }
 
     /// Makes the request end at once when its client closes its sending half, because its work is costly.

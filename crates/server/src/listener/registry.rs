@@ -129,10 +129,12 @@ impl Registry {
         }
     }
 
-    /// Ends every connection with its requests.
-    pub(super) fn cut_off(&self) {
+    /// Ends connections with their requests; `is_meant` is told whether one has a stream on its way.
+    pub(super) fn cut_off(&self, is_meant: impl Fn(bool) -> bool) {
         for entry in self.open().connections.values() {
-            entry.activity.cut_off();
+            if is_meant(entry.activity.has_stream()) {
+                entry.activity.cut_off();
+            }
         }
     }
 

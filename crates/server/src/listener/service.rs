@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::{Response, Version};
+use axum::http::{HeaderValue, Response, Version, header};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 
@@ -46,7 +46,14 @@ impl Service<Request<Incoming>> for HttpService {
         request.extensions_mut().insert(activity.clone());
         let router = self.router.clone();
         Box::pin(async move {
-            let response = router.answer(request).await;
+            let mut response = router.answer(request).await;
+            if response.body().size_hint().exact().is_none() {
+                activity.note_stream();
+            }
+            if router.gateway().is_draining() && !is_http2 {
+                // the client's next request goes to a gateway that stays
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok(response.map(|inner| {
                 let noted = is_http2.then_some(activity);
                 ReplyBody { inner, rest: Bytes::new(), noted, is_begun: false, _end: end }

@@ -85,6 +85,7 @@ fn types() -> Vec<Type> {
         FusedPosition,
         Fusion,
         FusionWeights,
+        FormatsReply,
         HealthReply,
         InfoReply,
         IngestRequest<'static>,

@@ -14,6 +14,20 @@ const BODY_CODES: &[ErrorCode] = &[
     ErrorCode::UnsupportedMediaType,
     ErrorCode::PayloadTooLarge,
 ];
+/// Error codes of a file.
+const FILE_CODES: &[ErrorCode] = &[
+    ErrorCode::UnsupportedFormat,
+    ErrorCode::Encrypted,
+    ErrorCode::DamagedFile,
+    ErrorCode::NoText,
+    ErrorCode::FileLimit,
+    ErrorCode::ExtractionTimeout,
+    ErrorCode::ExtractionMemory,
+    ErrorCode::ExtractionCrashed,
+    ErrorCode::ExtractionUnavailable,
+    ErrorCode::UpstreamError,
+    ErrorCode::UpstreamTimeout,
+];
 pub(super) const KEY_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidParameter,
     ErrorCode::KeyNotFound,
@@ -88,17 +102,6 @@ pub(super) const INGEST_CODES: &[ErrorCode] = &[
     ErrorCode::IdempotencyInFlight,
     ErrorCode::IdempotencyMismatch,
     ErrorCode::DocumentNotAllowed,
-    ErrorCode::UnsupportedFormat,
-    ErrorCode::Encrypted,
-    ErrorCode::DamagedFile,
-    ErrorCode::NoText,
-    ErrorCode::FileLimit,
-    ErrorCode::ExtractionTimeout,
-    ErrorCode::ExtractionMemory,
-    ErrorCode::ExtractionCrashed,
-    ErrorCode::ExtractionUnavailable,
-    ErrorCode::UpstreamError,
-    ErrorCode::UpstreamTimeout,
     ErrorCode::BatchTooLarge,
     ErrorCode::CollectionNotFound,
     ErrorCode::ModelNotFound,
@@ -109,35 +112,13 @@ pub(super) const PUT_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::IdempotencyMismatch,
     ErrorCode::DocumentNotAllowed,
     ErrorCode::PreconditionFailed,
-    ErrorCode::UnsupportedFormat,
-    ErrorCode::Encrypted,
-    ErrorCode::DamagedFile,
-    ErrorCode::NoText,
-    ErrorCode::FileLimit,
-    ErrorCode::ExtractionTimeout,
-    ErrorCode::ExtractionMemory,
-    ErrorCode::ExtractionCrashed,
-    ErrorCode::ExtractionUnavailable,
-    ErrorCode::UpstreamError,
-    ErrorCode::UpstreamTimeout,
     ErrorCode::BatchTooLarge,
     ErrorCode::CollectionNotFound,
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
-pub(super) const CHUNKS_PREVIEW_CODES: &[ErrorCode] = &[
-    ErrorCode::CollectionNotFound,
-    ErrorCode::UnsupportedFormat,
-    ErrorCode::Encrypted,
-    ErrorCode::DamagedFile,
-    ErrorCode::NoText,
-    ErrorCode::FileLimit,
-    ErrorCode::ExtractionTimeout,
-    ErrorCode::ExtractionMemory,
-    ErrorCode::ExtractionCrashed,
-    ErrorCode::ExtractionUnavailable,
-    ErrorCode::InsufficientStorage,
-];
+pub(super) const CHUNKS_PREVIEW_CODES: &[ErrorCode] =
+    &[ErrorCode::CollectionNotFound, ErrorCode::InsufficientStorage];
 pub(super) const PATCH_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::IdempotencyInFlight,
     ErrorCode::IdempotencyMismatch,
@@ -183,6 +164,9 @@ impl Route {
         }
         if self.body != BodyLimit::None {
             codes.extend(BODY_CODES);
+        }
+        if !self.files.is_empty() {
+            codes.extend(FILE_CODES);
         }
         if self.dialect == Dialect::Native && self.access != Access::Public {
             codes.extend([ErrorCode::UnknownField, ErrorCode::StoreUnavailable]);

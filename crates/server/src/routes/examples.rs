@@ -78,6 +78,7 @@ pub const GROUPS: &[Group] = &[
                         {"id": "a/2", "title": "Locks", "text": "A lock lifts boats past a weir.", "metadata": {"year": 1901, "lang": "en"}}]}"#,
                 )
             },
+            get("/v1/formats", &[]),
             get("/v1/jobs", &[("limit", "5")]),
             get("/v1/jobs/{id}", &[]),
             get("/v1/jobs/{id}/documents", &[("state", "searchable")]),

@@ -1,8 +1,10 @@
 //! The parameters in the query and in the headers that several routes have, or that need some lines.
 
-/// The query parameter of routes that change one document.
-pub(super) const WAIT: &[(&str, &str)] =
-    &[("wait", "`true` answers when the change is searchable, or at the deadline")];
+/// The query parameters of routes that start a job.
+const WEBHOOK_URL: (&str, &str) = ("webhook_url", "the address that is told when the job has ended");
+pub(super) const WEBHOOK: &[(&str, &str)] = &[WEBHOOK_URL];
+pub(super) const PATCH_PARAMETERS: &[(&str, &str)] =
+    &[("wait", "`true` answers when the change is searchable, or at the deadline"), WEBHOOK_URL];
 
 /// The header of requests that are carried out once.
 const IDEMPOTENCY: (&str, &str) = (
@@ -47,6 +49,7 @@ pub(super) const PUT_PARAMETERS: &[(&str, &str)] = &[
         "of a file: whether it is kept, and returned by `…/original` (the setting `extract.keep_originals`)",
     ),
     ("wait", "`true` answers when the document is searchable, or at the deadline"),
+    WEBHOOK_URL,
 ];
 
 /// The query parameters of a preview of a file.

@@ -8,8 +8,8 @@ use weir_api::{
     CompletionRequest, CountTokensRequest, DecodeRequest, DeletedReply, Document, DocumentPatch,
     DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, EmbedAllRequest, EmbedReply, EmbedRequest,
     EmbedderReply, EmbeddingsReply, EmbeddingsRequest, ErrorCode, FeedbackDeleteReply, FeedbackReply,
-    FeedbackRequest, HealthReply, InfoReply, IngestReply, IngestRequest, JobDocument, JobReply, KeyReply,
-    KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest,
+    FeedbackRequest, FormatsReply, HealthReply, InfoReply, IngestReply, IngestRequest, JobDocument, JobReply,
+    KeyReply, KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest,
     OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply,
     OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply,
     PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply,
@@ -24,14 +24,15 @@ use super::codes::{
     SEARCH_CODES,
 };
 use super::parameters::{
-    CONDITIONS, CONDITIONS_AND_ONCE, INGEST_PARAMETERS, ONCE, PREVIEW_PARAMETERS, PUT_PARAMETERS, WAIT,
+    CONDITIONS, CONDITIONS_AND_ONCE, INGEST_PARAMETERS, ONCE, PATCH_PARAMETERS, PREVIEW_PARAMETERS,
+    PUT_PARAMETERS, WEBHOOK,
 };
 use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
-    access, chat, chunks, cohere, collections, documents, embeddings, export, feedback, health, ingest, jobs,
-    models, ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
+    access, chat, chunks, cohere, collections, documents, embeddings, export, feedback, formats, health,
+    ingest, jobs, models, ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
 const HTML: Content = Content::Media("text/html");
@@ -358,6 +359,9 @@ pub const ROUTES: &[Route] = &[
         ])
         .replies::<UsageReportReply>()
         .fails_with(&[ErrorCode::InsufficientScope, ErrorCode::RouteNotFound, ErrorCode::StoreUnavailable]),
+    Route::new("get", "/v1/formats", Access::Known, handler!(formats::formats))
+        .about("The kinds of files that the gateway reads.")
+        .replies::<FormatsReply>(),
     Route::new("get", "/v1/jobs", Access::Known, handler!(jobs::list))
         .about("All jobs, newest first.")
         .with_query(&[
@@ -391,6 +395,7 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("post", "/v1/jobs/{id}/retry-failed", INGEST, handler!(jobs::retry_failed))
             .about("Try the failed and the cancelled documents of a job again, with a new job.")
+            .with_query(WEBHOOK)
             .replies::<JobReply>()
             .fails_with(&[
                 ErrorCode::JobNotFound,
@@ -472,6 +477,7 @@ pub const ROUTES: &[Route] = &[
             .with_query(PUT_PARAMETERS)
             .with_headers(CONDITIONS_AND_ONCE)
             .takes::<Document>(BodyLimit::Ingest)
+            .or_files(&["application/octet-stream", FORM])
             .reserves(AdmissionClass::Ingest)
             .replies::<JobReply>()
             .without_deadline()
@@ -480,7 +486,7 @@ pub const ROUTES: &[Route] = &[
     Route {
         status: 202,
         ..Route::new("patch", "/v1/collections/{name}/documents/delete", INGEST, handler!(ingest::patch_named_delete))
-            .with_query(WAIT)
+            .with_query(PATCH_PARAMETERS)
             .with_headers(CONDITIONS_AND_ONCE)
             .takes::<DocumentPatch>(BodyLimit::Default)
             .replies::<JobReply>()
@@ -511,7 +517,7 @@ pub const ROUTES: &[Route] = &[
         status: 202,
         ..Route::new("patch", "/v1/collections/{name}/documents/{id}", INGEST, handler!(ingest::patch))
             .about("Change title and metadata of a document by a JSON merge patch; nothing is embedded again.")
-            .with_query(WAIT)
+            .with_query(PATCH_PARAMETERS)
             .with_headers(CONDITIONS_AND_ONCE)
             .takes::<DocumentPatch>(BodyLimit::Default)
             .replies::<JobReply>()

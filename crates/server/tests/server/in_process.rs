@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use weir_access::Keys;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
-use weir_index::CpuLimiter;
+use weir_index::{CpuLimiter, Engines};
 use weir_inference::{MemoryBudget, Models, Scheduler};
 use weir_llm::Llm;
 use weir_policy::Caller;
@@ -83,7 +83,11 @@ impl InProcess {
             store.clone(),
             models.clone(),
             scheduler.clone(),
-            CpuLimiter::start(2, || ()).unwrap(),
+            Engines::embedded(
+                config.server.data_dir.join("index"),
+                CpuLimiter::start(2, || ()).unwrap(),
+                config.index.open_max,
+            ),
             config.clone(),
             metrics.clone(),
             background.clone(),

@@ -12,6 +12,7 @@ mod text;
 mod tx;
 mod values;
 
+use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::JoinHandle;
@@ -31,6 +32,8 @@ pub(crate) struct Postgres {
     /// Why the last call could not reach the database; `None` after one that could.
     failure: Arc<Mutex<Option<Error>>>,
     listener: Arc<Listener>,
+    /// The lock of the gateway's data directory.
+    lock: Arc<Mutex<Option<File>>>,
 }
 
 /// The task that tells the changes of all gateways, until it is dropped.
@@ -52,13 +55,19 @@ enum Kind {
 
 impl Postgres {
     /// Connects, checks that the server can be used and migrates the schema. From then on changes are told to `announcer`.
-    pub(crate) async fn open(address: &Address, announcer: Announcer) -> Result<Postgres> {
+    /// `lock` is held until it is closed.
+    pub(crate) async fn open(
+        address: &Address,
+        announcer: Announcer,
+        lock: Option<File>,
+    ) -> Result<Postgres> {
         let pool = Pool::new(address.clone());
         let mut session = pool.session().await?;
         schema::migrate(session.client()).await?;
         session.release();
         let listener = Listener(tokio::spawn(listen::listen(address.clone(), announcer)));
-        Ok(Postgres { pool: Arc::new(pool), failure: Arc::default(), listener: Arc::new(listener) })
+        let (pool, listener) = (Arc::new(pool), Arc::new(listener));
+        Ok(Postgres { pool, failure: Arc::default(), listener, lock: Arc::new(Mutex::new(lock)) })
     }
 
     /// Whether the database has a store.
@@ -138,6 +147,7 @@ impl Postgres {
     pub(crate) async fn close(self) {
         self.pool.close().await;
         self.listener.0.abort();
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

@@ -9,7 +9,7 @@ use super::error::read_only;
 use crate::{Error, Result};
 
 /// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 1] = [FORMAT_1];
+const MIGRATIONS: [&str; 3] = [FORMAT_1, FORMAT_2, FORMAT_3];
 
 /// The oldest version of the server: 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
@@ -237,6 +237,35 @@ END $$;
 CREATE TRIGGER originals_of_replaced AFTER UPDATE OF text, pages ON documents FOR EACH ROW
     WHEN (NEW.text IS DISTINCT FROM OLD.text OR NEW.pages IS DISTINCT FROM OLD.pages)
     EXECUTE FUNCTION originals_of_replaced();
+"#;
+
+/// As format 18 of SQLite.
+const FORMAT_2: &str = r#"
+CREATE TABLE service (
+    only_row   bigint PRIMARY KEY CHECK (only_row = 1),
+    id         text COLLATE "C" NOT NULL,
+    cursor_key bytea NOT NULL
+);
+
+CREATE TABLE leases (
+    collection_id bigint PRIMARY KEY,
+    fence         bigint NOT NULL,
+    gateway       text COLLATE "C" NOT NULL,
+    ends_at       double precision NOT NULL
+);
+CREATE INDEX leases_by_gateway ON leases (gateway);
+
+CREATE TABLE cancellations (
+    job_id        text COLLATE "C" PRIMARY KEY,
+    collection_id bigint NOT NULL
+);
+
+CREATE INDEX spending_by_day ON spending (day);
+"#;
+
+/// See SQLite's format 19.
+const FORMAT_3: &str = r#"
+ALTER TABLE jobs ADD COLUMN files text COLLATE "C";
 "#;
 
 /// The format of the schema; `None` if there is none.

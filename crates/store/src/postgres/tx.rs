@@ -236,6 +236,12 @@ impl<'a> PostgresTx<'a> {
         Ok(())
     }
 
+    /// The server's clock, also within a transaction.
+    pub(crate) async fn clock(&mut self) -> Result<f64> {
+        let now = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)";
+        Ok(self.first(now, &[], |row| Ok(row.get(0)?)).await?.unwrap_or(0.0))
+    }
+
     pub(crate) async fn last_collection_id(&mut self) -> Result<CollectionId> {
         let last = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM collections_id_seq";
         Ok(CollectionId(self.first(last, &[], |row| Ok(row.get(0)?)).await?.unwrap_or(0)))

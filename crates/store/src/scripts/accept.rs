@@ -12,7 +12,8 @@ use crate::access::Access;
 use crate::damage::Damage;
 use crate::tx::{Lock, Tx};
 use crate::{
-    Acceptance, DocumentError, Error, NewDocument, OperationKind, Precondition, Result, Submission, Timestamp,
+    Acceptance, DocumentError, Error, NewDocument, OperationKind, Precondition, Result, Submission,
+    SubmittedFiles, Timestamp,
 };
 
 /// A submission with the content hashes of its documents. Hashes and the check of new metadata are computed outside the writing thread.
@@ -81,6 +82,11 @@ pub(crate) async fn accept(
     let Some(mut row) = CollectionRow::by_id(tx, collection).await? else {
         return Ok(None);
     };
+    let is_read = matches!(submission.submission.files, SubmittedFiles::Read(_));
+    if is_read && !jobs::is_reading(tx, &submission.submission.job_id).await? {
+        // it was cancelled
+        return Ok(None);
+    }
     if let Some(precondition) = &submission.submission.precondition {
         check(tx, access, precondition).await?;
     }
@@ -146,7 +152,15 @@ async fn record(
     now: Timestamp,
 ) -> Result<Option<Acceptance>> {
     let caller = accepted.key;
-    let Some(job) = jobs::insert(tx, accepted, submission, now).await? else { return Ok(None) };
+    let job = match &submission.files {
+        SubmittedFiles::Read(failed) => {
+            jobs::end_reading(tx, accepted, submission, failed.as_ref(), now).await?
+        }
+        SubmittedFiles::None | SubmittedFiles::Unread(_) => {
+            jobs::insert(tx, accepted, submission, now).await?
+        }
+    };
+    let Some(job) = job else { return Ok(None) };
     let accepted = Acceptance { job, version, is_repeated: false };
     if let Some(key) = &submission.idempotency {
         idempotency::insert(tx, key, caller, &accepted).await?;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::{documents, embeddings, generations};
+use super::{documents, embeddings, generations, leases};
 use crate::checksum::Checksum;
 use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
-use crate::{ChunkSpan, GenerationId, PreparedDocument, Result, TextHash};
+use crate::{ChunkSpan, Fence, GenerationId, PreparedDocument, Result, TextHash};
 
 /// Identifies the chunks of a document in a generation: the primary key without the ordinal.
 #[derive(Clone, Copy)]
@@ -77,11 +77,13 @@ fn checksum_of(key: ChunksKey, ordinal: u64, version: u64, span: &ChunkSpan) -> 
 /// See [`Store::save_prepared`](crate::Store::save_prepared).
 pub(crate) async fn save_prepared(
     tx: &mut Tx<'_>,
+    fence: Option<Fence>,
     generation: GenerationId,
     prepared: &[PreparedDocument],
     new_embeddings: &[(TextHash, Vec<f32>)],
 ) -> Result<()> {
     tx.lock(Lock::CollectionOf(generation)).await?;
+    leases::check(tx, fence).await?;
     let Some(current) = generations::by_id_if_current(tx, generation).await? else {
         return Ok(());
     };

@@ -110,6 +110,11 @@ pub(crate) async fn last_id(tx: &mut Tx<'_>) -> Result<CollectionId> {
     tx.last_collection_id().await
 }
 
+pub(crate) async fn exists(tx: &mut Tx<'_>, id: CollectionId) -> Result<bool> {
+    let exists = "SELECT 1 FROM collections WHERE id = $1";
+    Ok(tx.first(exists, &values![id.0], |_| Ok(())).await?.is_some())
+}
+
 pub(crate) async fn by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Collection>> {
     match CollectionRow::by_name(tx, name).await? {
         Some(row) => row.with_generation(tx).await.map(Some),
@@ -186,6 +191,8 @@ pub(crate) async fn delete(tx: &mut Tx<'_>, access: &Access, now: Timestamp) -> 
     tx.run("DELETE FROM unsearchable WHERE collection_id = $1", &values![id.0]).await?;
     tx.run("DELETE FROM feedback WHERE collection_id = $1", &values![id.0]).await?;
     tx.run("DELETE FROM queries WHERE collection_id = $1", &values![id.0]).await?;
+    tx.run("DELETE FROM leases WHERE collection_id = $1", &values![id.0]).await?;
+    tx.run("DELETE FROM cancellations WHERE collection_id = $1", &values![id.0]).await?;
     Ok(tx.run("DELETE FROM collections WHERE id = $1", &values![id.0]).await? == 1)
 }
 

@@ -1,9 +1,9 @@
 //! Generations: which model a collection is prepared with, and the applied sequence of its index.
 
-use super::{collections, embeddings, jobs};
+use super::{collections, embeddings, jobs, leases};
 use crate::checksum::Checksum;
 use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
-use crate::{Collection, CollectionId, Generation, GenerationId, Job, Result, Timestamp};
+use crate::{Collection, CollectionId, Fence, Generation, GenerationId, Job, Result, Timestamp};
 
 /// The columns of a current generation that work on its chunks needs.
 pub(super) struct Current {
@@ -162,11 +162,13 @@ async fn delete_chunks(tx: &mut Tx<'_>, generation: GenerationId, fingerprint_id
 
 pub(crate) async fn record_applied(
     tx: &mut Tx<'_>,
+    fence: Option<Fence>,
     id: GenerationId,
     applied_seq: u64,
     now: Timestamp,
 ) -> Result<Vec<Job>> {
     tx.lock(Lock::CollectionOf(id)).await?;
+    leases::check(tx, fence).await?;
     let indexed = "UPDATE generations SET indexed = $2 WHERE id = $1 AND indexed < $2";
     tx.run(indexed, &values![id.0, applied_seq]).await?;
     let Some(current) = by_id_if_current(tx, id).await? else { return Ok(Vec::new()) };

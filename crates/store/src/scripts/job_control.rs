@@ -5,17 +5,18 @@ use std::ops::ControlFlow;
 use super::collections::CollectionRow;
 use super::jobs::{self, Accepted};
 use super::operations::NewOperation;
-use super::{documents, generations, operations, unsearchable, webhooks};
+use super::{documents, generations, leases, operations, unsearchable, webhooks};
 use crate::access::{Access, JobAccess};
 use crate::tx::{AsValue as _, Lock, Row, Tx, values};
 use crate::{
-    CollectionId, DocumentError, Error, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus,
-    OperationKind, Result, Submission, Timestamp,
+    CollectionId, DocumentError, Error, Fence, Job, JobDocument, JobDocumentState, JobDocumentsQuery,
+    JobStatus, NewWebhook, OperationKind, Result, Submission, Timestamp, UnreadFiles,
 };
 
 /// Cancels an unfinished job: those of its documents that are not in the index are not made searchable. `None` if there is no such job.
 pub(crate) async fn cancel(
     tx: &mut Tx<'_>,
+    fence: Option<Fence>,
     collection: CollectionId,
     job: &str,
     applied_seq: u64,
@@ -23,6 +24,8 @@ pub(crate) async fn cancel(
     now: Timestamp,
 ) -> Result<Option<Job>> {
     tx.lock(Lock::Collection(collection)).await?;
+    leases::check(tx, fence).await?;
+    tx.run("DELETE FROM cancellations WHERE job_id = $1", &values![job]).await?;
     let range = "SELECT first_operation, last_operation FROM jobs
          WHERE collection_id = $1 AND id = $2 AND finished_at IS NULL";
     let range: Option<(u64, u64)> =
@@ -33,7 +36,8 @@ pub(crate) async fn cancel(
     let from = first.max(applied_seq.max(recorded) + 1);
     let cancelled = unsearchable::add_cancelled(tx, collection, from..=last, applied_early).await?;
     tx.run(
-        "UPDATE jobs SET status = $3, finished_at = $4, processed = total - $5, chunks = (
+        "UPDATE jobs SET status = $3, finished_at = $4,
+             processed = CASE WHEN first_operation = $6 THEN processed ELSE total - $5 END, chunks = (
              SELECT count(*) FROM operations o
              JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
              JOIN generations g ON g.collection_id = $1 AND g.current = 1
@@ -41,10 +45,42 @@ pub(crate) async fn cancel(
              WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation
                  AND NOT EXISTS (SELECT 1 FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number))
          WHERE collection_id = $1 AND id = $2",
-        &values![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled],
+        &values![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled, jobs::UNREAD],
     ).await?;
     webhooks::job_ended(tx, job, now).await?;
     tx.first(jobs::BY_ID, &values![job], jobs::read).await
+}
+
+/// See [`Store::request_cancellation`](crate::Store::request_cancellation).
+pub(crate) async fn request_cancellation(tx: &mut Tx<'_>, collection: CollectionId, job: &str) -> Result<()> {
+    tx.lock(Lock::Collection(collection)).await?;
+    // of jobs that have ended since they were asked for
+    tx.run(
+        "DELETE FROM cancellations WHERE collection_id = $1 AND NOT EXISTS (
+             SELECT 1 FROM jobs j WHERE j.id = cancellations.job_id AND j.finished_at IS NULL)",
+        &values![collection.0],
+    )
+    .await?;
+    tx.run(
+        "INSERT INTO cancellations (job_id, collection_id)
+         SELECT id, collection_id FROM jobs WHERE id = $1 AND collection_id = $2 AND finished_at IS NULL
+         ON CONFLICT DO NOTHING",
+        &values![job, collection.0],
+    )
+    .await?;
+    Ok(())
+}
+
+/// See [`Store::cancellation_requests`](crate::Store::cancellation_requests).
+pub(crate) async fn cancellation_requests(tx: &mut Tx<'_>, collection: CollectionId) -> Result<Vec<Job>> {
+    let requested = "SELECT c.job_id FROM cancellations c JOIN jobs j ON j.id = c.job_id
+         WHERE c.collection_id = $1 AND j.finished_at IS NULL ORDER BY j.sequence";
+    let ids: Vec<String> = tx.all(requested, &values![collection.0], |row| Ok(row.get(0)?)).await?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(tx.first(jobs::BY_ID, &values![id], jobs::read).await?);
+    }
+    Ok(found)
 }
 
 /// Stores the documents of a job that are not searchable again, as those of the new job `new_job`, as far as they have no later version and
@@ -54,10 +90,14 @@ pub(crate) async fn retry(
     access: &Access,
     job: &str,
     new_job: &str,
+    webhook: Option<NewWebhook>,
     now: Timestamp,
 ) -> Result<Option<Job>> {
     let collection = access.collection;
     tx.lock(Lock::Collection(collection)).await?;
+    if webhook.is_some() {
+        tx.lock(Lock::Caller(access.key)).await?;
+    }
     let Some(mut row) = CollectionRow::by_id(tx, collection).await? else { return Ok(None) };
     let found: Vec<(u64, String)> = tx.all(
         "SELECT o.number, o.document_id FROM jobs j
@@ -97,7 +137,7 @@ pub(crate) async fn retry(
         filter_hash: access.filter_hash(),
         key: access.key,
     };
-    let submission = Submission { job_id: new_job.to_owned(), ..Submission::default() };
+    let submission = Submission { job_id: new_job.to_owned(), webhook, ..Submission::default() };
     jobs::insert(tx, accepted, &submission, now).await
 }
 
@@ -114,19 +154,41 @@ pub(crate) async fn documents(
         Some(cursor) => cursor.parse().map_err(|_| Error::UnknownCursor(cursor.clone()))?,
         None => 0,
     };
-    let columns = "SELECT collection_id, first_operation, refused FROM jobs WHERE id = $1";
+    let columns =
+        "SELECT collection_id, first_operation, refused, CASE first_operation WHEN $2 THEN files END
+         FROM jobs WHERE id = $1";
     let found = tx
-        .first(columns, &values![id], |row| {
-            Ok((CollectionId(row.get(0)?), row.get::<u64>(1)?, row.get::<Option<usize>>(2)?))
+        .first(columns, &values![id, jobs::UNREAD], |row| {
+            Ok((
+                CollectionId(row.get(0)?),
+                row.get::<u64>(1)?,
+                row.get::<Option<usize>>(2)?,
+                row.get::<Option<String>>(3)?,
+            ))
         })
         .await?;
-    let Some((collection, first_operation, refused)) = found else { return Ok(None) };
+    let Some((collection, first_operation, refused, files)) = found else { return Ok(None) };
     let refused = refused.unwrap_or(job.errors.len()).min(job.errors.len());
     let mut page = Page { query, found: Vec::new(), next: None };
     for (number, error) in job.errors[..refused].iter().enumerate().skip(start) {
         if !page.add(number, not_stored(error)) {
             return Ok(Some(page.finish()));
         }
+    }
+    if first_operation == jobs::UNREAD {
+        let state = match job.finished_at {
+            None => JobDocumentState::Pending,
+            Some(_) => JobDocumentState::Cancelled,
+        };
+        let files: UnreadFiles =
+            files.and_then(|files| serde_json::from_str(&files).ok()).unwrap_or_default();
+        for (number, file) in files.files.into_iter().enumerate().skip(start.saturating_sub(refused)) {
+            let document = JobDocument { document_id: file.document_id, state, code: None, message: None };
+            if !page.add(refused + number, document) {
+                break;
+            }
+        }
+        return Ok(Some(page.finish()));
     }
     let recorded = generations::current(tx, collection).await?.map_or(0, |current| current.applied_seq);
     let skipped = (start.saturating_sub(refused) as u64).min(job.last_operation);

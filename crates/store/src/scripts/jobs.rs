@@ -1,16 +1,18 @@
 //! Jobs: inserted with their documents, updated when the applied sequence advances.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use weir_policy::KeyId;
 
 use super::collections::CollectionRow;
-use super::{documents, generations, unsearchable, webhooks};
+use super::{documents, generations, leases, unsearchable, webhooks};
 use crate::access::{FilterHash, JobAccess};
 use crate::damage::Damage;
 use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
 use crate::{
-    CollectionId, DocumentError, Error, GenerationId, Job, JobStatus, Result, Submission, Timestamp,
+    CollectionId, DocumentError, Error, Fence, GenerationId, Job, JobStatus, JobWithFiles, Result,
+    Submission, SubmittedFiles, Timestamp, UnreadFiles,
 };
 
 /// The result of storing a submission's documents.
@@ -30,6 +32,9 @@ pub(super) struct Accepted {
     pub(super) key: Option<KeyId>,
 }
 
+/// The `first_operation` of jobs whose files are not read.
+pub(super) const UNREAD: u64 = i64::MAX as u64;
+
 pub(super) async fn insert(
     tx: &mut Tx<'_>,
     accepted: Accepted,
@@ -40,36 +45,132 @@ pub(super) async fn insert(
         accepted;
     let operations = collection.next_operation - first_operation;
     let errors = [submission.rejected.as_slice(), &refused].concat();
-    let (status, finished_at) = match operations {
+    let unread = submission.unread() as u64;
+    let (status, finished_at) = match operations + unread {
         0 => (JobStatus::Completed, Some(now)),
         _ => (JobStatus::Pending, None),
     };
+    let (first_operation, last_operation) = match unread {
+        0 => (first_operation, collection.next_operation - 1),
+        _ => (UNREAD, UNREAD - 1),
+    };
+    let files = match &submission.files {
+        SubmittedFiles::Unread(files) => Some(to_json(files)?),
+        SubmittedFiles::None | SubmittedFiles::Read(_) => None,
+    };
     tx.run(
         "INSERT INTO jobs (id, collection_id, collection, first_operation, last_operation, total, processed,
-             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash, changed, refused)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14, $15, $9)",
+             unchanged, failed, errors, status, created_at, started_at, finished_at, filter_hash, changed, refused, files)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14, $15, $9, $16)",
         &values![
             submission.job_id,
             collection.id.0,
             collection.name,
             first_operation,
-            collection.next_operation - 1,
+            last_operation,
             total,
-            total - operations,
+            total - operations - unread,
             unchanged,
             errors.len(),
-            errors_to_json(&errors)?,
+            to_json(&errors)?,
             <&str>::from(status),
             now,
             finished_at,
             filter_hash,
-            changed
+            changed,
+            files
         ],
     ).await?;
     if let Some(webhook) = &submission.webhook {
         webhooks::insert(tx, &submission.job_id, key, webhook, finished_at).await?;
     }
     tx.first(BY_ID, &values![submission.job_id], read).await
+}
+
+/// Whether a job waits for the text of its files.
+pub(super) async fn is_reading(tx: &mut Tx<'_>, job: &str) -> Result<bool> {
+    let reading = "SELECT 1 FROM jobs WHERE id = $1 AND finished_at IS NULL AND first_operation = $2";
+    Ok(tx.first(reading, &values![job, UNREAD], |_| Ok(())).await?.is_some())
+}
+
+/// Adds to a job that [`is_reading`] what its files became.
+pub(super) async fn end_reading(
+    tx: &mut Tx<'_>,
+    accepted: Accepted,
+    submission: &Submission,
+    failed: Option<&UnreadFiles>,
+    now: Timestamp,
+) -> Result<Option<Job>> {
+    let Accepted { collection, first_operation, total, changed, unchanged, refused, .. } = accepted;
+    let known = "SELECT processed, unchanged, errors FROM jobs WHERE id = $1";
+    let known: Option<(u64, u64, String)> = tx
+        .first(known, &values![submission.job_id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .await?;
+    let Some((processed, unchanged_before, errors)) = known else { return Ok(None) };
+    let unreadable = |_| damaged("job", submission.job_id.clone());
+    let before: Vec<DocumentError> = serde_json::from_str(&errors).map_err(unreadable)?;
+    let errors = [before.as_slice(), &submission.rejected, &refused].concat();
+    let operations = collection.next_operation - first_operation;
+    let (status, finished_at) = match operations {
+        0 => (JobStatus::Completed, Some(now)),
+        _ => (JobStatus::Pending, None),
+    };
+    // what was known when the job began is processed
+    tx.run(
+        "UPDATE jobs SET first_operation = $2, last_operation = $3, total = $4, processed = $5, unchanged = $6, failed = $7,
+             refused = $7, errors = $8, status = $9, started_at = $10, finished_at = $10, changed = $11, files = $12
+         WHERE id = $1",
+        &values![
+            submission.job_id,
+            first_operation,
+            collection.next_operation - 1,
+            processed + total,
+            processed + total - operations,
+            unchanged_before + unchanged,
+            errors.len(),
+            to_json(&errors)?,
+            <&str>::from(status),
+            finished_at,
+            changed,
+            failed.map(to_json).transpose()?
+        ],
+    )
+    .await?;
+    if finished_at.is_some() {
+        webhooks::job_ended(tx, &submission.job_id, now).await?;
+    }
+    tx.first(BY_ID, &values![submission.job_id], read).await
+}
+
+/// The jobs with files that are not read or have failed, oldest first. A row that can't be read is left out.
+pub(crate) async fn with_files(tx: &mut Tx<'_>, damage: &Damage) -> Result<Vec<JobWithFiles>> {
+    let jobs =
+        "SELECT id, collection_id, finished_at, files FROM jobs WHERE files IS NOT NULL ORDER BY sequence";
+    let found = tx
+        .all(jobs, &[], |row| {
+            let (job_id, files): (String, String) = (row.get(0)?, row.get(3)?);
+            let Ok(files) = serde_json::from_str(&files) else {
+                let damaged: Result<()> = Err(damaged("job", job_id));
+                return damage.skip(damaged).map(|_| None);
+            };
+            let collection = CollectionId(row.get(1)?);
+            Ok(Some(JobWithFiles { job_id, collection, finished_at: row.get(2)?, files }))
+        })
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Forgets the files of jobs that have ended.
+pub(crate) async fn forget_files(tx: &mut Tx<'_>, jobs: &[String]) -> Result<()> {
+    let rows: Vec<_> = jobs.iter().map(|job| values![job]).collect();
+    let of_job = "SELECT collection_id FROM jobs WHERE id = $1";
+    let found = tx.all_each(of_job, &rows, |_, row| Ok(CollectionId(row.get(0)?))).await?;
+    // always in the same order, so that two never wait for each other
+    for collection in found.into_iter().collect::<BTreeSet<_>>() {
+        tx.lock(Lock::Collection(collection)).await?;
+    }
+    tx.run_each("UPDATE jobs SET files = NULL WHERE id = $1 AND finished_at IS NOT NULL", &rows).await?;
+    Ok(())
 }
 
 /// Updates the unfinished jobs of a collection for a new applied sequence of its current generation. Returns those that have ended.
@@ -113,11 +214,13 @@ pub(super) async fn advance(
 /// document. Submitting such a document again counts as a change. With `job_error`, the jobs end as failed.
 pub(crate) async fn fail_documents(
     tx: &mut Tx<'_>,
+    fence: Option<Fence>,
     collection: CollectionId,
     failed: &[(u64, DocumentError)],
     job_error: Option<&str>,
 ) -> Result<()> {
     tx.lock(Lock::Collection(collection)).await?;
+    leases::check(tx, fence).await?;
     for (operation, error) in failed {
         documents::clear_content_hash(tx, collection, &error.document_id, *operation).await?;
         unsearchable::add_failed(tx, collection, *operation, error).await?;
@@ -138,7 +241,7 @@ pub(crate) async fn fail_documents(
         errors.push(error.clone());
         tx.run(
             "UPDATE jobs SET errors = $2, failed = failed + 1, error = coalesce(error, $3) WHERE id = $1",
-            &values![id, errors_to_json(&errors)?, job_error],
+            &values![id, to_json(&errors)?, job_error],
         )
         .await?;
     }
@@ -166,8 +269,8 @@ pub(super) async fn prune(tx: &mut Tx<'_>, jobs_max: u64) -> Result<bool> {
     Ok((removed.len() as u64) < PRUNE_BATCH)
 }
 
-fn errors_to_json(errors: &[DocumentError]) -> Result<String> {
-    serde_json::to_string(errors).map_err(|source| Error::Failed { source: std::sync::Arc::new(source) })
+fn to_json<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|source| Error::Failed { source: std::sync::Arc::new(source) })
 }
 
 /// Cancels the unfinished jobs of a collection that is about to be deleted. `processed` counts what is searchable by then.
@@ -288,9 +391,15 @@ fn decode(row: &Row<'_>) -> Result<Option<Job>, Undecodable> {
         started_at: row.get(10)?,
         finished_at: row.get(11)?,
         last_operation: row.get(13)?,
+        unread: 0,
         webhook: webhooks::read(row, 18)?,
     };
     let first_operation: u64 = row.get(12)?;
+    if first_operation == UNREAD {
+        job.last_operation = 0;
+        job.unread = if job.finished_at.is_none() { job.total.saturating_sub(job.processed) } else { 0 };
+        return Ok(Some(job));
+    }
     job.new = (job.last_operation + 1).saturating_sub(first_operation + job.changed);
     if job.finished_at.is_none() {
         let applied_seq: Option<u64> = row.get(14)?;

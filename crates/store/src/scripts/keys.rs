@@ -78,6 +78,12 @@ pub(crate) async fn audit(tx: &mut Tx<'_>, entry: &NewAuditEntry, now: Timestamp
     Ok(())
 }
 
+/// The number of the newest entry of the audit log: every change of keys adds one.
+pub(crate) async fn version(tx: &mut Tx<'_>) -> Result<u64> {
+    let last = "SELECT coalesce(max(number), 0) FROM audit";
+    Ok(tx.first(last, &[], |row| Ok(row.get(0)?)).await?.unwrap_or(0))
+}
+
 /// The newest entries of the audit log with numbers below `before`, newest first.
 pub(crate) async fn audit_entries(
     tx: &mut Tx<'_>,

@@ -12,6 +12,7 @@ mod tests;
 mod thread;
 mod watch;
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::pin::pin;
@@ -22,9 +23,10 @@ use rusqlite::Connection;
 #[cfg(test)]
 pub(crate) use schema::migrate;
 
-use crate::scripts::{originals, verify};
+use crate::scripts::{originals, service, verify};
+use crate::service::check_is_own;
 use crate::tx::{Script, Tx};
-use crate::{Error, Result, VerifyReport};
+use crate::{Error, Result, Service, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
 use watch::FileWatch;
 
@@ -49,8 +51,19 @@ impl Sqlite {
         folder.join(open::DATABASE_FILE).exists()
     }
 
+    /// Locks a data directory, which is created if it is missing, until the file is dropped.
+    pub(crate) fn lock(folder: &Path) -> Result<File> {
+        open::lock(folder)
+    }
+
+    /// The service of the store in `folder`, if it is known.
+    pub(crate) fn service_of_folder(folder: &Path) -> Result<Option<Service>> {
+        run(&mut open::writer(folder)?, |tx| Box::pin(service::find(tx)))
+    }
+
     pub(crate) fn open(folder: &Path) -> Result<Sqlite> {
         let lock = open::lock(folder)?;
+        check_is_own(folder)?;
         let writer = open::writer(folder)?;
         let reader = open::reader(folder)?;
         let watch = Arc::new(FileWatch::new(folder));

@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 19] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
-    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17,
+    FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17, FORMAT_18, FORMAT_19,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -301,6 +301,34 @@ CREATE TABLE idempotency_keys (
     UNIQUE (caller, number)
 ) STRICT;
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);
+";
+
+/// What several gateways over one store share; in a file, they are kept for its copies. `service` has one row or none. The last lease of each
+/// collection has the highest number in `fence`. `cancellations` are jobs that are to be cancelled by whoever has the lease.
+const FORMAT_18: &str = "
+CREATE TABLE service (
+    only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+    id         TEXT NOT NULL,
+    cursor_key BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE leases (
+    collection_id INTEGER PRIMARY KEY,
+    fence         INTEGER NOT NULL,
+    gateway       TEXT NOT NULL,
+    ends_at       REAL NOT NULL
+) STRICT;
+
+CREATE TABLE cancellations (
+    job_id        TEXT PRIMARY KEY,
+    collection_id INTEGER NOT NULL
+) STRICT;
+";
+
+/// The files of a job as JSON, while their text is not extracted and when that failed; else NULL. A job whose files are not read has no
+/// operations: its `first_operation` is above all numbers.
+const FORMAT_19: &str = "
+ALTER TABLE jobs ADD COLUMN files TEXT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -99,6 +99,12 @@ pub(crate) fn last_collection_id(connection: &Connection) -> Result<CollectionId
     Ok(CollectionId(first(connection, last, &[], |row| Ok(row.get(0)?))?.unwrap_or(0)))
 }
 
+/// The system's clock.
+pub(crate) fn clock(connection: &Connection) -> Result<f64> {
+    let now = "SELECT (julianday('now') - 2440587.5) * 86400.0";
+    Ok(first(connection, now, &[], |row| Ok(row.get(0)?))?.unwrap_or(0.0))
+}
+
 pub(crate) fn last_identity(connection: &Connection, table: &str, column: &str) -> Result<i64> {
     let last = "SELECT seq FROM sqlite_sequence WHERE name = $1";
     let counted: Option<i64> = first(connection, last, &[Value::Text(table)], |row| Ok(row.get(0)?))?;

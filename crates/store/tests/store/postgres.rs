@@ -110,6 +110,46 @@ async fn a_database_that_does_not_fit_is_refused_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_belongs_to_one_service() {
+    let server = Postgres::start();
+    let [one, two] = ["one", "two"].map(|name| database(&server, name));
+    let folder = tempfile::tempdir().unwrap();
+    let at =
+        |url: &str| Location::database(url).map(|location| location.with_data_dir(folder.path())).unwrap();
+    let store = Store::open(&at(&one)).await.unwrap();
+    assert!(store.is_shared());
+    let again = Store::open(&at(&one)).await.unwrap_err();
+    assert!(matches!(again, Error::InUse { .. }), "{again}");
+    // commands need no data directory
+    open(&one).await.unwrap().close().await;
+    store.close().await;
+    Store::open(&at(&one)).await.unwrap().close().await;
+    let check = |refused: weir_store::Result<Store>, expected: &str| {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::OtherService(_)), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check(Store::open(&at(&two)).await, "name the database of this service, or choose another --data-dir");
+    check(Store::open_sqlite(folder.path()), "whose store is a PostgreSQL database; name it in `store.url`");
+
+    let own = tempfile::tempdir().unwrap();
+    let sqlite = Store::open_sqlite(own.path()).unwrap();
+    collection(&sqlite, "c").await;
+    sqlite.clone().close().await;
+    drop(sqlite);
+    let at_own =
+        |url: &str| Location::database(url).map(|location| location.with_data_dir(own.path())).unwrap();
+    check(Store::open(&at_own(&one)).await, "has a store of its own");
+    let sqlite = Store::open_sqlite(own.path()).unwrap();
+    let three = database(&server, "three");
+    let copied = open(&three).await.unwrap();
+    sqlite.copy_to(&copied).await.unwrap();
+    copied.close().await;
+    sqlite.close().await;
+    Store::open(&at_own(&three)).await.unwrap().close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_row_is_reported() {
     let server = Postgres::start();
     let url = database(&server, "damaged");
@@ -182,7 +222,7 @@ async fn a_store_is_copied_into_another_database_and_back() {
     let rows = first.copy_to(&middle).await.unwrap();
     assert!(rows > 20, "{rows}");
     let again = first.copy_to(&middle).await.unwrap_err();
-    assert!(again.to_string().contains("`collections` has rows already"), "{again}");
+    assert!(again.to_string().contains("`service` has rows already"), "{again}");
     assert_eq!(middle.copy_to(&last).await.unwrap(), rows);
     for store in [first, middle, last] {
         assert_eq!(store.collection(&Caller::system(), "c").await.unwrap().unwrap().last_operation, 8);

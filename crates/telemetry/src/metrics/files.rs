@@ -40,6 +40,16 @@ impl Metrics {
         self.originals.get_or_create(&result_label(result)).inc();
     }
 
+    /// Counts uploaded files that are to be read, or fewer of them.
+    pub fn unread_files(&self, change: i64) {
+        self.unread_files.inc_by(change);
+    }
+
+    /// Sets the bytes of the uploaded files that are not read or have failed.
+    pub fn upload_bytes(&self, bytes: u64) {
+        self.upload_bytes.set(to_i64(bytes));
+    }
+
     /// Sets the number and the bytes of the original files.
     pub fn originals(&self, files: i64, bytes: u64) {
         self.original_files.set(files);

@@ -50,7 +50,7 @@ fn config_check_reports_every_problem_with_its_remedy() {
         "error: the configuration has 2 problems\n  weir.toml:2: unknown setting `lisen` in `[server]`\n    \
          hint: did you mean `listen`? (accepted: listen, data_dir, role, insecure_no_auth, allowed_hosts, cors_origins, compress_replies, request_deadline_ms, ingest_stream_deadline_ms, \
          tls_certificate, tls_key, tls_handshake_timeout_ms, head_timeout_ms, idle_timeout_ms, progress_timeout_ms, http2_ping_ms, half_close_grace_ms, \
-         shutdown_grace_ms)\n  \
+         drain_ms, shutdown_grace_ms, stream_drain_ms)\n  \
          weir.toml:4: `limits.top_k_max` must be a whole number of 1 or more, not 0\n"
     );
 }

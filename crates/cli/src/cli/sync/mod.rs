@@ -17,7 +17,7 @@ use weir_client::{Client, ClientError, IngestError, IngestOptions, IngestReport,
 use super::context::Context;
 use super::delete::{delete_one, documents};
 use super::failure::{Failure, Result};
-use super::ingest::{check_found, steps, summary, summary_json};
+use super::ingest::{check_found, find, steps, summary, summary_json};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
@@ -85,7 +85,7 @@ pub async fn run(arguments: &SyncArguments, context: Context<'_>) -> Result<()> 
     let to = Destination { client: &client, url, collection, prefix, deletes: true };
     let known = KnownFolders::of(context.environment);
     known.check(&to, folder, arguments.replace).await?;
-    let mut sources = SourceFiles::find(folder, &arguments.prefix);
+    let mut sources = find(&client, folder, &arguments.prefix).await?;
     let mut stored = plan::list(&client, collection, prefix).await?;
     // they are of other folders, or of this one under another prefix
     let others = known.longer_prefixes(&to, &arguments.folder);

@@ -171,7 +171,8 @@ impl<'a> Plan<'a> {
             seen: HashSet::new(),
             broken: HashSet::new(),
             uploaded: HashSet::new(),
-            unread: HashSet::new(),
+            // they were read by a gateway that was set otherwise
+            unread: sources.of_more_kinds.iter().cloned().collect(),
             is_incomplete: false,
             new: Vec::new(),
             changed: Vec::new(),

@@ -22,6 +22,7 @@ use weir_client::{Client, ClientError, IngestOptions, IngestReport, Rejection, R
 use super::context::Context;
 use super::delete::{delete_one, documents};
 use super::failure::{Failure, Result};
+use super::ingest::more_kinds;
 use super::interrupt::cancelled_by_signals;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
@@ -32,7 +33,7 @@ use super::terminal::one_line;
 use changes::Changes;
 use folder::{FolderFiles, Look, QUIET};
 use retry::Backoff;
-use weir_sources::{Documents, FOLDER, PATH, SourceFiles, folder_name};
+use weir_sources::{Documents, FOLDER, MoreKinds, PATH, SourceFiles, folder_name};
 
 /// Changes that follow each other within this time are looked at together.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -89,11 +90,13 @@ pub async fn run(arguments: &WatchArguments, context: Context<'_>) -> Result<()>
     let (collection, prefix) = (&arguments.collection, &arguments.prefix);
     let to = Destination { client: &client, url: &config.client_url(), collection, prefix, deletes: true };
     let watch = async {
+        let (stored, more) = prepare(arguments, &known, &to).await?;
         let mut watch = Watch {
             arguments,
             client: &client,
             folder_name: folder_name(&arguments.folder).to_string(),
-            stored: prepare(arguments, &known, &to).await?,
+            stored,
+            more,
             files: FolderFiles::default(),
             unreadable: Vec::new(),
             kept_back: 0,
@@ -105,29 +108,33 @@ pub async fn run(arguments: &WatchArguments, context: Context<'_>) -> Result<()>
     cancelled_by_signals().run_until_cancelled(watch).await.unwrap_or(Ok(()))
 }
 
-/// Checks the folder and lists the documents of the collection, as `weir sync` does. Waits for the gateway.
+/// Checks the folder and lists the documents of the collection, as `weir sync` does, and asks for the kinds that are read. Waits for the gateway.
 async fn prepare(
     arguments: &WatchArguments,
     known: &KnownFolders,
     to: &Destination<'_>,
-) -> Result<BTreeMap<String, Stored>> {
+) -> Result<(BTreeMap<String, Stored>, MoreKinds)> {
     let folder = std::slice::from_ref(&arguments.folder);
     let mut backoff = Backoff::default();
     loop {
         let listed = match known.check(to, folder, arguments.replace).await {
-            Ok(()) => plan::list(to.client, to.collection, to.prefix).await.map_err(Failure::from),
+            Ok(()) => list(to).await,
             Err(error) => Err(error),
         };
         match listed {
-            Ok(mut stored) => {
+            Ok((mut stored, more)) => {
                 known.record(to, folder, arguments.replace);
                 let others = known.longer_prefixes(to, &arguments.folder);
                 stored.retain(|id, _| !others.iter().any(|prefix| id.starts_with(prefix)));
-                return Ok(stored);
+                return Ok((stored, more));
             }
             Err(error) => backoff.wait(error).await?,
         }
     }
+}
+
+async fn list(to: &Destination<'_>) -> Result<(BTreeMap<String, Stored>, MoreKinds)> {
+    Ok((plan::list(to.client, to.collection, to.prefix).await?, more_kinds(to.client).await?))
 }
 
 struct Watch<'a> {
@@ -136,6 +143,7 @@ struct Watch<'a> {
     folder_name: String,
     /// The documents of the collection, as far as this command knows.
     stored: BTreeMap<String, Stored>,
+    more: MoreKinds,
     files: FolderFiles,
     /// The paths that could not be read at the last look.
     unreadable: Vec<Rejection>,
@@ -185,7 +193,8 @@ impl Watch<'_> {
     }
 
     fn look(&mut self, changes: &Changes) -> (SourceFiles, Look) {
-        let sources = SourceFiles::find(std::slice::from_ref(&self.arguments.folder), &self.arguments.prefix);
+        let WatchArguments { folder, prefix, .. } = self.arguments;
+        let sources = SourceFiles::find_with(std::slice::from_ref(folder), prefix, self.more);
         let quiet = changes.polled_every().map_or(QUIET, |poll| QUIET.max(poll / 2));
         let look = self.files.look(&sources.files, |path| changes.is_open(path), quiet, Instant::now());
         (sources, look)

@@ -52,6 +52,7 @@ fn is_passing_call(error: &ClientError) -> bool {
         ClientError::Malformed { .. }
         | ClientError::Provider { .. }
         | ClientError::ApiKey
+        | ClientError::IdempotencyKey
         | ClientError::Trust(_)
         | ClientError::NoModel => false,
     }

@@ -213,6 +213,15 @@ impl Fields {
         Selection::of_words(words)
     }
 
+    /// Number of chunks of the documents of a bitmap.
+    pub(crate) fn chunks_in(&self, documents: &[u64]) -> usize {
+        let mut count = 0;
+        for (segment, rows) in self.segments.iter().zip(documents.chunks(SEGMENT_WORDS)) {
+            for_each_bit(rows, |row| count += segment.chunk_ids(row).len());
+        }
+        count
+    }
+
     /// The documents with at least one visible chunk, as a bitmap.
     pub(crate) fn documents_of(&self, tombstones: &Tombstones, selection: Option<&Selection>) -> Vec<u64> {
         let mut words = vec![0; self.segments.len() * SEGMENT_WORDS];

@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 
 use weir_ranking::Selection;
 
-use super::TITLE;
 use crate::embedded::snapshot::Snapshot;
+use crate::search::TITLE;
 use crate::{IndexError, Result};
 
 /// Maximum number of known fields in the error about an unknown field.

@@ -1,65 +1,42 @@
-//! One search in one snapshot.
+//! The embedded engine as a [`Retriever`]: one search in one snapshot.
 //!
-//! The filter and the query's conditions select chunks; both retrievers rank the selected chunks; fusion over documents (or
-//! chunks) yields candidates; postprocessing groups, deduplicates and diversifies them; the page is cut and its texts are read. A
-//! search without a query lists all selected documents in insertion order. Sorting by fields replaces the order of candidates.
+//! The filter and the query's conditions select chunks; both retrievers rank the selected chunks; whatever else the pipeline asks is read
+//! from the files of the snapshot. Nothing waits.
 
-mod candidates;
-mod exact;
-mod hits;
+mod documents;
 mod known_fields;
-mod listing;
-mod named;
-mod postprocess;
 mod rankings;
 mod reading;
-mod restricted;
-mod smoothed;
-mod trace;
 
-use std::hash::{Hash as _, Hasher as _};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use candidates::Candidates;
+use weir_filter::{Value, flatten};
+use weir_lexical::{LexicalQuery, NamedDocument, QueryContext, RareChunk, ScoreParts};
 use weir_policy::Caller;
 use weir_query::Query;
+use weir_ranking::relevance::{Bm25Bounds, HitFeatures, QueryFeatures};
+use weir_ranking::{BestChunk, Selection, Visible};
 
-use super::relevance::RelevanceModel;
-use super::snapshot::Snapshot;
-use super::{Embedded, dense};
-use crate::{
-    FusionFunction, Grouping, IndexError, IndexQuery, IndexResult, MatchCount, Result, StageTimings,
-    ValueCount,
+use super::Embedded;
+use super::existing::Existing;
+use super::snapshot::{Chunk, Snapshot};
+use crate::pipeline::{
+    self, ChunkPlace, DocumentSet, FoundChunk, ListedChunk, QueryWords, Rankings, RelevanceModel, Retriever,
+    Scope, Traced,
 };
-pub(super) use candidates::scored;
+use crate::restricted::RestrictedQuery;
+use crate::{
+    FacetSpec, Grouping, IndexError, IndexQuery, IndexResult, Neighbour, Result, SortKey, ValueCount,
+};
+use documents::Documents;
 use known_fields::KnownFields;
-use postprocess::Deduplicated;
-pub(crate) use restricted::{Existing, RestrictedQuery};
-use weir_lexical::{LexicalQuery, NamedDocument, QueryContext};
-use weir_ranking::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
-use weir_ranking::{RetrievalMode, Selection, Visible};
-
-/// The lexical field that a query can name; every other name is a metadata field.
-const TITLE: &str = "title";
 
 impl Embedded {
     /// See [`crate::Engine::search`]. Blocking, and not limited.
     pub fn search(&self, caller: &Caller, request: &IndexQuery) -> Result<IndexResult> {
         self.search_restricted(&self.restrict(caller, request.clone())?)
-    }
-
-    /// Searches for a restricted query.
-    pub(crate) fn search_restricted(&self, restricted: &RestrictedQuery) -> Result<IndexResult> {
-        let (current, traced) = self.current_with(restricted, restricted.query.trace.as_deref());
-        let snapshot = self.snapshot_of(&restricted.query, &current)?;
-        let damaged = || IndexError::damaged(self.folder(), "a chunk does not lead to its document");
-        let search = Search::new(&snapshot, &current, restricted, traced, self)?;
-        let found = search.run().and_then(|found| found.ok_or_else(damaged));
-        snapshot.check()?;
-        current.check()?;
-        found
     }
 
     /// See [`crate::Engine::features`]. Blocking, and not limited.
@@ -72,6 +49,21 @@ impl Embedded {
         self.features_restricted(&self.restrict(caller, request.clone())?, document_id)
     }
 
+    pub(super) fn restrict(&self, caller: &Caller, query: IndexQuery) -> Result<RestrictedQuery> {
+        RestrictedQuery::new(caller, query, self.settings().dimension)
+    }
+
+    /// Searches for a restricted query.
+    pub(crate) fn search_restricted(&self, restricted: &RestrictedQuery) -> Result<IndexResult> {
+        let (current, traced) = self.current_with(restricted, restricted.query.trace.as_deref());
+        let snapshot = self.snapshot_of(&restricted.query, &current)?;
+        let search = SnapshotSearch::new(self, &snapshot, &current, restricted, traced)?;
+        let found = pipeline::completed(pipeline::search(&search, &restricted.query));
+        snapshot.check()?;
+        current.check()?;
+        found
+    }
+
     /// Computes the features for a restricted query.
     pub(crate) fn features_restricted(
         &self,
@@ -79,11 +71,8 @@ impl Embedded {
         document_id: &str,
     ) -> Result<Option<HitFeatures>> {
         let (snapshot, traced) = self.current_with(restricted, Some(document_id));
-        let Some(chunk_ids) = traced.filter(|_| !restricted.query.is_listing()) else { return Ok(None) };
-        let mut search = Search::new(&snapshot, &snapshot, restricted, None, self)?;
-        let found = search.candidates(1)?;
-        let candidate = found.list.iter().find(|candidate| chunk_ids.contains(&candidate.chunk_id));
-        Ok(candidate.and_then(|candidate| search.features_of(candidate)))
+        let search = SnapshotSearch::new(self, &snapshot, &snapshot, restricted, traced)?;
+        pipeline::completed(pipeline::features(&search, &restricted.query))
     }
 
     /// The current snapshot, and the chunk ids of a document in it, if the document exists for the caller.
@@ -95,7 +84,7 @@ impl Embedded {
         let live = super::lock(&self.inner.live);
         let current = self.snapshot();
         let record = document_id.and_then(|id| live.table.find(id, &current.files.documents));
-        let shown = record.filter(|record| restricted.shows(record));
+        let shown = record.filter(|record| restricted.shows(record.metadata));
         let chunk_ids = shown.map(|record| record.first_chunk..record.first_chunk + record.chunks);
         (current, chunk_ids)
     }
@@ -117,71 +106,10 @@ impl Embedded {
         }
         Ok(snapshot)
     }
-
-    fn check_parameters(&self, request: &IndexQuery) -> Result<()> {
-        request.fusion.check()?;
-        if !(0.0..=1.0).contains(&request.diversity) {
-            return Err(IndexError::InvalidParameter { name: "diversity", value: request.diversity });
-        }
-        let dimension = self.settings().dimension;
-        if request.diversity > 0.0 && dimension == 0 {
-            return Err(IndexError::NoEmbeddings);
-        }
-        match (request.mode, &request.embedding) {
-            (RetrievalMode::Lexical, _) => Ok(()),
-            (RetrievalMode::Hybrid | RetrievalMode::Dense, _) if request.is_listing() => Ok(()),
-            (RetrievalMode::Hybrid | RetrievalMode::Dense, _) if dimension == 0 => {
-                Err(IndexError::NoEmbeddings)
-            }
-            (RetrievalMode::Hybrid | RetrievalMode::Dense, None) => {
-                Err(IndexError::EmbeddingMissing(dimension))
-            }
-            (RetrievalMode::Hybrid | RetrievalMode::Dense, Some(embedding)) => {
-                dense::check(embedding, dimension)
-            }
-        }
-    }
 }
 
-/// A hash of what is searched for.
-fn hash_of(request: &IndexQuery) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    std::mem::discriminant(&request.mode).hash(&mut hasher);
-    match &request.query {
-        Some(query) => query.to_string().hash(&mut hasher),
-        None => request.embedding.iter().flatten().for_each(|value| value.to_bits().hash(&mut hasher)),
-    }
-    hasher.finish()
-}
-
-impl IndexQuery {
-    /// Whether there is nothing to rank by: all documents that pass the filter are listed.
-    pub(crate) fn is_listing(&self) -> bool {
-        self.query.is_none() && self.embedding.is_none()
-    }
-
-    /// The fields that must be known: of a strict query, the filter, facets, sort keys and groups.
-    fn named_fields(&self) -> impl Iterator<Item = &str> {
-        let strict = self.query.iter().filter(|_| self.strict);
-        let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
-        let in_filter = self.filter.iter().flat_map(|filter| filter.paths());
-        let facets = self.facets.iter().map(|facet| facet.field.as_str());
-        let keys = self.sort.iter().map(|key| key.field.as_str());
-        let group = match &self.group_by {
-            Grouping::Field(field) => Some(field.as_str()),
-            Grouping::Document | Grouping::Chunk => None,
-        };
-        in_query.chain(in_filter).chain(facets).chain(keys).chain(group)
-    }
-
-    /// Whether postprocessing removes or reorders candidates.
-    pub(crate) fn is_postprocessed(&self) -> bool {
-        self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
-    }
-}
-
-/// The state of a running search.
-pub(super) struct Search<'a> {
+/// One search in one snapshot.
+pub(super) struct SnapshotSearch<'a> {
     engine: &'a Embedded,
     snapshot: &'a Snapshot,
     /// The current snapshot: documents deleted in it are not shown.
@@ -189,49 +117,34 @@ pub(super) struct Search<'a> {
     request: &'a IndexQuery,
     /// `None` without text to search.
     query: Option<LexicalQuery>,
-    /// Documents whose names fit the query.
     named: Vec<NamedDocument>,
     /// The documents that exist for the caller; all if absent.
     existing: Option<Existing>,
     /// The chunks that pass the filter and the query's conditions; `None` if there is neither.
     pub(super) selection: Option<Arc<Selection>>,
-    /// The chunk ids of the document in [`IndexQuery::trace`], if it exists.
+    /// The chunk ids of the document that is followed, if it exists.
     traced: Option<Range<u32>>,
     relevance_model: RelevanceModel,
-    /// Features of the first window of candidates.
-    query_features: Option<QueryFeatures>,
-    /// Units that a rare word of the query points out.
-    exact_units: Vec<u32>,
-    /// The requested fusion, with the weights of this query.
-    fusion: FusionFunction,
-    /// The best comparable score of that window.
-    best: f32,
-    timings: StageTimings,
+    scope: Scope,
 }
 
-/// The result before texts are read.
-struct Outcome {
-    candidates: Candidates,
-    page: Vec<Deduplicated>,
-    total: MatchCount,
-    facets: Vec<Vec<ValueCount>>,
-}
-
-impl<'a> Search<'a> {
+impl<'a> SnapshotSearch<'a> {
     pub(super) fn new(
+        engine: &'a Embedded,
         snapshot: &'a Snapshot,
         current: &'a Snapshot,
         restricted: &'a RestrictedQuery,
         traced: Option<Range<u32>>,
-        engine: &'a Embedded,
-    ) -> Result<Search<'a>> {
+    ) -> Result<SnapshotSearch<'a>> {
         let started = Instant::now();
         let RestrictedQuery { query: request, mandatory, named_fields } = restricted;
-        if let Some(filter) = mandatory.as_ref().filter(|_| !named_fields.is_empty()) {
-            let own = engine.existing(current, filter)?.selection;
-            KnownFields::new(current, Some(&own)).check(named_fields.iter().map(String::as_str))?;
+        let known = &engine.inner.existing;
+        if !named_fields.is_empty() {
+            let own = mandatory.as_ref().map(|filter| known.of(current, filter)).transpose()?;
+            let own = own.as_ref().map(|existing| &*existing.selection);
+            KnownFields::new(current, own).check(named_fields.iter().map(String::as_str))?;
         }
-        let existing = mandatory.as_ref().map(|filter| engine.existing(snapshot, filter)).transpose()?;
+        let existing = mandatory.as_ref().map(|filter| known.of(snapshot, filter)).transpose()?;
         let own = existing.as_ref().map(|existing| &*existing.selection);
         let query = match &request.query {
             Some(query) => Some(snapshot.compile(query, request, existing.as_ref())?),
@@ -239,24 +152,23 @@ impl<'a> Search<'a> {
         };
         let selection = snapshot.selection(request, query.as_ref())?;
         let visible = Visible { tombstones: &snapshot.tombstones, selection: selection.as_deref() };
-        let named = match named::name_of(request) {
+        let named = match request.name() {
             Some(name) => {
                 let existing = Visible { tombstones: &snapshot.tombstones, selection: own };
                 snapshot.lexical.named(name, request.is_unfinished, visible, existing)?
             }
             None => Vec::new(),
         };
-        let timings = StageTimings { select: started.elapsed(), ..StageTimings::default() };
+        let embedding = request.embedding.as_deref();
         let relevance_model = match &existing {
-            Some(existing) => {
-                let embedding = request.embedding.as_deref();
-                RelevanceModel::restricted(
-                    embedding.map_or(0.0, |embedding| existing.topicality(snapshot, embedding)),
-                )
-            }
-            None => RelevanceModel::of(&engine.inner, request.embedding.as_deref()),
+            Some(existing) => RelevanceModel::restricted(
+                embedding.map_or(0.0, |embedding| existing.topicality(snapshot, embedding)),
+            ),
+            None => engine.relevance_model(embedding),
         };
-        Ok(Search {
+        let mut scope = snapshot.scope(existing.as_ref(), selection.as_deref(), request.explain);
+        scope.prepared_in = started.elapsed();
+        Ok(SnapshotSearch {
             engine,
             snapshot,
             current,
@@ -267,11 +179,7 @@ impl<'a> Search<'a> {
             selection,
             traced,
             relevance_model,
-            query_features: None,
-            exact_units: Vec::new(),
-            fusion: request.fusion,
-            best: 0.0,
-            timings,
+            scope,
         })
     }
 
@@ -284,101 +192,171 @@ impl<'a> Search<'a> {
         self.existing.is_some()
     }
 
-    /// Live chunks that exist for the caller.
-    fn existing_chunks(&self) -> u32 {
-        match &self.existing {
-            Some(existing) => existing.selection.live(&self.snapshot.tombstones),
-            None => self.snapshot.live_chunks(),
+    /// The unit of a chunk in rankings: the chunk itself, or its document, identified by its first chunk id.
+    fn unit_of(&self, chunk_id: u32) -> Option<u32> {
+        match self.request.group_by {
+            Grouping::Chunk => Some(chunk_id),
+            Grouping::Document | Grouping::Field(_) => self.snapshot.document_of(chunk_id),
         }
     }
 
-    /// The last operation that the caller may know of.
-    fn shown_seq(&self) -> u64 {
-        match &self.existing {
-            Some(existing) if self.request.explain => existing.last_version(self.snapshot),
-            Some(_) => 0,
-            None => self.snapshot.applied_seq,
+    /// Reads something of each chunk.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`] if it is `None`: the files contradict each other, which the checks at opening exclude.
+    fn read_each<T>(&self, chunk_ids: &[u32], mut read: impl FnMut(u32) -> Option<T>) -> Result<Vec<T>> {
+        let damaged = || IndexError::damaged(self.engine.folder(), "a chunk does not lead to its document");
+        let mut all = Vec::with_capacity(chunk_ids.len());
+        for &chunk_id in chunk_ids {
+            all.push(read(chunk_id).ok_or_else(damaged)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Retriever for SnapshotSearch<'_> {
+    type Documents = Documents;
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn words(&self) -> Option<QueryWords<'_>> {
+        self.query.as_ref().map(QueryWords::of)
+    }
+
+    fn named(&self) -> &[NamedDocument] {
+        &self.named
+    }
+
+    fn relevance_model(&self) -> &RelevanceModel {
+        &self.relevance_model
+    }
+
+    fn traced(&self) -> Option<Traced> {
+        let chunk_ids = self.traced.clone()?;
+        let (document, visible) = (chunk_ids.start, self.visible());
+        let is_selected = chunk_ids.into_iter().any(|chunk_id| visible.contains(chunk_id));
+        Some(Traced { document, is_selected })
+    }
+
+    #[inline]
+    fn document_of(&self, chunk_id: u32) -> Option<u32> {
+        self.snapshot.document_of(chunk_id)
+    }
+
+    fn is_current(&self, chunk_id: u32) -> bool {
+        self.current.tombstones.is_live(chunk_id)
+    }
+
+    fn observe(&self, features: QueryFeatures) {
+        self.engine.observe(self.request, features);
+    }
+
+    async fn rankings(&self, depth: usize) -> Result<Rankings> {
+        self.rank(depth)
+    }
+
+    async fn bm25_bounds(&self) -> Result<Bm25Bounds> {
+        match &self.query {
+            Some(query) => Ok(self.snapshot.lexical.bm25_bounds(query)?),
+            None => Ok(Bm25Bounds::default()),
         }
     }
 
-    /// The number of live chunks among which is searched.
-    fn chunks_searched(&self) -> u32 {
-        match &self.selection {
-            Some(selection) => selection.live(&self.snapshot.tombstones),
-            None => self.snapshot.live_chunks(),
+    async fn rare_chunks(&self) -> Result<Vec<RareChunk>> {
+        match &self.query {
+            Some(query) => Ok(self.snapshot.lexical.rare(query, self.visible())?),
+            None => Ok(Vec::new()),
         }
     }
 
-    /// Whether terms or an embedding rank the hits. Relevance is undefined for listings and for orders by fields.
-    fn ranks_by_relevance(&self) -> bool {
-        let has_terms = self.query.as_ref().is_some_and(|query| !query.terms.is_empty());
-        self.request.sort.is_empty() && (has_terms || self.request.embedding.is_some())
+    async fn dense_of(&self, ranked: &[BestChunk]) -> Result<Vec<BestChunk>> {
+        self.best_by_embedding(ranked)
     }
 
-    /// Updates the baseline with the first page of a search among all documents.
-    fn observe(&self) {
-        let is_first = self.request.offset == 0 && self.request.as_of.is_none();
-        let is_of_all = self.selection.is_none() && self.request.group_by == Grouping::Document;
-        let has_enough = self.snapshot.live_chunks() as usize >= SAMPLE_CHUNKS_MIN;
-        if let Some(query_features) =
-            self.query_features.filter(|_| is_first && is_of_all && has_enough && self.ranks_by_relevance())
-        {
-            let inner = &self.engine.inner;
-            if super::lock(&inner.recent_queries).insert(hash_of(self.request)) {
-                query_features.observe(&mut super::lock(&inner.baseline).baseline);
-            }
-        }
+    async fn int8_rows(&self, chunk_ids: &[u32]) -> Result<Vec<i8>> {
+        self.rows_of(chunk_ids)
     }
 
-    /// `None` if the files contradict each other.
-    fn run(mut self) -> Result<Option<IndexResult>> {
-        let outcome = if self.request.is_listing() { self.list() } else { self.rank()? };
-        let Some(outcome) = outcome else { return Ok(None) };
-        self.observe();
-        let trace = match &self.request.trace {
-            Some(_) => Some(self.trace(&outcome)?),
-            None => None,
-        };
-        let started = Instant::now();
-        let Some(hits) = self.hits(&outcome)? else { return Ok(None) };
-        let retriever = |retriever| self.ranking(retriever);
-        let (Some(lexical), Some(dense)) =
-            (retriever(&outcome.candidates.lexical), retriever(&outcome.candidates.dense))
-        else {
-            return Ok(None);
-        };
-        self.timings.fetch = started.elapsed();
-        let selected =
-            self.selection.as_ref().map(|selection| selection.live(&self.snapshot.tombstones).into());
-        let is_smoothed = self.is_smoothed() && self.ranks_by_relevance();
-        let exact_facets = self.has_exact_facets();
-        let existing_chunks = self.existing_chunks().into();
-        let shown_seq = self.shown_seq();
-        let (terms, corrections, synonyms) =
-            self.query.map(|query| (query.terms, query.corrections, query.synonyms)).unwrap_or_default();
-        Ok(Some(IndexResult {
-            hits,
-            total: outcome.total,
-            facets: outcome.facets,
-            exact_facets,
-            lexical,
-            dense,
-            is_smoothed,
-            fusion: self.fusion,
-            corrections,
-            terms: terms.into_iter().map(|term| term.text).collect(),
-            synonyms,
-            applied_seq: self.snapshot.applied_seq,
-            shown_seq,
-            existing_chunks,
-            selected,
-            trace,
-            timings: self.timings,
-        }))
+    async fn embeddings(&self, chunk_ids: &[u32]) -> Result<Vec<Vec<f32>>> {
+        self.read_each(chunk_ids, |chunk_id| self.snapshot.embedding(chunk_id))
+    }
+
+    async fn texts(&self, chunk_ids: &[u32]) -> Result<Vec<String>> {
+        self.read_each(chunk_ids, |chunk_id| self.snapshot.text(&self.snapshot.chunk(chunk_id)?.record))
+    }
+
+    async fn values(&self, chunk_ids: &[u32], field: &str) -> Result<Vec<Option<Value>>> {
+        self.read_each(chunk_ids, |chunk_id| self.snapshot.value_of(chunk_id, field))
+    }
+
+    async fn places(&self, chunk_ids: &[u32]) -> Result<Vec<ChunkPlace>> {
+        self.read_each(chunk_ids, |chunk_id| Some(self.snapshot.chunk(chunk_id)?.place()))
+    }
+
+    async fn chunks(&self, chunk_ids: &[u32]) -> Result<Vec<FoundChunk>> {
+        self.read_each(chunk_ids, |chunk_id| self.snapshot.found(chunk_id))
+    }
+
+    async fn neighbours(&self, chunk_ids: &[u32], count: u32) -> Result<Vec<Vec<Neighbour>>> {
+        self.read_each(chunk_ids, |chunk_id| self.snapshot.neighbours(chunk_id, count))
+    }
+
+    async fn explain(&self, chunk_ids: &[u32]) -> Result<Vec<ScoreParts>> {
+        let Some(query) = &self.query else { return Ok(vec![ScoreParts::default(); chunk_ids.len()]) };
+        chunk_ids.iter().map(|&chunk_id| Ok(self.snapshot.lexical.explain(query, chunk_id)?)).collect()
+    }
+
+    async fn documents(&self, set: DocumentSet<'_>) -> Result<Documents> {
+        self.documents_in(set)
+    }
+
+    async fn sorted(
+        &self,
+        documents: &Documents,
+        keys: &[SortKey],
+        limit: usize,
+    ) -> Result<Vec<ListedChunk>> {
+        Ok(self.in_order(documents, keys, limit))
+    }
+
+    async fn count(&self, documents: &Documents, group_by: &Grouping) -> Result<u64> {
+        Ok(self.count_of(documents, group_by))
+    }
+
+    async fn facet(&self, documents: &Documents, facet: &FacetSpec) -> Result<Vec<ValueCount>> {
+        Ok(self.snapshot.fields.count_values(facet, documents.bitmap(self.snapshot)))
+    }
+}
+
+impl Chunk<'_> {
+    fn place(&self) -> ChunkPlace {
+        ChunkPlace { document_id: self.document.id.to_owned(), chunk: self.record.chunk }
     }
 }
 
 impl Snapshot {
+    fn scope(&self, existing: Option<&Existing>, selection: Option<&Selection>, is_explained: bool) -> Scope {
+        let live_chunks = self.live_chunks().into();
+        Scope {
+            applied_seq: self.applied_seq,
+            shown_seq: match existing {
+                Some(existing) if is_explained => existing.last_version(self),
+                Some(_) => 0,
+                None => self.applied_seq,
+            },
+            live_chunks,
+            existing_chunks: match existing {
+                Some(existing) => existing.selection.live(&self.tombstones).into(),
+                None => live_chunks,
+            },
+            selected: selection.map(|selection| selection.live(&self.tombstones).into()),
+            has_embeddings: self.files.vectors.is_some(),
+            ..Scope::default()
+        }
+    }
+
     /// Compiles a query; a metadata field becomes the set of chunks whose documents have the value. Words are corrected to those of
     /// `existing` documents; all exist if that is absent.
     fn compile(
@@ -418,11 +396,50 @@ impl Snapshot {
             (filtered, None) => filtered,
         })
     }
-}
 
-fn timed<T>(duration: &mut Duration, work: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let result = work();
-    *duration += start.elapsed();
-    result
+    /// The smallest value of a field in the document of a chunk. The outer `None` means that the files contradict each other.
+    fn value_of(&self, chunk_id: u32, field: &str) -> Option<Option<Value>> {
+        let chunk = self.chunk(chunk_id)?;
+        let Ok(metadata) = serde_json::from_str(chunk.document.metadata) else { return Some(None) };
+        let mut values = Vec::new();
+        flatten(&metadata, |path, value| {
+            if path == field {
+                values.push(value);
+            }
+        });
+        Some(super::fields::smallest(values))
+    }
+
+    /// Reads a chunk and its document; `None` as [`Snapshot::chunk`].
+    fn found(&self, chunk_id: u32) -> Option<FoundChunk> {
+        let chunk = self.chunk(chunk_id)?;
+        Some(FoundChunk {
+            place: chunk.place(),
+            title: chunk.document.title.map(str::to_owned),
+            metadata: chunk.document.metadata.to_owned(),
+            pages: chunk.document.pages.map(str::to_owned),
+            version: chunk.document.version,
+            start: usize::try_from(chunk.record.start).ok()?,
+            end: usize::try_from(chunk.record.end).ok()?,
+            text: self.text(&chunk.record)?,
+        })
+    }
+
+    /// The chunks of the same document around a chunk; `None` as [`Snapshot::chunk`].
+    fn neighbours(&self, chunk_id: u32, count: u32) -> Option<Vec<Neighbour>> {
+        let chunk = self.chunk(chunk_id)?;
+        let first = chunk.document.first_chunk;
+        let last = first + chunk.document.chunks - 1;
+        let around = chunk_id.saturating_sub(count).max(first)..=chunk_id.saturating_add(count).min(last);
+        let others = around.filter(|&other| other != chunk_id).map(|other| {
+            let chunk = self.chunk(other)?;
+            Some(Neighbour {
+                chunk: chunk.record.chunk,
+                start: usize::try_from(chunk.record.start).ok()?,
+                end: usize::try_from(chunk.record.end).ok()?,
+                text: self.text(&chunk.record)?,
+            })
+        });
+        others.collect()
+    }
 }

@@ -1,24 +1,22 @@
 //! The two retrievers: each ranks documents, or chunks, by their best chunk.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 
-use super::Search;
+use super::SnapshotSearch;
 use crate::embedded::dense;
 use crate::embedded::threads;
-use crate::{Grouping, RankedChunk, Result, RetrieverRanking};
+use crate::pipeline::Rankings;
+use crate::{Grouping, Result};
 
-/// The rankings of both retrievers, as deep as requested or as there are matches.
-#[derive(Default)]
-pub(super) struct RetrieverRankings {
-    pub(super) lexical: Vec<BestChunk>,
-    pub(super) dense: Vec<BestChunk>,
-}
+/// Chunks before and after the best one that are compared with the query, of a document that only the lexical retriever found.
+const CHUNKS_AROUND: u32 = 128;
 
-impl Search<'_> {
+impl SnapshotSearch<'_> {
     /// Ranks `depth` documents or chunks with each retriever.
-    pub(super) fn rankings(&mut self, depth: usize) -> Result<RetrieverRankings> {
+    pub(super) fn rank(&self, depth: usize) -> Result<Rankings> {
         let mode = self.request.mode;
         let is_both =
             mode == RetrievalMode::Hybrid && threads::use_threads(self.snapshot.live_chunks() as usize);
@@ -38,9 +36,8 @@ impl Search<'_> {
                 dense = self.rank_dense_timed(depth);
             }
         }
-        self.timings.lexical += lexical.1;
-        self.timings.dense += dense.1;
-        Ok(RetrieverRankings { lexical: lexical.0?, dense: dense.0? })
+        let (lexical_took, dense_took) = (lexical.1, dense.1);
+        Ok(Rankings { lexical: lexical.0?, dense: dense.0?, lexical_took, dense_took })
     }
 
     fn rank_lexical_timed(&self, depth: usize) -> (Result<Vec<BestChunk>>, Duration) {
@@ -91,21 +88,38 @@ impl Search<'_> {
         }
     }
 
-    /// The unit of a chunk in rankings: the chunk itself, or its document, identified by its first chunk id.
-    pub(super) fn unit_of(&self, chunk_id: u32) -> Option<u32> {
-        match self.request.group_by {
-            Grouping::Chunk => Some(chunk_id),
-            Grouping::Document | Grouping::Field(_) => self.snapshot.document_of(chunk_id),
-        }
+    /// The best chunks of ranked units by the query's embedding.
+    pub(super) fn best_by_embedding(&self, ranked: &[BestChunk]) -> Result<Vec<BestChunk>> {
+        let (Some(embedding), Some(vectors)) = (&self.request.embedding, &self.snapshot.files.vectors) else {
+            return Ok(Vec::new());
+        };
+        let visible = self.visible();
+        let chunks = ranked
+            .iter()
+            .flat_map(|best| self.chunks_around(best))
+            .filter(|&chunk_id| visible.contains(chunk_id))
+            .map(|chunk_id| ScoredChunk { chunk_id, score: 0.0 })
+            .collect();
+        let best = dense::best_of_documents(vectors, embedding, chunks, |chunk_id| self.unit_of(chunk_id));
+        best.ok_or_else(|| self.engine.missing_row())
     }
 
-    /// The ranking of a retriever for the result.
-    pub(super) fn ranking(&self, retriever: &[BestChunk]) -> Option<RetrieverRanking> {
-        let best = retriever.iter().take(self.request.limit).map(|best| {
-            let chunk = self.snapshot.chunk(best.chunk_id)?;
-            let document_id = chunk.document.id.to_owned();
-            Some(RankedChunk { document_id, chunk: chunk.record.chunk, score: best.score })
-        });
-        Some(RetrieverRanking { documents: retriever.len(), best: best.collect::<Option<_>>()? })
+    /// The chunks of a ranked unit; of a long document those around its best chunk.
+    fn chunks_around(&self, best: &BestChunk) -> Range<u32> {
+        let chunk_id = best.chunk_id;
+        if self.request.group_by == Grouping::Chunk {
+            return chunk_id..chunk_id + 1;
+        }
+        let first = best.document.max(chunk_id.saturating_sub(CHUNKS_AROUND));
+        let is_of_document = |chunk_id: &u32| self.snapshot.document_of(*chunk_id) == Some(best.document);
+        let after = (chunk_id + 1..=chunk_id.saturating_add(CHUNKS_AROUND)).take_while(is_of_document);
+        first..after.last().unwrap_or(chunk_id) + 1
+    }
+
+    /// The int8 rows of chunks.
+    pub(super) fn rows_of(&self, chunk_ids: &[u32]) -> Result<Vec<i8>> {
+        let Some(vectors) = &self.snapshot.files.vectors else { return Ok(Vec::new()) };
+        let rows = dense::int8_rows(vectors, self.engine.settings().dimension, chunk_ids.iter().copied());
+        rows.ok_or_else(|| self.engine.missing_row())
     }
 }

@@ -8,11 +8,11 @@ use weir_query::{Reading, Vocabulary};
 use weir_ranking::{Selection, Visible};
 use weir_text::Language;
 
-use super::TITLE;
 use super::known_fields::KnownFields;
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::embedded::snapshot::Snapshot;
+use crate::search::TITLE;
 
 impl Embedded {
     /// Reads a query if that needs nothing but its text and the language.
@@ -25,7 +25,8 @@ impl Embedded {
     /// See [`crate::Engine::read_query`]. Blocking, and not limited.
     pub fn read_query(&self, caller: &Caller, text: &str) -> Result<Reading> {
         let snapshot = self.snapshot();
-        let existing = caller.filter.as_ref().map(|filter| self.existing(&snapshot, filter)).transpose()?;
+        let existing =
+            caller.filter.as_ref().map(|filter| self.inner.existing.of(&snapshot, filter)).transpose()?;
         let own = existing.as_ref().map(|existing| &*existing.selection);
         let vocabulary = CallerVocabulary {
             snapshot: &snapshot,

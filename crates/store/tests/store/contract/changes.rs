@@ -7,11 +7,11 @@ use weir_store::{Change, Changes, NewAuditEntry, NewKey};
 
 use super::*;
 
-/// Waits until a change is told.
+/// Waits until a change is told, or that there may be any: a database tells that when it begins to tell changes.
 pub async fn wait_for(changes: &mut Changes, expected: Change) {
     let told = async {
         while let Some(change) = changes.next().await {
-            if change == expected {
+            if change == expected || change == Change::Unknown {
                 return true;
             }
         }

@@ -26,6 +26,7 @@ pub async fn a_job_progresses_with_the_applied_sequence(open: Open<'_>) {
         started_at: None,
         finished_at: None,
         last_operation: 4,
+        unread: 0,
         webhook: None,
     };
     assert_eq!(job, pending);

@@ -11,7 +11,9 @@ pub mod feedback;
 pub mod idempotency;
 pub mod jobs;
 pub mod keys;
+pub mod leases;
 pub mod prepared;
+pub mod unread;
 pub mod visibility;
 pub mod webhooks;
 
@@ -120,6 +122,14 @@ macro_rules! contract {
             keys::{
                 keys_and_what_was_done_with_them_are_stored,
             }
+            leases::{
+                a_lease_is_one_gateways_until_it_ends,
+                a_lease_is_prolonged_and_released_by_its_gateway,
+                a_late_worker_changes_nothing,
+                the_work_of_a_generation_is_told,
+                a_cancellation_that_was_asked_for_is_carried_out_once,
+                a_store_is_of_one_service,
+            }
             prepared::{
                 chunks_are_read_only_with_their_document_version,
                 chunks_of_an_outdated_version_are_not_saved,
@@ -129,6 +139,11 @@ macro_rules! contract {
                 an_embedding_is_shared_between_collections,
                 switching_back_before_completion_keeps_the_embeddings,
                 chunks_are_saved_for_the_current_generation_only,
+            }
+            unread::{
+                a_job_with_files_has_operations_when_they_are_read,
+                a_job_of_which_no_file_can_be_read_is_completed,
+                a_cancelled_job_takes_no_documents,
             }
             visibility::{
                 collections_outside_the_allow_list_do_not_exist,

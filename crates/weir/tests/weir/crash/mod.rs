@@ -125,8 +125,7 @@ fn check_at_rest(folder: &Path, all: &mut [Expectations], uploads: &mut Uploads,
         let report = store.verify().await.unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);
         let collection = store.collection(&Caller::system(), "default").await.unwrap().unwrap();
-        let generation =
-            folder.join("index").join(collection.id.to_string()).join(collection.generation.id.to_string());
+        let id = weir_index::EngineId { collection: collection.id.0, generation: collection.generation.id.0 };
         let settings = weir_index::EngineSettings {
             dimension: 384,
             language: weir_text::Language::English,
@@ -134,10 +133,8 @@ fn check_at_rest(folder: &Path, all: &mut [Expectations], uploads: &mut Uploads,
             writer_memory_bytes: 15_000_000,
         };
         let limiter = weir_index::CpuLimiter::start(1, || ()).unwrap();
-        let opened =
-            weir_index::Engine::open_embedded(generation, settings, limiter, collection.last_operation)
-                .await
-                .unwrap();
+        let engines = weir_index::Engines::embedded(folder.join("index"), limiter, 1);
+        let opened = engines.open(id, settings, collection.last_operation).await.unwrap();
         assert!(opened.rebuilt.is_none(), "the index did not survive a graceful stop");
         let report = opened.engine.verify().await.unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);

@@ -62,13 +62,15 @@ exec "$EXAMPLE_BINARIES/weir-bench" "${arguments[@]}"
     ),
 ];
 
-/// Settings by which clients of other makers call nothing but the gateway, and the keys of providers that configurations name.
-const VARIABLES: [(&str, &str); 5] = [
+/// Settings by which clients of other makers call nothing but the gateway, and the keys and the address that configurations name.
+const VARIABLES: [(&str, &str); 7] = [
     ("HAYSTACK_TELEMETRY_ENABLED", "false"),
     ("OPENAI_API_KEY", "unused"),
+    ("STORE_URL", "postgresql://unused"),
     ("ANTHROPIC_API_KEY", "unused"),
     ("AZURE_API_KEY", "unused"),
     ("COHERE_API_KEY", "unused"),
+    ("REDIS_URL", "redis://127.0.0.1:6379"),
 ];
 
 /// What a filter of a page may name.

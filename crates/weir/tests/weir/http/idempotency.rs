@@ -1,8 +1,8 @@
 //! `Idempotency-Key`: a request to store documents that is sent again is answered as before, and not carried out again.
 
+use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
-use std::thread;
-use std::time::Duration;
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
@@ -64,23 +64,40 @@ fn a_request_that_is_sent_again_is_answered_as_before_also_after_a_crash() {
     assert_eq!(ingest(&gateway, "key-2", &of(&[json!({"id": "c", "text": "c"})])).status, 202);
 }
 
+/// A request with the key `key` of whose body the first byte was sent, and which holds the key. It is refused, and sent again, where the question
+/// whether it does came first.
+fn carried_out(gateway: &Gateway, key: &str, length: usize) -> TcpStream {
+    let head = format!(
+        "POST /v1/ingest HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nidempotency-key: {key}\r\ncontent-length: {length}\r\n\r\n{{"
+    );
+    let running = RefCell::new(None);
+    gateway.wait("the request", || {
+        let mut stream = gateway.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let holds_key =
+            || ingest(gateway, key, &json!({"documents": "none"})).json()["code"] == "idempotency_in_flight";
+        let is_running = loop {
+            match (holds_key(), stream.peek(&mut [0])) {
+                (true, _) => break true,
+                // it has a reply
+                (false, Ok(_)) => break false,
+                (false, Err(_)) => {}
+            }
+        };
+        stream.set_nonblocking(false).unwrap();
+        *running.borrow_mut() = Some(stream).filter(|_| is_running);
+        is_running
+    });
+    running.into_inner().unwrap()
+}
+
 #[test]
 fn while_a_request_is_carried_out_another_with_its_key_is_refused() {
     let gateway = Gateway::start();
     let body = of(&[json!({"id": "a", "text": "a low dam"})]);
     let text = body.to_string();
-    let mut running = gateway.connect();
-    let head = format!(
-        "POST /v1/ingest HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nidempotency-key: key\r\ncontent-length: {}\r\n\r\n{{",
-        text.len()
-    );
-    running.write_all(head.as_bytes()).unwrap();
-    // otherwise the question below may be the first request with the key
-    thread::sleep(Duration::from_millis(500));
-    gateway.wait("the first one", || {
-        let refused = ingest(&gateway, "key", &json!({"documents": "none"}));
-        refused.json()["code"] == "idempotency_in_flight"
-    });
+    let mut running = carried_out(&gateway, "key", text.len());
     check_error(&ingest(&gateway, "key", &body), "idempotency_in_flight", "the same request");
     assert_eq!(ingest(&gateway, "another", &of(&[json!({"text": "b"})])).status, 202);
     running.write_all(&text.as_bytes()[1..]).unwrap();
@@ -90,13 +107,7 @@ fn while_a_request_is_carried_out_another_with_its_key_is_refused() {
     let again = ingest(&gateway, "key", &body);
     assert!(is_replayed(&again) && reply.ends_with(&again.text), "{reply} {}", again.text);
     // a caller that leaves frees the key
-    let left = gateway.connect();
-    (&left).write_all(head.replace("idempotency-key: key", "idempotency-key: left").as_bytes()).unwrap();
-    thread::sleep(Duration::from_millis(500));
-    gateway.wait("the one that leaves", || {
-        ingest(&gateway, "left", &json!({"documents": "none"})).json()["code"] == "idempotency_in_flight"
-    });
-    drop(left);
+    drop(carried_out(&gateway, "left", text.len()));
     gateway.wait("the free key", || ingest(&gateway, "left", &body).status == 202);
 }
 
@@ -133,6 +144,7 @@ fn files_single_documents_and_patches_have_keys_and_lines_have_none() {
         assert_eq!((moved.status, is_replayed(&moved)), (202, false));
     }
     let original = format!("{}/original", document_path("c.txt"));
+    gateway.wait("the text of the file", || gateway.send("GET", &original, None).status == 200);
     assert_eq!(gateway.send("GET", &original, None).text, "first text");
     let lines =
         send(&gateway, "key", ("POST", "/v1/ingest"), "application/x-ndjson", br#"{"id": "l", "text": "l"}"#);

@@ -22,7 +22,10 @@ mod own_vectors;
 mod paging;
 mod patches;
 mod pruning;
+mod reading;
 mod recognition;
+#[path = "../../../../access/tests/access/redis_server.rs"]
+mod redis_server;
 mod refusals;
 mod relevance;
 mod reply_shapes;
@@ -31,6 +34,7 @@ mod route_walk;
 mod rust_client;
 mod sample;
 mod settling;
+mod shared_limits;
 mod startup;
 mod stop;
 mod tls;

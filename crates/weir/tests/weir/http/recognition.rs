@@ -15,23 +15,23 @@ use crate::support::client::{Reply, document_path};
 const KEY: &str = "ocr-very-secret-7";
 /// What stands between two pages, as the form of the request says.
 const BREAK: &str = "\u{f0c0c}";
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR and more";
+pub(super) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR and more";
 
 /// A request that the server was sent.
 #[derive(Clone)]
-struct Asked {
+pub(super) struct Asked {
     head: String,
     body: Vec<u8>,
 }
 
 /// A server that answers by a function of the number of the request, from 0.
-struct Server {
-    url: String,
+pub(super) struct Server {
+    pub(super) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    fn start(answer: impl Fn(usize, &Asked) -> (u16, String) + Send + Sync + 'static) -> Server {
+    pub(super) fn start(answer: impl Fn(usize, &Asked) -> (u16, String) + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
@@ -58,7 +58,7 @@ impl Server {
         Server { url, asked }
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    pub(super) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -78,7 +78,7 @@ fn read(stream: &TcpStream) -> Option<Asked> {
     Some(Asked { head, body })
 }
 
-fn docling(pages: &[&str]) -> (u16, String) {
+pub(super) fn docling(pages: &[&str]) -> (u16, String) {
     let text = pages.join(&format!("\n\n{BREAK}\n\n"));
     (
         200,

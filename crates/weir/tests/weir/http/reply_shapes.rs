@@ -38,7 +38,7 @@ fn job(error: &Value) -> Value {
         "job_id": "string", "collection": "string", "status": "string", "total_documents": "int", "processed_documents": "int",
         "failed_documents": "int", "cancelled_documents": "int", "new_documents": "int", "changed_documents": "int",
         "chunks_per_second": "null", "eta_seconds": "null", "waiting_for": "null", "waiting_since": "null",
-        "unchanged_documents": "int", "chunks": "int", "progress": "float", "error": "null", "started_at": "float", "finished_at": "float",
+        "unchanged_documents": "int", "unread_files": "int", "chunks": "int", "progress": "float", "error": "null", "started_at": "float", "finished_at": "float",
         "errors": error,
     })
 }

@@ -241,3 +241,27 @@ fn a_setting_that_does_not_exist_is_named() {
     command.env("WEIR_LIMITS_TOPK_MAX", "5");
     check(&mut command, &["unknown variable `WEIR_LIMITS_TOPK_MAX`", "hint: ", "WEIR_LIMITS_TOP_K_MAX"]);
 }
+
+#[test]
+fn a_redis_that_can_t_be_used_is_refused_without_its_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let redis = super::redis_server::RedisServer::start();
+    let start = |url: &str| {
+        let mut command = serve(folder.path(), &[]);
+        command.env("WEIR_REDIS_URL", "env:REDIS").env("REDIS", url);
+        command
+    };
+    check(
+        &mut start("127.0.0.1:6379"),
+        &["`redis.url` can't be used", "write redis://USER:PASSWORD@HOST:PORT/DATABASE"],
+    );
+    check(
+        &mut start("rediss://127.0.0.1?ca_file=/no/such/file"),
+        &["`redis.url` can't be used", "`ca_file`"],
+    );
+    let wrong = redis.url().replace("redis://", "redis://user:secret-password@");
+    check(&mut start(&wrong), &["Redis refuses this gateway", "check user and password of `redis.url`"]);
+    let mut absent = serve(folder.path(), &[]);
+    absent.env("WEIR_REDIS_URL", "env:REDIS");
+    check(&mut absent, &["the variable REDIS is not set", "redis://USER:PASSWORD@HOST:PORT/DATABASE"]);
+}

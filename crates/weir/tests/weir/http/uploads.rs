@@ -25,9 +25,13 @@ fn form(parts: &[Part<'_>]) -> Vec<u8> {
 }
 
 pub(super) fn upload(client: &Client, parts: &[Part<'_>]) -> Reply {
+    send_form(client, "/v1/ingest?wait=true", parts)
+}
+
+pub(super) fn send_form(client: &Client, path: &str, parts: &[Part<'_>]) -> Reply {
     let media_type = format!("multipart/form-data; boundary={BOUNDARY}");
     let headers = [("content-type", media_type.as_str())];
-    client.try_send("POST", "/v1/ingest?wait=true", &headers, Some(&form(parts))).unwrap()
+    client.try_send("POST", path, &headers, Some(&form(parts))).unwrap()
 }
 
 fn put(client: &Client, path: &str, media_type: &str, content: &[u8]) -> Reply {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::receiver::{Call, Receiver};
-use super::{HELD, Model, document, post, wait_for};
+use super::{HELD, Model, document, post, send, wait_for};
+use crate::support::client::document_path;
 use crate::support::documented::check_error;
 use crate::support::gateway::Gateway;
 
@@ -115,6 +116,40 @@ fn the_end_of_a_job_is_told_once_and_signed() {
     }
     let metrics = gateway.send("GET", "/metrics", None).text;
     assert!(metrics.contains("weir_webhook_attempts_total{result=\"delivered\"} 5"), "{metrics}");
+}
+
+#[test]
+fn the_jobs_of_single_documents_and_of_another_attempt_have_webhooks() {
+    let (receiver, model) = (Receiver::start(|_| Some(204)), Model::holding());
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = super::start(folder.path(), &model.upstream.url, &SETTINGS);
+    let told = |method: &str, path: &str, media: &str, body: &[u8]| {
+        let path = format!("{path}?webhook_url={}/{}", receiver.url, method.to_lowercase());
+        let sent = gateway.try_send(method, &path, &[("content-type", media)], Some(body)).unwrap();
+        assert_eq!(sent.status, 202, "{method}: {}", sent.text);
+        format!("/v1/jobs/{}", sent.json()["job_id"].as_str().unwrap())
+    };
+    let path = document_path("a");
+    let put = told("PUT", &path, "application/json", br#"{"text": "a river"}"#);
+    wait_for_webhook(&gateway, &put, "delivered");
+    let file = told("PUT", &path, "text/plain", b"another river");
+    let patch = told("PATCH", &path, "application/merge-patch+json", br#"{"title": "b"}"#);
+    let cancelled = send(&gateway, &[document("c", HELD)]);
+    assert_eq!(post(&gateway, &format!("{cancelled}/cancel")).0, 200);
+    model.release();
+    let again = told("POST", &format!("{cancelled}/retry-failed"), "application/json", b"");
+    for job in [&file, &patch, &again] {
+        wait_for_webhook(&gateway, job, "delivered");
+    }
+    let mut calls: Vec<(String, String)> =
+        receiver.calls().iter().map(|call| (call.path.clone(), call.headers["webhook-id"].clone())).collect();
+    calls.sort();
+    let mut expected = [("/put", &put), ("/put", &file), ("/patch", &patch), ("/post", &again)]
+        .map(|(path, job)| (path.to_owned(), id_of(job).to_owned()));
+    expected.sort();
+    assert_eq!(calls, expected);
+    let refused = gateway.send("POST", &format!("{again}/retry-failed?webhook_url=ftp://a"), None);
+    check_error(&refused, "invalid_parameter", "an address");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 #[allow(dead_code, reason = "the tests of the request log use more of it")]
 #[path = "../../../../telemetry/tests/telemetry/request_log/postgres_server.rs"]
-mod postgres;
+pub(crate) mod postgres;
 
 mod cache;
 mod case_files;
@@ -12,6 +12,7 @@ mod costs;
 mod database;
 mod dialects;
 mod disconnects;
+mod drain;
 mod embeddings;
 mod fallback;
 mod first_events;

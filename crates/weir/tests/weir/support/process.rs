@@ -127,11 +127,21 @@ impl Weir {
         child.wait().unwrap();
     }
 
+    /// Sends a signal such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let signalled = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
+        assert!(signalled.unwrap().success());
+    }
+
     /// SIGTERM; the gateway must end by itself and without an error.
     pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+        self.wait_for_stop();
+    }
+
+    /// Waits for the end of a gateway that has SIGTERM, which must be without an error.
+    pub(crate) fn wait_for_stop(&self) {
         let mut child = self.child.lock().unwrap();
-        let signalled = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-        assert!(signalled.success());
         let status = wait(&mut child).expect("weir ends after SIGTERM");
         assert!(status.success(), "a graceful stop ended with {status}");
     }

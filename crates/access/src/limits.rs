@@ -1,0 +1,169 @@
+//! The interface of limits: amounts are reserved for a chain of accounts, and settled when it is known what was used.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_policy::lease::Counting;
+use weir_store::Timestamp;
+
+use crate::chain::{Chain, NotReserved, Reservation, first};
+use crate::shared::SharedLimits;
+
+/// Where it is counted what accounts use of their limits.
+#[derive(Debug, Clone)]
+pub enum Limits {
+    /// In this process.
+    Local,
+    /// With other gateways, by Redis.
+    Redis(Arc<SharedLimits>),
+}
+
+/// What is reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amounts {
+    /// The request alone.
+    Request,
+    /// What it may use, too.
+    Use {
+        /// Most tokens.
+        tokens: u64,
+        /// What it costs.
+        cost: CostRange,
+    },
+}
+
+/// What a request costs, in billionths of the currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CostRange {
+    /// The most that it can cost.
+    pub max: u64,
+    /// What it costs most likely; at most `max`.
+    pub estimate: u64,
+}
+
+impl CostRange {
+    /// A cost that is known.
+    pub fn exactly(nanos: u64) -> CostRange {
+        CostRange { max: nanos, estimate: nanos }
+    }
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Requests per minute.
+    Requests,
+    /// Tokens per minute.
+    Tokens,
+    /// Requests at one time.
+    Concurrency,
+    /// Billionths of the currency in a day.
+    DayBudget,
+    /// Billionths of the currency in a month.
+    MonthBudget,
+    /// No limit is reached: what a key with a budget spends can't be stored.
+    Ledger,
+}
+
+/// A limit of an account is reached; nothing was counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limited {
+    /// The model pattern of a limit for a model; empty: of the whole key.
+    pub model: Arc<str>,
+    /// The limit.
+    pub unit: Unit,
+    /// Its value.
+    pub limit: u64,
+    /// What the request needs of it, in the unit.
+    pub needed: u64,
+    /// What is left of a budget.
+    pub left: Option<u64>,
+    /// When a retry can succeed; `None` for a request of more tokens than a minute has, and for a budget that is spent.
+    pub retry_after: Option<Duration>,
+}
+
+impl Limited {
+    /// Whether a budget has enough left once requests on their way have ended.
+    fn is_in_use(&self) -> bool {
+        matches!(self.unit, Unit::DayBudget | Unit::MonthBudget) && self.retry_after.is_some()
+    }
+}
+
+/// The state of a limit per minute, for the headers of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Requests or tokens.
+    pub unit: Unit,
+    /// The limit.
+    pub limit: u64,
+    /// What can be used now.
+    pub remaining: u64,
+    /// Until all of it can be.
+    pub reset_after: Duration,
+}
+
+/// How long a request waits near the end of a budget until those before it have ended.
+const BUDGET_WAIT_MAX: Duration = Duration::from_secs(30);
+
+impl Limits {
+    /// Takes `amounts` of every account of the chain, or nothing. In Redis this may ask the server, for 50 ms at most.
+    ///
+    /// # Errors
+    /// [`Limited`] by the first account that has not enough left; nothing is taken then.
+    pub async fn reserve(
+        &self,
+        chain: &Chain,
+        amounts: Amounts,
+        at: (Instant, Timestamp),
+    ) -> Result<Reservation, Limited> {
+        let not_reserved = match chain.try_reserve(amounts, at, self.counting()) {
+            Ok(reservation) => return Ok(reservation),
+            Err(not_reserved) => not_reserved,
+        };
+        match (self, not_reserved) {
+            (_, NotReserved::Limited(limited)) => Err(limited),
+            (Limits::Redis(shared), NotReserved::Ask(need)) => {
+                // apart: the future of most requests stays small
+                Box::pin(shared.reserve(chain, amounts, at, need)).await
+            }
+            (Limits::Local, NotReserved::Ask(need)) => Err(need.limited()),
+        }
+    }
+
+    /// [`Limits::reserve`], which waits where requests on their way have reserved what a budget has left: near the end of a budget its
+    /// requests run one at a time. `at` tells the time.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing is taken then.
+    pub async fn reserve_in_turn(
+        &self,
+        chain: &Chain,
+        amounts: Amounts,
+        at: impl Fn() -> (Instant, Timestamp),
+    ) -> Result<Reservation, Limited> {
+        let until = tokio::time::Instant::now() + BUDGET_WAIT_MAX;
+        loop {
+            // listened to before the attempt, so that no end is missed
+            let ends = chain.listen();
+            let limited = match self.reserve(chain, amounts, at()).await {
+                Err(limited) if limited.is_in_use() => limited,
+                reserved => return reserved,
+            };
+            if tokio::time::timeout_at(until, first(ends)).await.is_err() {
+                return Err(limited);
+            }
+        }
+    }
+
+    /// What is shared with other gateways.
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedLimits>> {
+        match self {
+            Limits::Local => None,
+            Limits::Redis(shared) => Some(shared),
+        }
+    }
+
+    fn counting(&self) -> Counting {
+        self.shared().map_or(Counting::Alone { gateways: 1 }, |shared| shared.counting())
+    }
+}

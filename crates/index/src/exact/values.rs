@@ -1,0 +1,57 @@
+//! Metadata as the API defines it: the values of a field, their order, and how documents are ordered by them.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value as Json};
+use weir_filter::{Value, flatten, parse_timestamp};
+
+use crate::SortKey;
+
+pub(super) fn metadata(json: &str) -> Map<String, Json> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// The distinct values of a field, in order: booleans, numbers, dates, other strings.
+pub(super) fn values_of(json: &str, field: &str) -> Vec<Value> {
+    let mut values = Vec::new();
+    flatten(&metadata(json), |path, value| {
+        if path == field && !values.contains(&value) {
+            values.push(value);
+        }
+    });
+    values.sort_by(by_place);
+    values
+}
+
+pub(super) fn by_place(a: &Value, b: &Value) -> Ordering {
+    let class = |value: &Value| match value {
+        Value::Boolean(_) => 0,
+        Value::Number(_) => 1,
+        Value::String(text) if parse_timestamp(text).is_some() => 2,
+        Value::String(_) => 3,
+    };
+    let spelling = |value: &Value| format!("{value:?}");
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| a.compare(b).unwrap_or(Ordering::Equal))
+        .then_with(|| spelling(a).cmp(&spelling(b)))
+}
+
+/// The order of two documents by their metadata.
+pub(super) fn by_keys(keys: &[SortKey], a: &str, b: &str) -> Ordering {
+    for key in keys {
+        let of = |json| {
+            let values = values_of(json, &key.field);
+            if key.descending { values.last().cloned() } else { values.first().cloned() }
+        };
+        let order = match (of(a), of(b)) {
+            (Some(a), Some(b)) if key.descending => by_place(&b, &a),
+            (Some(a), Some(b)) => by_place(&a, &b),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}

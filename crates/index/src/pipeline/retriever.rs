@@ -1,0 +1,223 @@
+//! What the hit pipeline asks of an engine.
+
+use std::time::Duration;
+
+use weir_filter::Value;
+use weir_lexical::{LexicalQuery, NamedDocument, RareChunk, ScoreParts, SpellingCorrection};
+use weir_ranking::BestChunk;
+use weir_ranking::relevance::{Bm25Bounds, QueryFeatures};
+use weir_text::QueryTerm;
+
+use super::relevance::RelevanceModel;
+use crate::{FacetSpec, Grouping, Neighbour, Result, SortKey, ValueCount};
+
+/// One search in one state of an engine: ranks chunks, and reads what the pipeline needs to know of them.
+///
+/// An engine makes one for each [`RestrictedQuery`](crate::restricted::RestrictedQuery); everything that it returns has passed the query's
+/// filter. Chunks and documents have numbers that hold within the search: the pipeline passes back numbers that it was given, and compares
+/// them only to break ties, lower ones first. The number of a document is that of its first chunk, or another that no other document has.
+///
+/// Functions that wait take all chunks of a step at once, so that an engine on another machine needs one request per step; those of an
+/// engine in this process complete at once (see [`super::completed`]). The others are called for each candidate and must not wait.
+/// An error of any of them ends the search with this error.
+pub(crate) trait Retriever: Send + Sync {
+    /// A set of documents, for counting, sorting and facets.
+    type Documents: Send + Sync;
+
+    /// What is known before anything is ranked.
+    fn scope(&self) -> &Scope;
+
+    /// What the engine made of the query's text; `None` without one.
+    fn words(&self) -> Option<QueryWords<'_>>;
+
+    /// Documents whose title or id is the query or begins with it, by their first chunks.
+    fn named(&self) -> &[NamedDocument];
+
+    /// The parameters of relevance for this search.
+    fn relevance_model(&self) -> &RelevanceModel;
+
+    /// The document that the search was asked to follow; `None` if it does not exist for the caller.
+    fn traced(&self) -> Option<Traced>;
+
+    /// The document of a chunk that a function of this search returned.
+    fn document_of(&self, chunk_id: u32) -> Option<u32>;
+
+    /// Whether the chunk was not removed since the state that is searched.
+    fn is_current(&self, chunk_id: u32) -> bool;
+
+    /// Takes the features of a first page among all documents into account for the relevance of later searches.
+    fn observe(&self, features: QueryFeatures);
+
+    /// The rankings of the retrievers that the query's mode names, `depth` documents (or chunks, if the query groups by chunk) each, or as
+    /// many as match. Equal scores in the order of the numbers.
+    fn rankings(&self, depth: usize) -> impl Future<Output = Result<Rankings>> + Send;
+
+    /// What BM25 can give for the query's words.
+    fn bm25_bounds(&self) -> impl Future<Output = Result<Bm25Bounds>> + Send;
+
+    /// The chunks that contain the rarest word of the query, if few do.
+    fn rare_chunks(&self) -> impl Future<Output = Result<Vec<RareChunk>>> + Send;
+
+    /// The exact dense scores of documents (or chunks) that only the lexical retriever found, each with its best chunk. Of a long document
+    /// only chunks around the lexical one may be compared.
+    fn dense_of(&self, ranked: &[BestChunk]) -> impl Future<Output = Result<Vec<BestChunk>>> + Send;
+
+    /// The embeddings of chunks as int8, one after the other, each scaled by its largest value.
+    fn int8_rows(&self, chunk_ids: &[u32]) -> impl Future<Output = Result<Vec<i8>>> + Send;
+
+    /// The embeddings of chunks.
+    fn embeddings(&self, chunk_ids: &[u32]) -> impl Future<Output = Result<Vec<Vec<f32>>>> + Send;
+
+    /// The texts of chunks.
+    fn texts(&self, chunk_ids: &[u32]) -> impl Future<Output = Result<Vec<String>>> + Send;
+
+    /// The smallest value of a metadata field in the documents of chunks.
+    fn values(
+        &self,
+        chunk_ids: &[u32],
+        field: &str,
+    ) -> impl Future<Output = Result<Vec<Option<Value>>>> + Send;
+
+    /// Where chunks stand.
+    fn places(&self, chunk_ids: &[u32]) -> impl Future<Output = Result<Vec<ChunkPlace>>> + Send;
+
+    /// Chunks with their texts and their documents.
+    fn chunks(&self, chunk_ids: &[u32]) -> impl Future<Output = Result<Vec<FoundChunk>>> + Send;
+
+    /// At most `count` chunks before and after each chunk, of the same document, in the order of the text.
+    fn neighbours(
+        &self,
+        chunk_ids: &[u32],
+        count: u32,
+    ) -> impl Future<Output = Result<Vec<Vec<Neighbour>>>> + Send;
+
+    /// The parts of the BM25 scores of chunks.
+    fn explain(&self, chunk_ids: &[u32]) -> impl Future<Output = Result<Vec<ScoreParts>>> + Send;
+
+    /// The documents of a set.
+    fn documents(&self, set: DocumentSet<'_>) -> impl Future<Output = Result<Self::Documents>> + Send;
+
+    /// The first `limit` documents of a set in the order of the keys and then of their numbers, each with its first chunk in the set; with all
+    /// its chunks in the set, if the query groups by chunk.
+    fn sorted(
+        &self,
+        documents: &Self::Documents,
+        keys: &[SortKey],
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<ListedChunk>>> + Send;
+
+    /// The number of documents, chunks or groups in a set.
+    fn count(
+        &self,
+        documents: &Self::Documents,
+        group_by: &Grouping,
+    ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Counts the values of a field in a set: most frequent first, then in the order of values.
+    fn facet(
+        &self,
+        documents: &Self::Documents,
+        facet: &FacetSpec,
+    ) -> impl Future<Output = Result<Vec<ValueCount>>> + Send;
+}
+
+/// What a search knows of the collection before anything is ranked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scope {
+    /// The last operation visible to the search.
+    pub(crate) applied_seq: u64,
+    /// See [`crate::IndexResult::shown_seq`].
+    pub(crate) shown_seq: u64,
+    /// Live chunks of the collection.
+    pub(crate) live_chunks: u64,
+    /// Those that exist for the caller.
+    pub(crate) existing_chunks: u64,
+    /// Those that pass the filter and the conditions of the query; `None` if there are neither.
+    pub(crate) selected: Option<u64>,
+    /// Whether chunks have embeddings.
+    pub(crate) has_embeddings: bool,
+    /// How long it took to compile the query and to evaluate the filter.
+    pub(crate) prepared_in: Duration,
+}
+
+/// What an engine made of the text of a query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueryWords<'a> {
+    /// The terms that rank, including those that occur in no document.
+    pub(crate) terms: &'a [QueryTerm],
+    pub(crate) corrections: &'a [SpellingCorrection],
+    /// The terms, and sequences of terms, that are searched beside the query.
+    pub(crate) synonyms: &'a [String],
+    /// Whether each prefix and wildcard stands for all terms that it matches.
+    pub(crate) is_complete: bool,
+}
+
+impl<'a> QueryWords<'a> {
+    pub(crate) fn of(query: &'a LexicalQuery) -> QueryWords<'a> {
+        QueryWords {
+            terms: &query.terms,
+            corrections: &query.corrections,
+            synonyms: &query.synonyms,
+            is_complete: query.is_complete,
+        }
+    }
+}
+
+/// The document of [`crate::IndexQuery::trace`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Traced {
+    /// Its number.
+    pub(crate) document: u32,
+    /// Whether one of its chunks passes the filter and the conditions of the query.
+    pub(crate) is_selected: bool,
+}
+
+/// The rankings of both retrievers, best first; empty if the mode does not name the retriever.
+#[derive(Debug, Default)]
+pub(crate) struct Rankings {
+    pub(crate) lexical: Vec<BestChunk>,
+    pub(crate) dense: Vec<BestChunk>,
+    pub(crate) lexical_took: Duration,
+    pub(crate) dense_took: Duration,
+}
+
+/// Where a chunk stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ChunkPlace {
+    pub(crate) document_id: String,
+    /// Position of the chunk in the document, from 0.
+    pub(crate) chunk: u32,
+}
+
+/// A chunk and its document: the fields of [`crate::Hit`] of the same names.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FoundChunk {
+    pub(crate) place: ChunkPlace,
+    pub(crate) title: Option<String>,
+    pub(crate) metadata: String,
+    pub(crate) pages: Option<String>,
+    pub(crate) version: u64,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) text: String,
+}
+
+/// Which documents a set contains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DocumentSet<'a> {
+    /// Those that pass the filter and the conditions of the query.
+    Selected,
+    /// Of these, those that contain a word of the query, and those that it names.
+    Matching,
+    /// Those of these chunks.
+    Of(&'a [u32]),
+    /// Both.
+    MatchingOr(&'a [u32]),
+}
+
+/// A document, or chunk, in an order of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListedChunk {
+    pub(crate) document: u32,
+    pub(crate) chunk_id: u32,
+}

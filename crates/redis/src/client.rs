@@ -1,0 +1,247 @@
+//! One connection for calls, which is opened again in the background, and one for each subscription.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures_util::StreamExt as _;
+use redis::aio::{MultiplexedConnection, PubSub, PubSubSink, PubSubStream};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, Pipeline};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::address::Address;
+
+/// Time to connect and log in: nobody waits for it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pauses between attempts to connect.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// How often it is looked whether the server of a subscription still answers, and how long it may take.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why the server was not asked, or did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisError {
+    /// There is no connection now.
+    #[error("there is no connection to Redis")]
+    Disconnected,
+    /// It took too long.
+    #[error("Redis did not answer within {0:?}")]
+    Timeout(Duration),
+    /// The server refuses the password, the user or a command.
+    #[error("Redis refuses the connection: {0}")]
+    Refused(String),
+    /// The connection can't be opened, or broke.
+    #[error("no connection to Redis: {0}")]
+    Connection(String),
+}
+
+impl From<io::Error> for RedisError {
+    fn from(error: io::Error) -> RedisError {
+        RedisError::Connection(error.to_string())
+    }
+}
+
+impl From<redis::RedisError> for RedisError {
+    fn from(error: redis::RedisError) -> RedisError {
+        let is_refusal = matches!(
+            error.kind(),
+            ErrorKind::AuthenticationFailed | ErrorKind::Server(_) | ErrorKind::Extension
+        );
+        match is_refusal {
+            true => RedisError::Refused(error.to_string()),
+            false => RedisError::Connection(error.to_string()),
+        }
+    }
+}
+
+/// A server. Clones share the connection.
+#[derive(Clone)]
+pub struct Redis(Arc<Inner>);
+
+struct Inner {
+    address: Address,
+    timeout: Duration,
+    scripts: &'static [&'static str],
+    open: ArcSwapOption<Open>,
+    /// Told when the connection is given up.
+    lost: Notify,
+}
+
+/// A connection with its scripts.
+struct Open {
+    connection: MultiplexedConnection,
+    /// The names that the server gave the scripts.
+    hashes: Vec<String>,
+    driver: AbortHandle,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A call of a script.
+#[derive(Debug, Clone)]
+pub struct ScriptCall {
+    /// Which of the scripts.
+    pub script: usize,
+    /// The key that it reads and writes.
+    pub key: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl Redis {
+    /// A server that is not connected yet. `timeout` is that of a call; `scripts` are in Lua.
+    pub fn new(address: Address, timeout: Duration, scripts: &'static [&'static str]) -> Redis {
+        let (open, lost) = (ArcSwapOption::empty(), Notify::new());
+        Redis(Arc::new(Inner { address, timeout, scripts, open, lost }))
+    }
+
+    /// Whether there is a connection whose last call was answered.
+    pub fn is_connected(&self) -> bool {
+        self.0.open.load().is_some()
+    }
+
+    /// Connects once.
+    ///
+    /// # Errors
+    /// [`RedisError`].
+    pub async fn connect(&self) -> Result<(), RedisError> {
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, self.open()).await;
+        let opened = opened.unwrap_or(Err(RedisError::Timeout(CONNECT_TIMEOUT)))?;
+        self.0.open.store(Some(Arc::new(opened)));
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<Open, RedisError> {
+        let Inner { address, scripts, .. } = &*self.0;
+        let stream = address.connect().await?;
+        // each call has a time limit of its own
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let opened = MultiplexedConnection::new_with_config(&address.login, stream, config).await;
+        let (mut connection, driver) = opened?;
+        let driver = tokio::spawn(driver).abort_handle();
+        let mut open = Open { connection: connection.clone(), hashes: Vec::new(), driver };
+        for script in *scripts {
+            let mut load = Cmd::new();
+            load.arg("SCRIPT").arg("LOAD").arg(*script);
+            open.hashes.push(load.query_async(&mut connection).await?);
+        }
+        Ok(open)
+    }
+
+    /// Opens the connection again whenever it is lost. Never ends. `report` is told of each change, with the reason of a failure.
+    pub async fn keep_connected(&self, report: impl Fn(Result<(), &RedisError>)) {
+        let mut pause = RETRY_MIN;
+        let mut is_reported = self.is_connected();
+        loop {
+            if self.is_connected() {
+                self.0.lost.notified().await;
+                continue;
+            }
+            match self.connect().await {
+                Ok(()) => {
+                    (pause, is_reported) = (RETRY_MIN, true);
+                    report(Ok(()));
+                }
+                Err(error) => {
+                    if std::mem::take(&mut is_reported) {
+                        report(Err(&error));
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (2 * pause).min(RETRY_MAX);
+                }
+            }
+        }
+    }
+
+    /// Calls scripts, in one message; their replies are lists of integers.
+    ///
+    /// # Errors
+    /// [`RedisError`]; the connection is given up then.
+    pub async fn run(&self, calls: &[ScriptCall]) -> Result<Vec<Vec<i64>>, RedisError> {
+        let open = self.0.open.load_full().ok_or(RedisError::Disconnected)?;
+        let mut pipeline = Pipeline::with_capacity(calls.len());
+        for ScriptCall { script, key, arguments } in calls {
+            let hash = open.hashes.get(*script).map_or("", String::as_str);
+            pipeline.cmd("EVALSHA").arg(hash).arg(1).arg(key).arg(arguments);
+        }
+        let mut connection = open.connection.clone();
+        self.within(pipeline.query_async(&mut connection), &open).await
+    }
+
+    /// Sends a message to the subscribers of a channel.
+    ///
+    /// # Errors
+    /// [`RedisError`]; the connection is given up then.
+    pub async fn publish(&self, channel: &str, message: &str) -> Result<(), RedisError> {
+        let open = self.0.open.load_full().ok_or(RedisError::Disconnected)?;
+        let mut publish = Cmd::new();
+        publish.arg("PUBLISH").arg(channel).arg(message);
+        let mut connection = open.connection.clone();
+        self.within(publish.query_async::<i64>(&mut connection), &open).await?;
+        Ok(())
+    }
+
+    /// Waits for a reply until the time limit. A connection that fails is given up.
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = redis::RedisResult<T>>,
+        open: &Arc<Open>,
+    ) -> Result<T, RedisError> {
+        let Inner { timeout, open: current, lost, .. } = &*self.0;
+        let replied = match tokio::time::timeout(*timeout, call).await {
+            Ok(replied) => replied.map_err(RedisError::from),
+            Err(_) => Err(RedisError::Timeout(*timeout)),
+        };
+        // another call may have given it up, and there may be a new one
+        if replied.is_err() && current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, open)) {
+            current.store(None);
+            lost.notify_one();
+        }
+        replied
+    }
+
+    /// The messages of a channel from now on.
+    ///
+    /// # Errors
+    /// [`RedisError`].
+    pub async fn subscribe(&self, channel: &str) -> Result<Messages, RedisError> {
+        let subscribe = async {
+            let stream = self.0.address.connect().await?;
+            let mut messages = PubSub::new(&self.0.address.login, stream).await?;
+            messages.subscribe(channel).await?;
+            Ok::<_, RedisError>(messages.split())
+        };
+        let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, subscribe).await;
+        let (sink, stream) = subscribed.unwrap_or(Err(RedisError::Timeout(CONNECT_TIMEOUT)))?;
+        Ok(Messages { sink, stream })
+    }
+}
+
+/// The messages of a channel.
+pub struct Messages {
+    sink: PubSubSink,
+    stream: PubSubStream,
+}
+
+impl Messages {
+    /// The next message; `None` when the subscription has ended, or the server does not answer.
+    pub async fn next(&mut self) -> Option<String> {
+        loop {
+            match tokio::time::timeout(PING_INTERVAL, self.stream.next()).await {
+                Ok(message) => return Some(message?.get_payload().unwrap_or_default()),
+                Err(_) => {
+                    let ping = self.sink.ping::<redis::Value>();
+                    tokio::time::timeout(PING_TIMEOUT, ping).await.ok()?.ok()?;
+                }
+            }
+        }
+    }
+}

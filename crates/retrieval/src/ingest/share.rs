@@ -1,0 +1,191 @@
+//! The part of this gateway in the work of a collection whose store other gateways use too.
+//!
+//! The gateway that has the lease of the collection prepares documents and applies them to its index, as the only gateway of a store does. What it
+//! has prepared, the others apply to their own indexes, by the same operations: chunks and embeddings are in the store, and nothing is
+//! embedded twice. An operation whose document has a version that is not prepared yet is passed over; the operation of that version follows.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weir_index::{Change, IndexError};
+use weir_store::{DocumentState, Position};
+
+use super::IngestError;
+use super::worker::{read_batch, store_history};
+use crate::lease::LEASE_SECONDS;
+use crate::open_collection::OpenCollection;
+
+/// Reads of a batch in which embeddings are missing; then they are computed, and stay in this gateway's index alone. Mostly they are
+/// missing because a later version replaced them while they were read.
+const MISSES_MAX: u32 = 20;
+
+/// The pause before a batch is read again.
+const MISS_PAUSE: Duration = Duration::from_millis(50);
+
+/// Operations that are read at once.
+const OPERATIONS_PAGE: usize = 1_000;
+
+/// What is to be done now.
+pub(super) enum Turn {
+    /// Prepare operations: this gateway has the lease, and its index shows everything that is prepared.
+    Work,
+    /// Apply the operations after this one that are prepared.
+    Follow(u64, Position),
+    /// Nothing, until something changes.
+    Wait,
+}
+
+/// What the worker knows between two turns.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    /// Up to this operation, the index is certain to show what is prepared. After a lease was lost, operations beyond it can be in the index
+    /// that another gateway decides about; `None` before the first turn.
+    sure: Option<u64>,
+    /// Whether everything was applied when the store was last asked.
+    is_settled: bool,
+    /// Reads in sequence of a batch whose embeddings were not all in the store.
+    misses: u32,
+}
+
+impl Share {
+    /// Finds out what is to be done. Asks for the lease if there is something to prepare and nobody has it.
+    pub(super) async fn turn(&mut self, collection: &OpenCollection) -> Result<Turn, IngestError> {
+        let (applied_seq, lease) = (collection.engine.applied_seq(), &collection.preparer.lease);
+        let is_told = collection.is_told.swap(false, Ordering::Relaxed);
+        if !is_told && self.is_settled && applied_seq >= collection.accepted() {
+            return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
+        }
+        self.is_settled = false;
+        let known = collection.accepted();
+        let (store, generation) = (&collection.preparer.store, collection.preparer.generation);
+        let Some(position) = store.position(generation).await? else {
+            lease.take();
+            return Ok(Turn::Wait);
+        };
+        if position.last_operation < known {
+            return Err(IngestError::WentBack { known, found: position.last_operation });
+        }
+        collection.accepted.fetch_max(position.last_operation, Ordering::Relaxed);
+        if let Some(fence) = lease.get().filter(|fence| fence.number != position.fence) {
+            lease.lose(fence);
+        }
+        let certain = applied_seq.min(position.prepared_to);
+        let sure = match self.sure {
+            Some(sure) if lease.get().is_none() => sure.min(applied_seq),
+            Some(_) | None => certain,
+        };
+        self.sure = Some(sure);
+        if applied_seq > 0 && self.has_missed(collection, sure, position.pruned_to) {
+            self.rebuild(collection).await?;
+            return Ok(Turn::Wait);
+        }
+        if sure < position.prepared_to {
+            // another gateway may have applied all of it
+            if let Some(fence) = lease.take() {
+                store.release_lease(fence).await?;
+            }
+            return Ok(Turn::Follow(sure, position));
+        }
+        if position.last_operation <= position.prepared_to {
+            self.is_settled = true;
+            return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
+        }
+        if lease.get().is_none() && !(position.lease_seconds == 0.0 && self.claim(collection, sure).await?) {
+            return Ok(Turn::Wait);
+        }
+        Ok(Turn::Work)
+    }
+
+    /// Whether operations were pruned that the index has not applied: they can be deletions.
+    fn has_missed(&self, collection: &OpenCollection, sure: u64, pruned_to: u64) -> bool {
+        sure < pruned_to && collection.empty_at.load(Ordering::Relaxed) < pruned_to
+    }
+
+    async fn rebuild(&mut self, collection: &OpenCollection) -> Result<(), IngestError> {
+        tracing::warn!(
+            collection = collection.name,
+            "the index is older than what it has missed: it is rebuilt"
+        );
+        let discarded = collection.engine.discard().await;
+        collection.note_lost(&discarded);
+        self.sure = Some(0);
+        collection.look_again();
+        match discarded {
+            Ok(()) | Err(IndexError::Lost { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks for the lease; whether this gateway has it now.
+    async fn claim(&mut self, collection: &OpenCollection, sure: u64) -> Result<bool, IngestError> {
+        let (store, preparer) = (&collection.preparer.store, &collection.preparer);
+        let claimed = store.claim_lease(collection.id, &preparer.gateway, LEASE_SECONDS).await?;
+        let Some(fence) = claimed else { return Ok(false) };
+        preparer.lease.set(fence);
+        tracing::info!(collection = collection.name, lease = fence.number, "this gateway does the ingest");
+        if collection.engine.applied_seq() > sure {
+            remove_absent(collection, sure).await?;
+        }
+        collection.take_cancellation_requests().await?;
+        Ok(true)
+    }
+
+    /// Applies one batch of what another gateway has prepared after the operation `from`; `false` if its embeddings are not in the store yet.
+    pub(super) async fn follow(
+        &mut self,
+        collection: &OpenCollection,
+        from: u64,
+        position: Position,
+    ) -> Result<bool, IngestError> {
+        let Position { prepared_to, .. } = position;
+        let (limit, skip_to) =
+            (collection.ingest.batch_documents_max, collection.empty_at.load(Ordering::Relaxed));
+        let preparer = &collection.preparer;
+        let mut operations = preparer.documents.operations_to_index(from, limit, skip_to).await?;
+        operations.retain(|operation| operation.number <= prepared_to);
+        let (mut changes, mut reached, mut read_to) = (Vec::new(), prepared_to, None);
+        if let Some(batch) = read_batch(collection, operations).await? {
+            let present = batch.present.into_iter().map(|(_, document)| document);
+            let present = present.filter(|document| document.version <= prepared_to).collect();
+            let embeds = self.misses >= MISSES_MAX;
+            let Some(stored) = preparer.read_prepared(present, embeds).await? else {
+                self.misses += 1;
+                tokio::time::sleep(MISS_PAUSE).await;
+                return Ok(false);
+            };
+            let removed = batch.absent.into_iter().chain(stored.refused);
+            changes.extend(removed.map(|id| Change::Remove { id }));
+            collection.metrics.documents_indexed(stored.documents.len() as u64);
+            changes.extend(stored.documents.into_iter().map(Change::Put));
+            (reached, read_to) = (batch.last_operation, batch.read_to);
+        }
+        self.misses = 0;
+        let applied_seq = reached.max(collection.engine.applied_seq());
+        collection.engine.apply(changes, applied_seq, read_to).await?;
+        self.sure = Some(reached);
+        collection.progress.applied_elsewhere(applied_seq);
+        collection.notify_applied(applied_seq);
+        Ok(true)
+    }
+}
+
+/// Removes the documents of operations after `sure` from the index that do not exist, or are to be kept out of it, by now.
+async fn remove_absent(collection: &OpenCollection, sure: u64) -> Result<(), IngestError> {
+    let applied_seq = collection.engine.applied_seq();
+    let mut after = sure;
+    while after < applied_seq {
+        let operations = collection.preparer.documents.operations_after(after, OPERATIONS_PAGE).await?;
+        let Some(last) = operations.last() else { break };
+        after = last.number;
+        let mut seen = HashSet::new();
+        let ids = operations.into_iter().filter(|one| one.number <= applied_seq);
+        let ids = ids.filter(|one| seen.insert(one.document_id.clone())).map(|one| one.document_id);
+        let ids: Vec<String> = ids.collect();
+        let states = collection.preparer.documents.document_states(ids.clone()).await?;
+        let absent = ids.into_iter().zip(states).filter(|(_, state)| *state == DocumentState::Absent);
+        let changes: Vec<Change> = absent.map(|(id, _)| Change::Remove { id }).collect();
+        collection.engine.apply(changes, applied_seq, store_history(collection).await?).await?;
+    }
+    Ok(())
+}
