@@ -48,7 +48,7 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// The error where nobody can be asked.
+    /// The error when Redis can't be called for more.
     pub(crate) fn limited(self) -> Limited {
         let (model, retry_after) = (self.usage.account.1.clone(), Some(RETRY_AFTER_RUNNING));
         Limited { model, unit: self.unit, limit: 0, needed: self.units, left: None, retry_after }
@@ -192,7 +192,7 @@ impl Reservation {
     pub fn extend(&mut self, at: (Instant, Timestamp), nanos: u64) -> Result<(), Limited> {
         let accounts = self.parts.iter().flatten().map(|part| part.usage.clone());
         let more = Amounts::Use { tokens: 0, cost: CostRange::exactly(nanos) };
-        // no tokens and no request: nobody is asked
+        // no tokens and no request: Redis is not called
         let more = Chain::new(accounts, 0).try_reserve(more, at, Counting::Shared);
         let more = more.map_err(|not_reserved| match not_reserved {
             NotReserved::Limited(limited) => limited,

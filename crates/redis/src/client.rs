@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::address::Address;
 
-/// Time to connect and log in: nobody waits for it.
+/// Time to connect and log in. No request waits for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pauses between attempts to connect.
 const RETRY_MIN: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Calls of a Redis server that delay nobody for long: each has a time limit, and after one that failed there are none until a new connection is
+//! Calls of a Redis server that do not delay requests for long: each has a time limit, and after one that failed there are none until a new connection is
 //! there.
 
 #![forbid(unsafe_code)]

@@ -156,7 +156,7 @@ async fn requests_at_one_time_are_counted_exactly() {
         for gateway in 0..GATEWAYS {
             assert_eq!(cluster.admit(gateway).await.unwrap_err().unit, Unit::Concurrency);
         }
-        // an end on one gateway makes room on another
+        // a request that ends at one gateway frees its slot for the others
         running.retain(|(gateway, _)| *gateway != 0);
         let freed = limit - running.len();
         for _ in 0..freed {

@@ -12,7 +12,7 @@ use crate::{Grouping, Result};
 
 /// Texts with at least this resemblance of their word shingles are near-duplicates.
 const NEAR_DUPLICATE_MIN: f32 = 0.8;
-/// Texts that are compared are read so many at a time.
+/// How many texts that are compared are read at a time.
 const TEXTS_PER_READ: usize = 64;
 /// Diversity reorders at most this many candidates; the others follow in their order.
 const DIVERSIFIED_MAX: usize = 200;

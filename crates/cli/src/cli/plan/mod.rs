@@ -1,4 +1,4 @@
-//! `weir plan`: processes, memory, disk and cost for a number of documents and requests. It computes and asks nobody.
+//! `weir plan`: processes, memory, disk and cost for a number of documents and requests. It computes them and calls no server.
 
 mod basis;
 mod compute;
