@@ -65,6 +65,7 @@ test: setup style ## everything that CI runs
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/wire --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/llm --pattern 'test_*.py'
 	PYTHONPATH=bench $(PYTHON) -m unittest discover --start-directory bench/published --pattern 'test_*.py'
+	PYTHONPATH=bench:bench/llm $(PYTHON) -m unittest discover --start-directory bench/scale --pattern 'test_*.py'
 	PYTHONPATH=bench:bench/llm $(PYTHON) -m unittest discover --start-directory bench/pgo --pattern 'test_*.py'
 	@echo 'once more by the scalar reference: kernels, encoder, index'
 	$(PYTHON) scripts/scalar.py cargo test $(CHECKED)
