@@ -277,14 +277,15 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
     let config = context.load(flags)?;
     let folder = &config.server.data_dir;
     let creates = matches!(arguments.command, Some(KeysCommand::Create(_)));
-    let is_unnamed = arguments.url.is_none() && arguments.data_dir.is_none();
-    if is_unnamed && config.client.url.is_empty() && config.store.url.is_some() {
+    let is_without_gateway =
+        arguments.url.is_none() && (arguments.data_dir.is_some() || config.client.url.is_empty());
+    // a data directory that is named has the indexes of a gateway, and no keys
+    if is_without_gateway && config.store.url.is_some() {
         // the gateways are told of the change
         let store = Store::open(&store_location(&config)?).await?;
         return Ok(Place::Store(Keys::load(store, unix_now()).await?));
     }
-    let is_local = arguments.url.is_none()
-        && (arguments.data_dir.is_some() || config.client.url.is_empty() && (creates || folder.is_dir()));
+    let is_local = is_without_gateway && (arguments.data_dir.is_some() || creates || folder.is_dir());
     if is_local && !creates && !folder.is_dir() {
         return Err(Failure::NoDataDir(folder.display().to_string()));
     }

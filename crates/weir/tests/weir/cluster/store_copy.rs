@@ -81,8 +81,12 @@ fn commands_use_the_database() {
         "{}",
         shown(&checked)
     );
-    let made = weir(&["keys", "create", "app", "--json"], &database);
+    // the data directory that a gateway will have: it has no keys
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("data");
+    let made = weir(&["keys", "create", "app", "--json", "--data-dir", folder.to_str().unwrap()], &database);
     assert!(made.status.success(), "{}", shown(&made));
+    assert!(!folder.exists());
     wait("the key", || one.client.send("GET", "/v1/collections", None).status == 401);
 }
 
