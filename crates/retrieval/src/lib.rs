@@ -50,7 +50,7 @@ pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
-pub use weir_extraction::isolation;
+pub use weir_extraction::{Section, isolation};
 pub use weir_refusal::{CollectionError, RequestError, Result, chain};
 pub use weir_store::{IdempotencyKey, VersionTest};
 
