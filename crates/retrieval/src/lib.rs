@@ -20,6 +20,7 @@ mod open_collection;
 mod originals;
 mod own_vectors;
 mod preview;
+mod previous;
 mod query_log;
 mod rechunk;
 mod rerank;
