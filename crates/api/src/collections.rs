@@ -138,7 +138,8 @@ pub struct CollectionReply {
 pub enum CollectionStatus {
     /// The collection can be searched.
     Ready,
-    /// The index is being rebuilt from the store; searches return `collection_not_ready`.
+    /// The index is being rebuilt from the store. If the documents are split again, searches find their earlier chunks; otherwise they return
+    /// `collection_not_ready`.
     Rebuilding,
 }
 

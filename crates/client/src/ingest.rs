@@ -363,15 +363,15 @@ impl Ingest<'_> {
             }
             match self.post(&documents).await {
                 Ok(job) => {
-                    self.report.jobs.push(job.job_id.clone());
-                    self.accepted.push_back(AcceptedBatch {
-                        job_id: job.job_id,
+                    let batch = AcceptedBatch {
+                        job_id: job.job_id.clone(),
                         documents: documents.len() as u64,
                         replaced: documents.iter().filter(|document| document.is_replacing).count() as u64,
                         file_bytes: std::mem::take(&mut file_bytes),
                         places: HashMap::new(),
                         shown: (0, 0),
-                    });
+                    };
+                    self.add_batch(batch, &job);
                     self.finish_jobs(JOBS_MAX - 1).await?;
                 }
                 Err(ClientError::Refused {

@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod description;
 mod recognition;
+mod section;
 
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
@@ -16,12 +18,15 @@ use weir_documents::{Archive, Extracted, Failure, Format, is_picture};
 use weir_isolation::{ExtractError, Isolation, Protections, Sandbox};
 use weir_telemetry::metrics::Metrics;
 
+pub use description::{base_name, describe_losses, merged_metadata, title_of};
+pub use section::Section;
+
 use recognition::{Answer, Recognition, fill_in};
 
 /// Bytes of a file by which its kind is known.
 const HEAD_BYTES: u64 = 1 << 10;
 /// Bytes of a file by which kinds are refused that are not read: more than any sample that is taken of a whole file.
-const FIRST_BYTES: usize = 16 << 10;
+pub const FIRST_BYTES: usize = 16 << 10;
 /// The name under which the page of a recogniser is read.
 const ANSWER_NAME: &str = "answer.xhtml";
 
@@ -111,18 +116,15 @@ impl Extraction {
         }
     }
 
-    /// Why a file is refused without reading it: its first bytes are those of a kind that is not read.
-    pub fn refuses(&self, name: &str, content: &std::fs::File) -> Option<Invalid> {
-        let mut head = vec![0; FIRST_BYTES];
-        let length = std::os::unix::fs::FileExt::read_at(content, &mut head, 0).unwrap_or(0);
-        head.truncate(length);
+    /// Why a file is refused without reading it: its first bytes, [`FIRST_BYTES`] of them, are those of a kind that is not read.
+    pub fn refuses(&self, name: &str, head: &[u8]) -> Option<Invalid> {
         // what an archive is, its end says
         let is_zip = head.starts_with(b"PK");
-        let is_unpacked = self.isolation.archives && Archive::of(&head, name).is_some();
-        if head.is_empty() || is_zip || is_unpacked || (self.recognition.is_some() && is_picture(&head)) {
+        let is_unpacked = self.isolation.archives && Archive::of(head, name).is_some();
+        if head.is_empty() || is_zip || is_unpacked || (self.recognition.is_some() && is_picture(head)) {
             return None;
         }
-        match Format::of(&head, name) {
+        match Format::of(head, name) {
             Err(failure @ Failure::UnsupportedFormat(_)) => {
                 let error = ExtractError::Failure(failure);
                 self.metrics.file_extracted(format_label(name), error.code(), Duration::ZERO);

@@ -79,6 +79,16 @@ impl Engines {
         }
     }
 
+    /// The generations of a collection of which something is stored, the latest first.
+    pub async fn generations(&self, collection: i64) -> Result<Vec<i64>> {
+        match self {
+            Engines::Embedded(engines) => {
+                let folder = engines.folder.join(collection.to_string());
+                blocking(move || Ok(generations_in(&folder))).await
+            }
+        }
+    }
+
     /// Removes what an engine that was closed has stored.
     pub async fn delete(&self, id: EngineId) -> Result<()> {
         match self {
@@ -136,6 +146,15 @@ fn collection_after(folder: &Path, last: i64) -> Option<String> {
     let mut paths = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let foreign = paths.find(|path| id_of(path).is_some_and(|id: i64| id > last))?;
     Some(foreign.display().to_string())
+}
+
+/// The folders whose names are numbers, the highest first.
+fn generations_in(folder: &Path) -> Vec<i64> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<i64> = numbers.collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    numbers
 }
 
 async fn remove_folder(folder: PathBuf) -> Result<()> {

@@ -12,19 +12,27 @@ use tantivy::directory::{
 };
 use weir_mapped::{ImmutableFile, MappedError, SharedFile};
 
+use super::locks::Locks;
+
 /// A folder of files that Tantivy writes once and then reads. Clones share the mappings.
 #[derive(Clone, Debug)]
 pub(super) struct GuardedDirectory {
     folder: PathBuf,
-    /// Everything but mapping.
+    /// Everything but mapping and locks.
     inner: MmapDirectory,
     mapped: Arc<Mutex<HashMap<PathBuf, Weak<ImmutableFile>>>>,
+    locks: Arc<Locks>,
 }
 
 impl GuardedDirectory {
     pub(super) fn open(folder: &Path) -> Result<GuardedDirectory, OpenDirectoryError> {
         let inner = MmapDirectory::open(folder)?;
-        Ok(GuardedDirectory { folder: folder.to_owned(), inner, mapped: Arc::default() })
+        Ok(GuardedDirectory {
+            folder: folder.to_owned(),
+            inner,
+            mapped: Arc::default(),
+            locks: Arc::default(),
+        })
     }
 
     /// Checks that all bytes that were read so far were those of the files: see [`weir_mapped::Mapped::check`].
@@ -87,7 +95,7 @@ impl Directory for GuardedDirectory {
     }
 
     fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
-        self.inner.acquire_lock(lock)
+        self.locks.acquire(lock)
     }
 
     fn watch(&self, callback: WatchCallback) -> tantivy::Result<WatchHandle> {

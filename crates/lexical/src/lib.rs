@@ -14,6 +14,7 @@ mod error;
 mod existing;
 mod expansion;
 mod explain;
+mod locks;
 mod max_score;
 mod merge_policy;
 mod names;

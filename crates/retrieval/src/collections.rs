@@ -18,6 +18,7 @@ use crate::clock::now;
 use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::own_vectors;
+use crate::previous::PreviousIndex;
 use weir_config::Config;
 use weir_inference::{LoadedModel, Models, Scheduler};
 use weir_preparation::Chunker;
@@ -104,6 +105,11 @@ impl Collections {
     /// The number of open collections.
     pub fn count(&self) -> usize {
         self.0.open.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Where the indexes come from.
+    pub(crate) fn engines(&self) -> &Engines {
+        &self.0.engines
     }
 
     /// What the indexes hold now.
@@ -324,6 +330,15 @@ impl Collections {
         &self,
         stored: Collection,
     ) -> Result<Arc<OpenCollection>, CollectionError> {
+        self.open_stored_after(stored, None).await
+    }
+
+    /// The same; `previous` answers searches until the index is complete. Without it, that index is looked for on the disk.
+    pub(crate) async fn open_stored_after(
+        &self,
+        stored: Collection,
+        previous: Option<PreviousIndex>,
+    ) -> Result<Arc<OpenCollection>, CollectionError> {
         let name = stored.name.clone();
         let mut settings: CollectionSettings =
             serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
@@ -367,7 +382,7 @@ impl Collections {
         }
         let engine = opened.engine;
         if engine.applied_seq() < stored.last_operation {
-            match hide_deleted(&documents, &engine, index_error).await {
+            match hide_deleted(&documents, &engine, engine.applied_seq(), index_error).await {
                 Err(CollectionError::Store(error @ weir_store::Error::Damaged { .. })) => {
                     tracing::warn!(collection = name, %error, "an operation cannot be read: the index is rebuilt");
                     match engine.discard().await {
@@ -375,9 +390,17 @@ impl Collections {
                         Err(error) => return Err(index_error(error)),
                     }
                 }
-                hidden => hidden?,
+                hidden => drop(hidden?),
             }
         }
+        let rebuild_until = stored.generation.applied_seq.max(stored.generation.complete_from);
+        let previous = match previous {
+            Some(previous) => Some(previous),
+            None => {
+                let is_needed = engine.applied_seq() < rebuild_until;
+                self.find_previous(&stored, &engine_settings, &documents, is_needed).await?
+            }
+        };
         let lexical = LexicalInForce::new(settings.lexical.take().unwrap_or_default(), language);
         settings.model = settings.model.or_else(|| model.as_ref().map(|model| model.id.clone()));
         let open = Arc::new(OpenCollection {
@@ -407,7 +430,8 @@ impl Collections {
             feedback_changed: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
-            rebuild_until: stored.generation.applied_seq.max(stored.generation.complete_from),
+            rebuild_until,
+            previous: RwLock::new(previous),
             empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),
             applied_seq: watch::Sender::new(engine.applied_seq()),
             progress: weir_preparation::IngestProgress::new(engine.applied_seq()),
@@ -430,7 +454,7 @@ impl Collections {
         Ok(open)
     }
 
-    async fn open_index(
+    pub(crate) async fn open_index(
         &self,
         id: EngineId,
         settings: &EngineSettings,
@@ -479,7 +503,7 @@ async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), 
 }
 
 /// Why an index can't be brought to the state of the store by the operations after its applied sequence.
-async fn unusable(
+pub(crate) async fn unusable(
     stored: &Collection,
     documents: &StoreView,
     engine: &Engine,
@@ -500,24 +524,24 @@ async fn unusable(
         .then_some("the index was made from another history of the store, which was restored or replaced"))
 }
 
-/// Hides the documents that were deleted after the index's last batch: an acknowledged deletion must hold for the first search.
-async fn hide_deleted(
+/// Hides the documents that were deleted by operations after `after`: an acknowledged deletion must hold for the first search. Returns the last
+/// operation.
+pub(crate) async fn hide_deleted(
     documents: &StoreView,
     engine: &Engine,
+    mut after: u64,
     index_error: impl Fn(IndexError) -> CollectionError,
-) -> Result<(), CollectionError> {
-    let mut after = engine.applied_seq();
-    if after == 0 {
-        return Ok(());
-    }
-    loop {
+) -> Result<u64, CollectionError> {
+    // an empty index has nothing to hide
+    while engine.applied_seq() > 0 {
         let operations = documents.operations_after(after, 1000).await?;
-        let Some(last) = operations.last() else { return Ok(()) };
+        let Some(last) = operations.last() else { break };
         after = last.number;
         for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {
             engine.remove_now(&operation.document_id, operation.number).await.map_err(&index_error)?;
         }
     }
+    Ok(after)
 }
 
 /// The language of the settings, or the configured one.

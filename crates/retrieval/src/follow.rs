@@ -145,9 +145,8 @@ impl Collections {
                 return Err(CollectionError::OtherModel { collection: name, embedded_by });
             }
             tracing::info!(collection = name, "the collection is prepared again: its index is rebuilt");
-            open.close().await;
-            self.delete_engines(stored.id).await?;
-            self.open_stored(stored).await?;
+            open.stop().await;
+            self.reopen(open, stored).await?;
             return Ok(());
         }
         let settings: CollectionSettings =

@@ -20,6 +20,7 @@ mod open_collection;
 mod originals;
 mod own_vectors;
 mod preview;
+mod previous;
 mod query_log;
 mod rechunk;
 mod rerank;
@@ -50,7 +51,7 @@ pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
-pub use weir_extraction::isolation;
+pub use weir_extraction::{Section, isolation};
 pub use weir_refusal::{CollectionError, RequestError, Result, chain};
 pub use weir_store::{IdempotencyKey, VersionTest};
 

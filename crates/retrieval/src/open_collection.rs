@@ -17,6 +17,7 @@ use weir_text::Language;
 
 use crate::clock::now;
 use crate::ingest::{Cancellations, JobLog, Preparer};
+use crate::previous::PreviousIndex;
 use weir_cursor::RequestHash;
 use weir_preparation::IngestProgress;
 
@@ -56,6 +57,8 @@ pub struct OpenCollection {
     pub(crate) accepted: AtomicU64,
     /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
     pub(crate) rebuild_until: u64,
+    /// The index from before its documents were split again, which answers searches until the index is complete.
+    pub(crate) previous: RwLock<Option<PreviousIndex>>,
     /// The last operation when the index was last empty: of operations up to this, it has nothing that could be out of date.
     pub(crate) empty_at: AtomicU64,
     /// The highest operation that has been searchable, published by the worker.
@@ -174,7 +177,7 @@ impl OpenCollection {
         }
     }
 
-    /// Whether searches would miss what they found before the index was lost.
+    /// Whether searches of the index would miss what they found before it was lost, or before the documents were split again.
     pub(crate) fn is_rebuilding(&self) -> bool {
         let shown = *self.applied_seq.borrow();
         self.engine.applied_seq() < self.rebuild_until.max(shown)
@@ -230,6 +233,14 @@ impl OpenCollection {
     }
 
     pub(crate) async fn close(&self) {
+        self.stop().await;
+        if let Err(error) = self.engine.close().await {
+            tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
+        }
+    }
+
+    /// Ends the workers. The index stays open.
+    pub(crate) async fn stop(&self) {
         self.closing.cancel();
         let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
         for worker in workers {
@@ -241,9 +252,6 @@ impl OpenCollection {
             && let Err(error) = self.preparer.store.release_lease(fence).await
         {
             tracing::warn!(collection = self.name, %error, "the lease ends by itself");
-        }
-        if let Err(error) = self.engine.close().await {
-            tracing::warn!(collection = self.name, %error, "the index did not close cleanly; it is checked at the next start");
         }
     }
 }

@@ -6,8 +6,9 @@ use weir_api::{ChunksPreviewReply, ChunksPreviewRequest, DocumentPage, ErrorCode
 use weir_policy::Caller;
 use weir_text::PageMap;
 
-use crate::ingest::{UploadedFile, page_map, title_of};
+use crate::ingest::{UploadedFile, page_map};
 use crate::{CollectionView, Result, Retrieval};
+use weir_extraction::title_of;
 use weir_preparation::Chunker;
 
 /// Texts of more bytes are split in the background.

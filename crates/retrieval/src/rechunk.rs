@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_api::{Chunking, ChunkingPolicy, CollectionSettings};
 use weir_policy::Caller;
-use weir_store::Error;
+use weir_store::{Collection, Error};
 
 use crate::clock::now;
 use crate::collections::{Collections, unreadable};
@@ -40,7 +40,7 @@ impl Collections {
     }
 
     /// Splits the documents of a collection by `chunking`, which is complete, from now on: in a new generation, whose index is built from the
-    /// store. What is embedded already and does not change is not embedded again. Until the index is complete, the collection is not ready.
+    /// store. What is embedded already and does not change is not embedded again. Until the index is complete, the previous one answers searches.
     /// Runs to its end, also if the caller stops waiting for it.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Collections {
         }
         let settings = CollectionSettings { chunking: Some(chunking), ..self.stored_settings(&open)? };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(name, &error))?;
-        open.close().await;
+        open.stop().await;
         let changed = self.start_with_settings(&open, json).await;
         if let Err(error) = &changed {
             tracing::error!(collection = name, %error, "the documents are not split again");
@@ -84,9 +84,22 @@ impl Collections {
         let Some(stored) = all.into_iter().find(|stored| stored.id == open.id) else {
             return Err(Error::UnknownCollection(name.to_owned()).into());
         };
-        self.delete_engines(stored.id).await?;
-        let reopened = self.open_stored(stored).await?;
+        let reopened = self.reopen(&open, stored).await?;
         changed.map(|()| reopened)
+    }
+
+    /// Opens a collection again whose workers have ended. If it has another generation, its index answers searches until the next one is complete.
+    pub(crate) async fn reopen(
+        &self,
+        open: &OpenCollection,
+        stored: Collection,
+    ) -> Result<Arc<OpenCollection>, CollectionError> {
+        if stored.generation.id == open.preparer.generation {
+            open.close().await;
+            return self.open_stored(stored).await;
+        }
+        let previous = self.take_serving(open).await?;
+        self.open_stored_after(stored, previous).await
     }
 
     /// Starts a generation, then changes the settings: a crash between the two leaves an index that is built by the previous settings.

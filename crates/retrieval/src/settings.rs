@@ -72,7 +72,7 @@ impl Retrieval {
                 Ok::<_, RequestError>(view.store().documents_after("", 1, 1).await?.0.is_empty())
             };
             if !rechunk && (settings.chunking.is_none() || view.is_filtered() || !is_empty().await?) {
-                let remedy = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches answer 503 until all are split and embedded";
+                let remedy = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches find the chunks of now until all are split and embedded";
                 return Err(conflict(&view, remedy));
             }
             collection = self.collections.rechunk(caller, collection, chunking).await?;
@@ -113,7 +113,7 @@ impl Retrieval {
         }));
         for collection in self.collections.all(&Caller::system()) {
             let name = &collection.name;
-            if collection.is_rebuilding() {
+            if collection.is_unsearchable() {
                 failing.push(match names_collections {
                     true => format!("the index of collection `{name}` is being rebuilt"),
                     false => "the index of a collection is being rebuilt".to_owned(),

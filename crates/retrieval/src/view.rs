@@ -20,6 +20,7 @@ use weir_text::Language;
 
 use crate::clock::now;
 use crate::open_collection::{LexicalInForce, OpenCollection};
+use crate::previous::ServingIndex;
 use crate::{Parts, Result, own_vectors};
 use weir_refusal::RequestError;
 
@@ -30,6 +31,8 @@ use weir_refusal::RequestError;
 #[derive(Clone)]
 pub struct CollectionView {
     collection: Arc<OpenCollection>,
+    /// The index that answers its searches.
+    index: ServingIndex,
     caller: Arc<Caller>,
     store: StoreView,
 }
@@ -53,7 +56,8 @@ impl Parts {
 
     fn view_of(&self, caller: &Arc<Caller>, collection: Arc<OpenCollection>) -> Result<CollectionView> {
         let store = self.store.view(caller, &collection.stored)?;
-        Ok(CollectionView { collection, caller: caller.clone(), store })
+        let index = collection.serving();
+        Ok(CollectionView { collection, index, caller: caller.clone(), store })
     }
 
     /// The same, for a collection whose index is complete.
@@ -62,8 +66,8 @@ impl Parts {
     /// `collection_not_found`, `collection_not_ready`.
     pub(crate) async fn searchable_view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         let view = self.view(caller, name)?;
-        let opened = view.collection.engine.ensure_open().await;
-        view.collection.note_lost(&opened);
+        let opened = view.index.engine.ensure_open().await;
+        view.note_lost(&opened);
         match opened {
             Ok(()) | Err(IndexError::Lost { .. }) => {}
             // it is still in the list if its documents are about to be split again
@@ -73,7 +77,7 @@ impl Parts {
             Err(IndexError::Closed) => return Err(not_ready(name)),
             Err(error) => return Err(RequestError::of_index(&error)),
         }
-        if view.collection.is_rebuilding() {
+        if !view.index.is_previous && view.collection.is_rebuilding() {
             return Err(not_ready(name));
         }
         Ok(view)
@@ -147,19 +151,19 @@ impl CollectionView {
         self.collection.language()
     }
 
-    /// The generation of its embeddings.
+    /// The generation of the index that answers its searches.
     pub(crate) fn generation(&self) -> GenerationId {
-        self.collection.preparer.generation
+        self.index.generation
     }
 
     /// Whether later pages can see the index as it was on the first.
     pub(crate) fn pins_snapshots(&self) -> bool {
-        self.collection.engine.capabilities().pinned_snapshots
+        self.index.engine.capabilities().pinned_snapshots
     }
 
     /// Whether the dense retriever compares every embedding exactly.
     pub(crate) fn is_dense_exact(&self) -> bool {
-        self.collection.engine.capabilities().exact_dense
+        self.index.engine.capabilities().exact_dense
     }
 }
 
@@ -202,7 +206,7 @@ impl CollectionView {
     /// Searchable documents and chunks that the caller may see.
     pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
         if !self.is_filtered() {
-            let counts = self.collection.engine.counts().await;
+            let counts = self.index.engine.counts().await;
             let counts = counts.map_err(|error| RequestError::of_index(&error))?;
             return Ok((counts.documents, counts.chunks));
         }
@@ -220,7 +224,7 @@ impl CollectionView {
         if self.is_filtered() {
             return Ok(gauges);
         }
-        let engine = &self.collection.engine;
+        let engine = &self.index.engine;
         let (learned, _) = engine.learned_relevance();
         Ok(CollectionGauges {
             feedback_votes: learned.votes as u64,
@@ -232,29 +236,38 @@ impl CollectionView {
         })
     }
 
+    /// Has the index rebuilt that is lost.
+    fn note_lost<T>(&self, result: &Result<T, IndexError>) {
+        match (result, self.index.is_previous) {
+            (Err(IndexError::Lost { .. }), true) => self.collection.lose_previous(),
+            (_, true) => {}
+            (_, false) => self.collection.note_lost(result),
+        }
+    }
+
     /// Reads a query that may be pasted text, by the documents that exist for the caller.
     pub(crate) async fn read_query(&self, text: &str) -> Result<Reading, IndexError> {
-        let reading = self.collection.engine.read_query(&self.caller, text).await;
-        self.collection.note_lost(&reading);
+        let reading = self.index.engine.read_query(&self.caller, text).await;
+        self.note_lost(&reading);
         reading
     }
 
     /// Runs a search on the index.
     pub(crate) async fn search(&self, query: IndexQuery) -> Result<IndexResult, IndexError> {
         let of_any_gateway = query.as_of.filter(|_| self.is_shared()).map(|_| query.clone());
-        let mut found = self.collection.engine.search(&self.caller, query).await;
+        let mut found = self.index.engine.search(&self.caller, query).await;
         if let (Err(IndexError::SnapshotExpired(_)), Some(query)) = (&found, of_any_gateway) {
             // the first page was read at another gateway, whose index is equal and not the same
             let query = IndexQuery { as_of: None, ..query };
-            found = self.collection.engine.search(&self.caller, query).await;
+            found = self.index.engine.search(&self.caller, query).await;
         }
-        self.collection.note_lost(&found);
+        self.note_lost(&found);
         found
     }
 
     /// Repeats a dense search exactly and compares.
     pub(crate) async fn recall(&self, query: IndexQuery) -> Result<Option<Recall>, IndexError> {
-        self.collection.engine.recall(&self.caller, query).await
+        self.index.engine.recall(&self.caller, query).await
     }
 
     /// What relevance has learned that holds for the caller's searches: with a mandatory filter nothing, because judgments and searches can
@@ -263,7 +276,7 @@ impl CollectionView {
         if self.is_filtered() {
             return ExplainLearned::default();
         }
-        let (summary, (cosine, drop)) = self.collection.engine.learned_relevance();
+        let (summary, (cosine, drop)) = self.index.engine.learned_relevance();
         ExplainLearned {
             votes: summary.votes as u64,
             callers: summary.callers as u64,
@@ -275,7 +288,7 @@ impl CollectionView {
 
     /// Forgets what was learned from searches.
     pub(crate) async fn reset_baseline(&self) -> Result<()> {
-        let reset = self.collection.engine.reset_baseline().await;
+        let reset = self.index.engine.reset_baseline().await;
         reset.map_err(|error| RequestError::of_index(&error))
     }
 
@@ -363,7 +376,7 @@ impl CollectionView {
     /// # Errors
     /// `collection_not_ready` if it is not by `until`.
     pub(crate) async fn reach(&self, number: u64, until: Instant) -> Result<()> {
-        if self.collection.applied() >= number {
+        if self.collection.applied().max(self.index.engine.applied_seq()) >= number {
             return Ok(());
         }
         // another gateway has acknowledged it, and this one may not be told yet
@@ -432,7 +445,7 @@ impl CollectionView {
     async fn hide(&self, id: &str, deleted: &DeletedDocument) -> Result<()> {
         // first: also a deletion that can't be hidden now is to be applied
         self.collection.wake(deleted.operation);
-        let hidden = self.collection.engine.remove_now(id, deleted.operation).await;
+        let hidden = self.collection.hide(id, deleted.operation).await;
         self.collection.note_lost(&hidden);
         match hidden {
             // an empty index does not have the document either

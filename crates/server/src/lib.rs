@@ -39,6 +39,7 @@ mod rerank;
 mod router;
 mod routes;
 mod search;
+mod spool;
 mod tei;
 mod tls;
 mod tokens;

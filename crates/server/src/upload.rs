@@ -1,11 +1,8 @@
-//! Files in requests: as the whole body, and in forms. They are written to unnamed files of the data directory while they arrive.
+//! Files in requests: as the whole body, and in forms.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
-use futures_util::{Stream, StreamExt as _};
 use multer::{Constraints, Field, Multipart, SizeLimit};
-use sha2::{Digest as _, Sha256};
-use tokio::io::AsyncWriteExt as _;
 use weir_api::{DEFAULT_COLLECTION, ErrorCode, FileOptions, Invalid};
 use weir_retrieval::UploadedFile;
 
@@ -13,6 +10,7 @@ use super::Gateway;
 use super::body::{body_too_large, decoded, encoding_of};
 use super::context;
 use super::error::ApiError;
+use super::spool::Spool;
 use crate::Result;
 
 /// The media type of forms with files.
@@ -80,6 +78,7 @@ pub(super) async fn receive_form(gateway: &Gateway, request: Request) -> Result<
         replace_if_equal: Vec::new(),
         webhook_url: None,
     };
+    let mut spool = Spool::create(gateway).await?;
     let mut has_options = true;
     let failed = |error| match matches!(error, multer::Error::StreamSizeExceeded { .. }) {
         true => body_too_large(limit, setting),
@@ -90,11 +89,10 @@ pub(super) async fn receive_form(gateway: &Gateway, request: Request) -> Result<
             "file" => {
                 check_count(gateway, found.files.len() + 1)?;
                 let name = field.file_name().filter(|name| !name.is_empty()).unwrap_or(UNNAMED).to_owned();
-                let mut spool = Spool::create(gateway).await?;
                 while let Some(part) = field.chunk().await.map_err(failed)? {
                     spool.write(&part).await?;
                 }
-                found.files.push(spool.finish(name, FileOptions::default()).await?);
+                found.files.push(spool.end_file(name, FileOptions::default()));
                 has_options = false;
             }
             "options" => {
@@ -137,6 +135,7 @@ pub(super) async fn receive_form(gateway: &Gateway, request: Request) -> Result<
         let message = "the form has no part `file`; send at least one";
         return Err(Invalid::at(ErrorCode::InvalidParameter, &["file"], message).into());
     }
+    spool.flush().await?;
     Ok(found)
 }
 
@@ -155,7 +154,8 @@ pub(super) async fn receive_file(
     let stream = decoded(body, encoding_of(&parts.headers)?);
     let mut spool = Spool::create(gateway).await?;
     spool.write_all(stream, limit, setting).await?;
-    spool.finish(name, options).await
+    spool.flush().await?;
+    Ok(spool.end_file(name, options))
 }
 
 fn limit_of(gateway: &Gateway, request: &Request) -> (usize, &'static str) {
@@ -208,69 +208,4 @@ async fn text(field: &mut Field<'_>, name: &str, bytes_max: usize) -> Result<Str
         let message = format!("the part `{name}` is not UTF-8");
         FieldError::Invalid(Invalid::at(ErrorCode::InvalidUtf8, &[name], message).into())
     })
-}
-
-/// A file that is being received. It has no name on the disk, so that nothing of it is left after a crash.
-struct Spool {
-    file: tokio::fs::File,
-    bytes: u64,
-    hash: Sha256,
-    bytes_max: usize,
-}
-
-impl Spool {
-    async fn create(gateway: &Gateway) -> Result<Spool> {
-        let folder = gateway.config.server.data_dir.clone();
-        let made = tokio::task::spawn_blocking(move || tempfile::tempfile_in(folder)).await;
-        let file = made.map_err(|error| ApiError::internal(&error))?.map_err(|error| not_written(&error))?;
-        let bytes_max = gateway.config.extract.file_bytes_max;
-        Ok(Spool { file: tokio::fs::File::from_std(file), bytes: 0, hash: Sha256::new(), bytes_max })
-    }
-
-    async fn write(&mut self, part: &[u8]) -> Result<()> {
-        self.bytes += part.len() as u64;
-        if self.bytes > self.bytes_max as u64 {
-            let message = format!(
-                "the file has more bytes than the limit `extract.file_bytes_max`, which is {}",
-                self.bytes_max
-            );
-            return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
-        }
-        self.hash.update(part);
-        self.file.write_all(part).await.map_err(|error| not_written(&error))
-    }
-
-    async fn write_all(
-        &mut self,
-        mut stream: impl Stream<Item = std::io::Result<axum::body::Bytes>> + Unpin,
-        limit: usize,
-        setting: &'static str,
-    ) -> Result<()> {
-        while let Some(part) = stream.next().await {
-            let part = part.map_err(|error| {
-                ApiError::new(ErrorCode::InvalidParameter, format!("the body broke off: {error}"))
-            })?;
-            if self.bytes + part.len() as u64 > limit as u64 {
-                return Err(body_too_large(limit, setting));
-            }
-            self.write(&part).await?;
-        }
-        Ok(())
-    }
-
-    /// The file, to be read from its beginning.
-    async fn finish(mut self, name: String, options: FileOptions) -> Result<UploadedFile> {
-        use tokio::io::AsyncSeekExt as _;
-        self.file.flush().await.map_err(|error| not_written(&error))?;
-        self.file.rewind().await.map_err(|error| not_written(&error))?;
-        let sha256 = self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(UploadedFile { content: self.file.into_std().await, bytes: self.bytes, sha256, name, options })
-    }
-}
-
-fn not_written(error: &std::io::Error) -> ApiError {
-    use std::io::ErrorKind as Kind;
-    let is_full = matches!(error.kind(), Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge);
-    let code = if is_full { ErrorCode::InsufficientStorage } else { ErrorCode::StoreUnavailable };
-    ApiError::new(code, format!("the file could not be written to the data directory: {error}"))
 }

@@ -266,7 +266,7 @@ class AsyncWeir:
         """Creates a collection, or checks that it has these settings: `Conflict` if not.
 
         With `rechunk`, the documents of an existing one are split again if `chunking` differs; until they are, its
-        `status` is `rebuilding`, and searches fail.
+        `status` is `rebuilding`, and searches find their earlier chunks.
         """
         return await self._call(calls.put_collection(name, settings, rechunk))
 

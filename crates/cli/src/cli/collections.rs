@@ -53,7 +53,7 @@ pub enum CollectionsCommand {
         /// The settings of the new collection.
         #[command(flatten)]
         settings: SettingsArguments,
-        /// If the collection exists, split its documents again by the settings of chunks. Searches fail until that is done.
+        /// If the collection exists, split its documents again by the settings of chunks. Searches find the earlier chunks until that is done.
         #[arg(long)]
         rechunk: bool,
     },

@@ -27,8 +27,8 @@ impl Client {
         self.reply(Call::put(collection_path(name), settings), |_| {}).await
     }
 
-    /// The same; if the collection exists and is split in another way, its documents are split again by `settings.chunking`. Until they are, searches fail
-    /// with `collection_not_ready`.
+    /// The same; if the collection exists and is split in another way, its documents are split again by `settings.chunking`. Until they are, searches
+    /// find their earlier chunks.
     pub async fn rechunk_collection(
         &self,
         name: &str,

@@ -73,17 +73,17 @@ impl Ingest<'_> {
             let report = |message: &str| self.progress.note(message);
             match self.client.upload_on_terms(&self.options, &uploads, report).await {
                 Ok(job) => {
-                    self.report.jobs.push(job.job_id.clone());
                     let id_and_place =
                         |file: ReadFile| (file.upload.options.id.unwrap_or(file.upload.name), file.place);
-                    self.accepted.push_back(AcceptedBatch {
-                        job_id: job.job_id,
+                    let batch = AcceptedBatch {
+                        job_id: job.job_id.clone(),
                         documents: job.total_documents,
                         replaced: 0,
                         file_bytes: files.iter().map(|file| file.file_bytes).sum(),
                         places: files.into_iter().map(id_and_place).collect::<HashMap<_, _>>(),
                         shown: (0, 0),
-                    });
+                    };
+                    self.add_batch(batch, &job);
                     self.finish_jobs(JOBS_MAX - 1).await?;
                 }
                 Err(ClientError::Refused { code, message }) if is_of_the_files(code) => {

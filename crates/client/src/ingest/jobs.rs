@@ -50,6 +50,18 @@ pub(super) struct Unfinished {
 }
 
 impl Ingest<'_> {
+    /// Takes note of a batch that was accepted. Its job has ended if all of its documents were stored already.
+    pub(super) fn add_batch(&mut self, batch: AcceptedBatch, job: &JobReply) {
+        self.report.jobs.push(job.job_id.clone());
+        self.accepted.push_back(batch);
+        if job.status.is_finished() {
+            self.show(self.accepted.len() - 1, job);
+            if let Some(batch) = self.accepted.pop_back() {
+                self.report.add(job, &batch);
+            }
+        }
+    }
+
     /// Waits until at most `count` jobs are unfinished: any, as a large document does not delay the others.
     pub(super) async fn finish_jobs(&mut self, count: usize) -> Result<()> {
         let mut delay = POLL_FIRST;

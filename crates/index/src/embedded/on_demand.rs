@@ -321,8 +321,9 @@ impl OnDemand {
     /// What is known of the index, whether it is open or not. Does not block.
     pub(crate) fn summary(&self) -> Summary {
         match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
-            State::Open(index) => index.summary(),
-            State::Idle(summary) | State::Closed(_, summary) => *summary,
+            // removals are made in an index that is closed, too
+            State::Open(index) | State::Closed(Some(index), _) => index.summary(),
+            State::Idle(summary) | State::Closed(None, summary) => *summary,
         }
     }
 

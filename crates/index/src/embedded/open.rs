@@ -4,7 +4,7 @@
 //! and the file `codes` are read. Whatever is made of bytes that turn out to be damaged is dropped. Rows without stored codes are
 //! encoded after that, and metadata is read in the background; a search that needs it waits.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,12 +76,29 @@ enum Found {
     Useless(RebuildReason),
 }
 
-/// Locks the folder for this process. The operating system releases the lock with the file handle, also after a crash.
-fn lock(folder: &Path) -> Result<File> {
+/// The lock of a folder, until this is dropped.
+pub(super) struct FolderLock(File);
+
+impl FolderLock {
+    /// Of the locked file.
+    pub(super) fn metadata(&self) -> std::io::Result<Metadata> {
+        self.0.metadata()
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // closing is not enough: a child process that is being started has the file too, until it runs its program
+        let _ = self.0.unlock();
+    }
+}
+
+/// Locks the folder for this process. The operating system releases the lock after a crash.
+fn lock(folder: &Path) -> Result<FolderLock> {
     let path = folder.join(LOCK);
     let file = File::create(&path).map_err(IndexError::file("create", &path))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(FolderLock(file)),
         Err(TryLockError::WouldBlock) => Err(IndexError::Locked(folder.to_owned())),
         Err(TryLockError::Error(error)) => Err(IndexError::file("lock", &path)(error)),
     }
@@ -277,4 +294,20 @@ fn with_causes(error: &IndexError) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_can_be_locked_again_while_a_child_has_the_earlier_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let earlier = lock(folder.path()).unwrap();
+        assert!(matches!(lock(folder.path()), Err(IndexError::Locked(_))));
+        let of_child = earlier.0.try_clone().unwrap();
+        drop(earlier);
+        assert!(lock(folder.path()).is_ok());
+        drop(of_child);
+    }
 }

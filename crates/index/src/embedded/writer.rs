@@ -1,6 +1,6 @@
 //! Commits a batch to disk so that a crash at any instant leaves the state before or after it.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use super::batch::Batch;
 use super::dense;
 use super::files::AppendFiles;
 use super::head::{Head, head_exists};
+use super::open::FolderLock;
 use super::record::{ChunkRecord, DocumentRecord};
 use crate::{HistoryPoint, IndexError, IndexedChunk, IndexedDocument, Result};
 
@@ -34,7 +35,7 @@ pub(crate) struct Writer {
     /// Whether the committed state is not visible yet, because publishing it failed.
     pub(crate) unpublished: bool,
     /// Excludes other processes, once the folder is open.
-    pub(crate) _lock: Option<File>,
+    pub(super) _lock: Option<FolderLock>,
 }
 
 /// The visible state when a batch was planned, from which the next head is computed.

@@ -51,6 +51,18 @@ fn a_newer_version_replaces_the_document_in_both_retrievers() {
 }
 
 #[test]
+fn changes_are_applied_while_a_child_has_the_files_of_an_earlier_writer() {
+    let index = Index::new(settings());
+    index.apply(vec![put("a", 1, "green apples", 0)], 1);
+    // it ends the writer
+    index.engine.flush().unwrap();
+    let lock = std::fs::File::create(index.folder.path().join("lexical/.tantivy-writer.lock")).unwrap();
+    lock.lock().unwrap();
+    index.apply(vec![put("b", 1, "red pears", 1)], 2);
+    assert_eq!(index.sees("pears", 0).0, "b.0");
+}
+
+#[test]
 fn a_removed_document_disappears_from_both_retrievers_and_can_be_added_again() {
     let index = Index::new(settings());
     index.apply(vec![put("a", 5, "green apples", 0), put("b", 1, "red apples", 0)], 1);

@@ -27,5 +27,5 @@ pub(crate) use prepare::{IngestError, Preparer};
 pub(crate) use reading::Reading;
 pub(crate) use unread::Uploads;
 pub use upload::UploadedFile;
-pub(crate) use upload::{page_map, title_of};
+pub(crate) use upload::page_map;
 pub(crate) use worker::run;

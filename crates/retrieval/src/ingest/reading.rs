@@ -16,7 +16,7 @@ use weir_store::{CollectionId, NewWebhook, Submission, SubmittedFiles, UnreadFil
 use weir_telemetry::metrics::Metrics;
 
 use super::accept::{CheckedDocuments, document_error, new_job_id, original_of};
-use super::unread::{FileDetails, Section};
+use super::unread::FileDetails;
 use super::upload::{FILES_AT_ONCE, FileOutcome, Gathered, Pending};
 use crate::{CollectionView, Result, Retrieval};
 use weir_refusal::RequestError;
@@ -259,9 +259,8 @@ impl Retrieval {
             .map(|file| async move {
                 let read = match (opened, serde_json::from_str::<FileDetails>(&file.details)) {
                     (Ok(all), Ok(details)) => {
-                        let content = Section::of(all.clone(), &details);
                         let hash = self.hash_of_file(&details, limits);
-                        let pending = Pending::stored(Box::new(content), &details);
+                        let pending = Pending::stored(Box::new(details.of(all)), &details);
                         self.documents_of_new(pending, details.keeps, hash, limits).await
                     }
                     (Err(error), _) => {

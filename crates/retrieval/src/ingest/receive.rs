@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_api::check_collection_name;
+use weir_extraction::FIRST_BYTES;
 use weir_policy::Caller;
 use weir_store::{Acceptance, KnownFile, NewDocument, Submission, SubmittedFiles};
 
@@ -60,10 +61,13 @@ impl Retrieval {
     ) -> Result<IngestOutcome> {
         let (mut unread, mut rejected, mut unchanged) = (Vec::new(), Vec::new(), 0);
         for Examined { file, keeps, stored, .. } in examined {
-            match (stored, self.extraction.refuses(&file.name, &file.content)) {
-                (Some(stored), _) => unchanged += self.known(&file.name, &stored),
-                (None, Some(reason)) => rejected.push((file.document_id(), reason)),
-                (None, None) => unread.push((file, keeps)),
+            if let Some(stored) = stored {
+                unchanged += self.known(&file.name, &stored);
+                continue;
+            }
+            match self.extraction.refuses(&file.name, &file.content.head(FIRST_BYTES)) {
+                Some(reason) => rejected.push((file.document_id(), reason)),
+                None => unread.push((file, keeps)),
             }
         }
         if unread.is_empty() && unchanged == 0 {

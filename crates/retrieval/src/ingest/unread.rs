@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::io::{self, BufWriter, Seek as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use weir_api::{ErrorCode, FileOptions};
 use weir_config::Config;
+use weir_extraction::Section;
 use weir_store::{Store, UnreadFile, UnreadFiles};
 use weir_telemetry::metrics::Metrics;
 
@@ -24,6 +25,8 @@ use weir_refusal::RequestError;
 const FOLDER: &str = "uploads";
 /// The ending of files that are being written.
 const PART: &str = "part";
+/// Bytes that are copied at one time.
+const COPIED_BYTES: usize = 256 << 10;
 
 /// The received files.
 #[derive(Clone)]
@@ -64,6 +67,13 @@ impl Drop for Received {
     }
 }
 
+impl FileDetails {
+    /// The file, of those of its request.
+    pub(super) fn of(&self, all: &Arc<File>) -> Section {
+        Section::new(all.clone(), self.start, self.bytes)
+    }
+}
+
 impl Uploads {
     pub(crate) fn new(config: &Config, metrics: Metrics) -> Uploads {
         let folder = config.server.data_dir.join(FOLDER);
@@ -89,7 +99,7 @@ impl Uploads {
         place: &str,
         files: Vec<(UploadedFile, bool)>,
     ) -> Result<Received> {
-        let total: u64 = files.iter().map(|(file, _)| file.bytes).sum();
+        let total: u64 = files.iter().map(|(file, _)| file.content.bytes()).sum();
         let is_full = || self.0.bytes.load(Ordering::Relaxed).saturating_add(total) > self.0.bytes_max;
         if is_full() {
             // those that failed make room
@@ -176,42 +186,6 @@ impl Uploads {
     }
 }
 
-/// A part of a file, as a file.
-pub(super) struct Section {
-    file: Arc<File>,
-    start: u64,
-    bytes: u64,
-    at: u64,
-}
-
-impl Section {
-    pub(super) fn of(file: Arc<File>, details: &FileDetails) -> Section {
-        Section { file, start: details.start, bytes: details.bytes, at: 0 }
-    }
-}
-
-impl Read for Section {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.bytes.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        let length = buffer.len().min(left);
-        let read = self.file.read_at(&mut buffer[..length], self.start + self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
-impl Seek for Section {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let at = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::End(offset) => self.bytes.checked_add_signed(offset),
-            SeekFrom::Current(offset) => self.at.checked_add_signed(offset),
-        };
-        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.at)
-    }
-}
-
 /// Copies files one after the other, under a name that appears when all of them are on disk.
 fn copy_synced(files: Vec<(UploadedFile, bool)>, path: &Path) -> io::Result<Vec<UnreadFile>> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -229,7 +203,8 @@ fn copy_synced(files: Vec<(UploadedFile, bool)>, path: &Path) -> io::Result<Vec<
 }
 
 fn copy_all(files: Vec<(UploadedFile, bool)>, part: &Path) -> io::Result<Vec<UnreadFile>> {
-    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
+    let copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
+    let mut copy = BufWriter::with_capacity(COPIED_BYTES, copy);
     let (mut described, mut start) = (Vec::with_capacity(files.len()), 0);
     for (mut file, keeps) in files {
         let document_id = file.document_id();
@@ -241,7 +216,7 @@ fn copy_all(files: Vec<(UploadedFile, bool)>, part: &Path) -> io::Result<Vec<Unr
         described.push(UnreadFile { document_id, details });
         start += bytes;
     }
-    copy.sync_all()?;
+    copy.into_inner().map_err(|error| error.into_error())?.sync_all()?;
     Ok(described)
 }
 
@@ -262,6 +237,8 @@ fn not_written(error: &io::Error) -> RequestError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, SeekFrom};
+
     use super::*;
 
     #[test]
@@ -269,7 +246,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("all");
         std::fs::write(&path, b"onetwothree").unwrap();
-        let mut two = Section { file: Arc::new(File::open(&path).unwrap()), start: 3, bytes: 3, at: 0 };
+        let mut two = Section::new(Arc::new(File::open(&path).unwrap()), 3, 3);
+        assert_eq!((two.head(2), two.head(9)), (b"tw".to_vec(), b"two".to_vec()));
         let mut text = String::new();
         two.read_to_string(&mut text).unwrap();
         assert_eq!(text, "two");

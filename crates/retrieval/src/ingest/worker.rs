@@ -66,6 +66,7 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             () = collection.closing.cancelled() => return,
             step = step => step.unwrap_or(Err(IngestError::Interrupted)),
         };
+        collection.tend_previous().await;
         let applied_seq = collection.engine.applied_seq();
         if step.is_err() {
             large = LargeDocuments::none(applied_seq);

@@ -295,26 +295,31 @@ pub(super) async fn visible_version(tx: &mut Tx<'_>, access: &Access, id: &str) 
     Ok((!is_hidden(tx, access, id).await?).then_some(version))
 }
 
-/// The version of a document that a file stored and that is sound, and the file; `None` if it does not exist, is hidden, or no file is recorded.
-pub(super) async fn version_and_source(
+/// The files of the documents that a file stored and that are visible, as they are recorded.
+pub(super) async fn visible_sources(
     tx: &mut Tx<'_>,
     access: &Access,
-    id: &str,
-) -> Result<Option<(u64, String)>> {
+    ids: &[&str],
+) -> Result<Vec<Option<String>>> {
     let source = "SELECT source FROM documents WHERE collection_id = $1 AND id = $2 AND source IS NOT NULL";
-    let Some(source) =
-        by_ids(tx, source, access.collection, &[id], |_, row| row.get(0)).await?.pop().flatten()
-    else {
-        return Ok(None);
-    };
-    if is_hidden(tx, access, id).await? {
-        return Ok(None);
-    }
-    // a damaged document is replaced by sending its file again
-    match tx.first(DocumentRow::BY_ID, &values![access.collection.0, id], DocumentRow::read).await {
+    let found = by_ids(tx, source, access.collection, ids, |_, row| row.get(0)).await?;
+    let hidden = are_hidden(tx, access, ids).await?;
+    Ok(found.into_iter().zip(hidden).map(|(source, is_hidden)| source.filter(|_| !is_hidden)).collect())
+}
+
+/// The version of each of the documents that is sound: a damaged document is replaced by sending its file again.
+pub(super) async fn sound_versions(
+    tx: &mut Tx<'_>,
+    collection: CollectionId,
+    ids: &[&str],
+) -> Result<Vec<Option<u64>>> {
+    let rows: Vec<_> = ids.iter().map(|id| values![collection.0, id]).collect();
+    let version = |_, row: &Row<'_>| match DocumentRow::read(row) {
         Err(Error::Damaged { .. }) => Ok(None),
-        found => Ok(found?.map(|found| (found.version, source))),
-    }
+        read => read.map(|read| Some(read.version)),
+    };
+    let found = tx.first_each(DocumentRow::BY_ID, &rows, version).await?;
+    Ok(found.into_iter().map(Option::flatten).collect())
 }
 
 /// Row key and version of the document with this id.

@@ -129,7 +129,7 @@ fn a_caller_with_a_filter_learns_nothing_of_files_that_are_hidden_from_it() {
 /// 500 files of the size of a page, without embeddings that cost anything: the first time is that of reading them in child processes. With a
 /// model, `bench/known_files.py` compares.
 #[test]
-fn unchanged_files_cost_less_than_a_tenth_of_reading_them() {
+fn unchanged_files_cost_less_than_a_twentieth_of_reading_them() {
     const FILES: usize = 500;
     let gateway = Gateway::start();
     let names: Vec<String> =
@@ -148,5 +148,5 @@ fn unchanged_files_cost_less_than_a_tenth_of_reading_them() {
     let again = (0..3).map(|_| timed((0, 0, FILES as u64))).min().unwrap_or(Duration::MAX);
     println!("{FILES} files: {first:?}, unchanged {again:?}");
     assert_eq!(extractions(&gateway, "extracted"), FILES as u64);
-    assert!(again * 10 < first, "{again:?} after {first:?}");
+    assert!(again * 20 < first, "{again:?} after {first:?}");
 }

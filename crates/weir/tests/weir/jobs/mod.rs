@@ -2,6 +2,7 @@
 
 mod events;
 pub(crate) mod receiver;
+mod rechunking;
 mod steering;
 mod waiting;
 mod webhooks;
@@ -48,6 +49,10 @@ impl Model {
             Answer::Embeddings
         });
         Model { upstream, is_held }
+    }
+
+    fn hold(&self) {
+        self.is_held.store(true, Ordering::Relaxed);
     }
 
     fn release(&self) {
