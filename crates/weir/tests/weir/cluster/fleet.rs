@@ -158,7 +158,6 @@ impl Fleet {
                 server.signal(Signal::KILL);
                 std::thread::sleep(pause);
                 server.restart();
-                self.wait_for_database();
             }
             Victim::Redis => {
                 let mut redis = self.redis.lock().unwrap();
@@ -166,20 +165,6 @@ impl Fleet {
                 std::thread::sleep(pause);
                 redis.restart();
             }
-        }
-    }
-
-    /// Until it has recovered and takes connections.
-    fn wait_for_database(&self) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let started = Instant::now();
-        let is_there = || {
-            let connected = runtime.block_on(tokio_postgres::connect(&self.store_url, tokio_postgres::NoTls));
-            connected.is_ok()
-        };
-        while !is_there() {
-            assert!(started.elapsed() < PATIENCE, "PostgreSQL does not recover");
-            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
