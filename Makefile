@@ -90,6 +90,11 @@ crash: ## 50 rounds of SIGKILL while documents and files are sent, jobs cancelle
 	@scripts/setup.sh
 	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test weir -- --nocapture crash::
 
+.PHONY: cluster
+cluster: ## 100 SIGKILLs of three gateways, PostgreSQL and Redis while documents are stored and found and chats spend budgets; KILLS=n for another number
+	@scripts/setup.sh
+	WEIR_CLUSTER_KILLS=$(or $(KILLS),100) cargo test $(CHECKED) --test weir -- --nocapture cluster::kills
+
 .PHONY: contract
 contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
 	@scripts/setup.sh

@@ -43,12 +43,14 @@ impl From<Limited> for NotReserved {
 pub(crate) struct Need {
     pub(crate) usage: Arc<Usage>,
     pub(crate) unit: Unit,
-    /// Units per minute, or all requests of this gateway at one time.
+    /// Units per minute, all requests of this gateway at one time, or billionths of the currency.
     pub(crate) units: u64,
+    /// Of a budget: what the request costs. The store is asked then, and Redis for the others.
+    pub(crate) cost: Option<CostRange>,
 }
 
 impl Need {
-    /// The error when Redis can't be called for more.
+    /// The error when there is nobody to ask, or others were always faster.
     pub(crate) fn limited(self) -> Limited {
         let (model, retry_after) = (self.usage.account.1.clone(), Some(RETRY_AFTER_RUNNING));
         Limited { model, unit: self.unit, limit: 0, needed: self.units, left: None, retry_after }
@@ -97,6 +99,16 @@ impl Chain {
             }
         }
         Ok(Reservation { parts })
+    }
+
+    /// The first account.
+    pub(crate) fn first(&self) -> Option<&Arc<Usage>> {
+        self.accounts().next()
+    }
+
+    /// Whether budgets are leased from a store that other gateways use.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.first().is_some_and(|usage| usage.counted.ledger.shared().is_some())
     }
 
     /// Listens to the ends of reservations, from now on.
@@ -189,15 +201,12 @@ impl Reservation {
     ///
     /// # Errors
     /// [`Limited`]; nothing is taken then.
-    pub fn extend(&mut self, at: (Instant, Timestamp), nanos: u64) -> Result<(), Limited> {
+    pub async fn extend(&mut self, at: (Instant, Timestamp), nanos: u64) -> Result<(), Limited> {
         let accounts = self.parts.iter().flatten().map(|part| part.usage.clone());
+        let chain = Chain::new(accounts, 0);
+        let Some(first) = chain.first() else { return Ok(()) };
         let more = Amounts::Use { tokens: 0, cost: CostRange::exactly(nanos) };
-        // no tokens and no request: Redis is not called
-        let more = Chain::new(accounts, 0).try_reserve(more, at, Counting::Shared);
-        let more = more.map_err(|not_reserved| match not_reserved {
-            NotReserved::Limited(limited) => limited,
-            NotReserved::Ask(need) => need.limited(),
-        })?;
+        let more = first.counted.limits.reserve(&chain, more, at).await?;
         for (part, more) in self.parts.iter_mut().flatten().zip(more.parts.into_iter().flatten()) {
             part.add(more);
         }

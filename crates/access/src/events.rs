@@ -24,8 +24,11 @@ impl Keys {
         }
     }
 
-    /// Gives back what this gateway holds of limits that it shares.
+    /// Gives back what this gateway holds of limits that it shares; of budgets with the next call of [`Keys::flush_ledger`].
     pub async fn leave_others(&self) {
+        if let Some(ledger) = self.0.ledger.shared() {
+            ledger.close_leases();
+        }
         if let Limits::Redis(shared) = &self.0.limits {
             shared.settle(true).await;
         }

@@ -17,6 +17,7 @@ use weir_policy::{Caller, KeyId};
 use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, Timestamp};
 
 use crate::active::{Active, KEYS_BYTES_MAX, bytes_of};
+use crate::budgets::SharedLedger;
 use crate::grants::{self, Grants};
 use crate::ledger::{self, Account, Ledger};
 use crate::limits::Limits;
@@ -62,7 +63,7 @@ impl Keys {
     }
 
     async fn load_within(store: Store, limits: Limits, now: Timestamp, bytes_max: usize) -> Result<Keys> {
-        let ledger = Arc::<Ledger>::default();
+        let ledger = Arc::new(Ledger::of(&store));
         let counted = Counted { limits: limits.clone(), ledger: ledger.clone() };
         let spent = ledger::read(&store, now).await?;
         let defaults = KeyLimitsRequest::default();
@@ -98,6 +99,11 @@ impl Keys {
     /// How limits are counted with other gateways, if they are.
     pub fn limits_status(&self) -> Option<LimitsStatus> {
         self.0.limits.shared().map(|shared| shared.status())
+    }
+
+    /// Questions to the store for leases of budgets, if other gateways use it as well.
+    pub fn budget_leases_asked(&self) -> Option<u64> {
+        self.0.ledger.shared().map(SharedLedger::asked)
     }
 
     /// Whether callers must show a key: as soon as one was created, and also when all are revoked.

@@ -3,6 +3,7 @@
 //! A request counts with all that is reserved for it until it ends, so that a crash in between charges no less than it cost.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +14,9 @@ use weir_policy::KeyId;
 use weir_policy::budget::{Period, Spending};
 use weir_store::{Spent, Store, Timestamp};
 
+use crate::budgets::{Ask, SharedLedger};
 use crate::keys::Inner;
+use crate::usage::{State, Usage};
 use crate::{Keys, Result};
 
 /// Days on which something was spent that are kept. They are counted, not dated: a clock that is ahead for a while makes no day old.
@@ -32,17 +35,31 @@ pub(crate) struct Ledger {
     failure: ArcSwapOption<String>,
     /// The day on which old days were last forgotten.
     pruned_on: AtomicI32,
+    /// With other gateways over one store.
+    shared: Option<SharedLedger>,
 }
 
 impl Ledger {
-    /// Counts what was spent or is reserved.
-    pub(crate) fn add(&self, account: Account, day: i32, nanos: u64) {
-        self.change(account, day, signed(nanos));
+    /// The ledger of a store.
+    pub(crate) fn of(store: &Store) -> Ledger {
+        let shared = store.is_shared().then(|| SharedLedger::new(store.clone()));
+        Ledger { shared, ..Ledger::default() }
     }
 
-    /// Takes back what was reserved and counted on this day.
-    pub(crate) fn give_back(&self, account: Account, day: i32, nanos: u64) {
-        self.change(account, day, -signed(nanos));
+    /// With other gateways over one store.
+    pub(crate) fn shared(&self) -> Option<&SharedLedger> {
+        self.shared.as_ref()
+    }
+
+    /// Counts what an account has spent or reserved, or given back.
+    pub(crate) fn note(&self, usage: &Arc<Usage>, state: &mut State, day: i32, nanos: i64) {
+        match &self.shared {
+            None => self.change(usage.account.clone(), day, nanos),
+            Some(shared) => {
+                shared.note(usage, state, day, nanos);
+                self.changed.notify_one();
+            }
+        }
     }
 
     fn change(&self, account: Account, day: i32, nanos: i64) {
@@ -73,6 +90,23 @@ impl Ledger {
     /// Adds what was counted to the store; whether something was written. What can't be stored now is tried again by the next call, which
     /// after a failure also writes when nothing was counted.
     pub(crate) async fn flush(&self, store: &Store, now: Timestamp) -> Result<bool> {
+        let written = match &self.shared {
+            Some(shared) => shared.write(None, self.is_failing()).await,
+            None => self.write_own(store).await,
+        };
+        self.note_result(written.as_ref().err());
+        let is_written = written?;
+        let today = period_of(now).day;
+        if is_written && self.pruned_on.swap(today, Ordering::Relaxed) != today {
+            let pruned = store.prune_spending(DAYS_KEPT).await;
+            if let Err(error) = pruned {
+                tracing::warn!(%error, "old days of what keys spent were not deleted; it is tried again tomorrow");
+            }
+        }
+        Ok(is_written)
+    }
+
+    async fn write_own(&self, store: &Store) -> weir_store::Result<bool> {
         let mut taken = std::mem::take(&mut *self.lock());
         taken.retain(|_, nanos| *nanos != 0);
         if taken.is_empty() && !self.is_failing() {
@@ -82,28 +116,29 @@ impl Ledger {
             true => store.check_writable().await,
             false => store.add_spending(taken.iter().map(spent).collect()).await,
         };
-        match &written {
-            Ok(()) => {
-                if self.failure.swap(None).is_some() {
-                    tracing::info!("what keys spend is stored again");
-                }
-            }
-            Err(error) => {
-                taken.into_iter().for_each(|((account, day), nanos)| self.change(account, day, nanos));
-                if self.failure.swap(Some(Arc::new(error.to_string()))).is_none() {
-                    tracing::error!(%error, "what keys spend can't be stored: requests of keys with a budget are refused until it can");
-                }
-            }
+        if written.is_err() {
+            taken.into_iter().for_each(|((account, day), nanos)| self.change(account, day, nanos));
         }
-        written?;
-        let today = period_of(now).day;
-        if self.pruned_on.swap(today, Ordering::Relaxed) != today {
-            let pruned = store.prune_spending(DAYS_KEPT).await;
-            if let Err(error) = pruned {
-                tracing::warn!(%error, "old days of what keys spent were not deleted; it is tried again tomorrow");
+        written.map(|()| true)
+    }
+
+    /// Writes what was counted with other gateways, and asks for a lease.
+    pub(crate) async fn write_shared(&self, ask: Option<&Ask>) -> weir_store::Result<()> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let written = shared.write(ask, self.is_failing()).await;
+        self.note_result(written.as_ref().err());
+        written.map(|_| ())
+    }
+
+    fn note_result(&self, error: Option<&weir_store::Error>) {
+        let failure = error.map(|error| Arc::new(error.to_string()));
+        match (self.failure.swap(failure), error) {
+            (Some(_), None) => tracing::info!("what keys spend is stored again"),
+            (None, Some(error)) => {
+                tracing::error!(%error, "what keys spend can't be stored: requests of keys with a budget are refused until it can");
             }
+            (Some(_), Some(_)) | (None, None) => {}
         }
-        Ok(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(Account, i32), i64>> {
@@ -132,13 +167,15 @@ impl Keys {
     }
 
     /// Reads what was spent in the current month, if it is another one than before: a clock that was wrong is right again, or wrong. Where other
-    /// gateways use the store, also what they have spent today, with what they have reserved.
+    /// gateways use the store, also twice a second what all of them have spent today, with what they have reserved, for those who ask.
     async fn read_month(&self, now: Timestamp) -> Result<()> {
         let Inner { store, active, month, .. } = &*self.0;
         let (current, before) = (period_of(now), month.load(Ordering::Relaxed));
         let since = if current.month != before {
             first_day_of_month(now)
-        } else if store.is_shared() && !active.load().usage.is_empty() {
+        } else if self.0.ledger.shared().is_some_and(SharedLedger::is_read_due)
+            && !active.load().usage.is_empty()
+        {
             current.day
         } else {
             return Ok(());
@@ -172,7 +209,7 @@ async fn read_since(store: &Store, now: Timestamp, since: i32) -> Result<HashMap
     Ok(sums)
 }
 
-fn signed(nanos: u64) -> i64 {
+pub(crate) fn signed(nanos: u64) -> i64 {
     i64::try_from(nanos).unwrap_or(i64::MAX)
 }
 
@@ -182,6 +219,13 @@ pub(crate) fn period_of(now: Timestamp) -> Period {
     let date = time.to_zoned(TimeZone::UTC).date();
     let day = i32::try_from(time.as_second().div_euclid(86_400)).unwrap_or(i32::MAX);
     Period { day, month: i32::from(date.year()) * 12 + i32::from(date.month()) }
+}
+
+/// The days of the current month.
+pub(crate) fn month_of(now: Timestamp) -> Range<i32> {
+    let time = jiff::Timestamp::from_second(now as i64).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let first = first_day_of_month(now);
+    first..first + i32::from(time.to_zoned(TimeZone::UTC).date().days_in_month())
 }
 
 fn first_day_of_month(now: Timestamp) -> i32 {
@@ -203,13 +247,13 @@ mod tests {
         let ledger = Ledger::default();
         let (key, day): (Account, i32) = ((KeyId(7), "".into()), period_of(NOON).day);
         assert_eq!(first_day_of_month(NOON), day - 27);
-        ledger.add(key.clone(), day - 28, 1_000); // January
-        ledger.add(key.clone(), day - 1, 5);
-        ledger.add(key.clone(), day, 2);
-        ledger.add(key.clone(), day, 1);
+        ledger.change(key.clone(), day - 28, 1_000); // January
+        ledger.change(key.clone(), day - 1, 5);
+        ledger.change(key.clone(), day, 2);
+        ledger.change(key.clone(), day, 1);
         ledger.flush(&store, NOON).await.unwrap();
-        ledger.add(key.clone(), day, 4);
-        ledger.add((KeyId(7), "m*".into()), day, 3);
+        ledger.change(key.clone(), day, 4);
+        ledger.change((KeyId(7), "m*".into()), day, 3);
         ledger.flush(&store, NOON).await.unwrap();
         ledger.flush(&store, NOON).await.unwrap();
         let read_at = async |now: Timestamp, account: &Account| {
@@ -218,13 +262,13 @@ mod tests {
         };
         assert_eq!(read_at(NOON, &key).await, Some((7, 12)));
         assert_eq!(read_at(NOON, &(KeyId(7), "m*".into())).await, Some((3, 3)));
-        ledger.give_back(key.clone(), day, 3);
-        ledger.give_back(key.clone(), day - 1, 9);
+        ledger.change(key.clone(), day, -3);
+        ledger.change(key.clone(), day - 1, -9);
         ledger.flush(&store, NOON).await.unwrap();
         assert_eq!(read_at(NOON, &key).await, Some((4, 4)), "never below none");
         let tomorrow = NOON + 86_400.0; // March
         assert_eq!(read_at(tomorrow, &key).await, None);
-        ledger.add(key.clone(), day + 1, 9);
+        ledger.change(key.clone(), day + 1, 9);
         ledger.flush(&store, tomorrow).await.unwrap();
         assert_eq!(read_at(NOON, &key).await, Some((4, 4)), "the clock was set back");
     }
@@ -235,7 +279,7 @@ mod tests {
         let store = Store::open_sqlite(folder.path()).unwrap();
         let (key, day): (Account, i32) = ((KeyId(7), "".into()), period_of(NOON).day);
         let spend = async |ledger: &Ledger, day: i32| {
-            ledger.add(key.clone(), day, 1);
+            ledger.change(key.clone(), day, 1);
             ledger.flush(&store, f64::from(day) * 86_400.0).await.unwrap();
         };
         let ledger = Ledger::default();
@@ -245,7 +289,7 @@ mod tests {
             async || store.spending(0).await.unwrap().iter().map(|spent| spent.day).collect::<Vec<i32>>();
         assert_eq!(days().await, [day, day + 5_000]);
         for later in 1..DAYS_KEPT as i32 {
-            ledger.add(key.clone(), day + later, 1);
+            ledger.change(key.clone(), day + later, 1);
         }
         spend(&ledger, day + DAYS_KEPT as i32).await;
         let kept = days().await;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod active;
+mod budgets;
 mod chain;
 mod error;
 mod events;

@@ -105,8 +105,12 @@ pub struct Left {
 /// How long a request waits near the end of a budget until those before it have ended.
 const BUDGET_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// How often a request that waits for other gateways asks again.
+const LEASE_POLL: Duration = Duration::from_millis(50);
+
 impl Limits {
-    /// Takes `amounts` of every account of the chain, or nothing. In Redis this may ask the server, for 50 ms at most.
+    /// Takes `amounts` of every account of the chain, or nothing. With other gateways this may ask Redis, for 50 ms at most, and the store for a
+    /// lease of a budget, for 5 s at most.
     ///
     /// # Errors
     /// [`Limited`] by the first account that has not enough left; nothing is taken then.
@@ -116,17 +120,11 @@ impl Limits {
         amounts: Amounts,
         at: (Instant, Timestamp),
     ) -> Result<Reservation, Limited> {
-        let not_reserved = match chain.try_reserve(amounts, at, self.counting()) {
-            Ok(reservation) => return Ok(reservation),
-            Err(not_reserved) => not_reserved,
-        };
-        match (self, not_reserved) {
-            (_, NotReserved::Limited(limited)) => Err(limited),
-            (Limits::Redis(shared), NotReserved::Ask(need)) => {
-                // apart: the future of most requests stays small
-                Box::pin(shared.reserve(chain, amounts, at, need)).await
-            }
-            (Limits::Local, NotReserved::Ask(need)) => Err(need.limited()),
+        match chain.try_reserve(amounts, at, self.counting()) {
+            Ok(reservation) => Ok(reservation),
+            Err(NotReserved::Limited(limited)) => Err(limited),
+            // apart: the future of most requests stays small
+            Err(NotReserved::Ask(need)) => Box::pin(self.reserve_asking(chain, amounts, at, need)).await,
         }
     }
 
@@ -149,7 +147,10 @@ impl Limits {
                 Err(limited) if limited.is_in_use() => limited,
                 reserved => return reserved,
             };
-            if tokio::time::timeout_at(until, first(ends)).await.is_err() {
+            // nothing tells when a request of another gateway ends
+            let again = chain.is_leased().then(|| tokio::time::Instant::now() + LEASE_POLL);
+            let waited = tokio::time::timeout_at(again.unwrap_or(until).min(until), first(ends)).await;
+            if waited.is_err() && tokio::time::Instant::now() >= until {
                 return Err(limited);
             }
         }
@@ -163,7 +164,7 @@ impl Limits {
         }
     }
 
-    fn counting(&self) -> Counting {
+    pub(crate) fn counting(&self) -> Counting {
         self.shared().map_or(Counting::Alone { gateways: 1 }, |shared| shared.counting())
     }
 }

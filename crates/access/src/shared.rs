@@ -13,7 +13,7 @@ use weir_store::Timestamp;
 use crate::chain::{Chain, Need, NotReserved, Reservation};
 use crate::events::name_of;
 use crate::ledger::Account;
-use crate::limits::{Amounts, Limited, Unit};
+use crate::limits::{Amounts, Unit};
 use crate::meter::Meter;
 use crate::scripts::{BEAT, BUCKET, SCRIPTS, SLOTS};
 use crate::usage::{State, Usage};
@@ -151,14 +151,14 @@ impl SharedLimits {
         format!("{}:{kind}:{name}", self.prefix)
     }
 
-    /// [`Chain::try_reserve`], after asking for what is missing. Where the answer is late, this gateway's share counts.
+    /// [`Chain::try_reserve`], after asking for what is missing, but for budgets. Where the answer is late, this gateway's share counts.
     pub(crate) async fn reserve(
         &self,
         chain: &Chain,
         amounts: Amounts,
         (started, time): (Instant, Timestamp),
         mut need: Need,
-    ) -> Result<Reservation, Limited> {
+    ) -> Result<Reservation, NotReserved> {
         let until = tokio::time::Instant::from(started + WAIT_MAX);
         let mut turn: Option<(Arc<Usage>, OwnedMutexGuard<()>)> = None;
         for _ in 0..ASKS_MAX {
@@ -174,16 +174,11 @@ impl SharedLimits {
             };
             let counting = if waited.is_ok() { self.counting() } else { self.alone() };
             match chain.try_reserve(amounts, (Instant::now(), time), counting) {
-                Ok(reservation) => return Ok(reservation),
-                Err(NotReserved::Limited(limited)) => return Err(limited),
-                Err(NotReserved::Ask(next)) => need = next,
+                Err(NotReserved::Ask(next)) if next.cost.is_none() => need = next,
+                reserved => return reserved,
             }
         }
-        let reserved = chain.try_reserve(amounts, (Instant::now(), time), self.alone());
-        reserved.map_err(|not_reserved| match not_reserved {
-            NotReserved::Limited(limited) => limited,
-            NotReserved::Ask(need) => need.limited(),
-        })
+        chain.try_reserve(amounts, (Instant::now(), time), self.alone())
     }
 
     /// Asks for what is missing. A failure ends the connection, and with it the counting with others.

@@ -12,8 +12,9 @@ use weir_policy::limits::KeyLimits;
 use weir_policy::matches_pattern;
 use weir_store::Timestamp;
 
+use crate::budgets::{Budget, Short as ShortOfBudget};
 use crate::chain::{Need, NotReserved};
-use crate::ledger::{Account, Ledger, period_of};
+use crate::ledger::{Account, Ledger, period_of, signed};
 use crate::limits::{Amounts, CostRange, Left, Limited, Limits, Unit};
 use crate::meter::{Meter, Slots};
 use crate::shared::Sharing;
@@ -30,6 +31,8 @@ pub struct Usage {
     pub(crate) settled: Notify,
     /// With other gateways.
     pub(crate) sharing: Option<Sharing>,
+    /// Held while the store is asked for a lease of a budget.
+    pub(crate) budget_turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Where it is counted what is used.
@@ -44,7 +47,7 @@ pub(crate) struct State {
     pub(crate) limits: KeyLimits,
     pub(crate) requests: Option<Meter>,
     pub(crate) tokens: Option<Meter>,
-    spending: Spending,
+    pub(crate) budget: Budget,
     pub(crate) running: u64,
     /// With other gateways.
     pub(crate) slots: Slots,
@@ -81,7 +84,7 @@ impl Usage {
             limits,
             requests: meter(limits.requests_per_minute),
             tokens: meter(limits.tokens_per_minute),
-            spending,
+            budget: Budget::new(spending, counted.ledger.shared().is_some(), now),
             running: 0,
             slots: Slots::default(),
             is_listed: false,
@@ -94,6 +97,7 @@ impl Usage {
             models: ArcSwap::default(),
             settled: Notify::new(),
             sharing,
+            budget_turn: Arc::default(),
         }
     }
 
@@ -110,10 +114,15 @@ impl Usage {
 
     /// Changes the limits of the whole key. What was used of limits that stay goes on to count. `spending` is what the ledger has, for the
     /// first budget: without one, nothing is in the ledger.
-    pub(crate) fn set_limits(&self, limits: KeyLimits, spending: Spending, now: Instant) {
+    pub(crate) fn set_limits(self: &Arc<Usage>, limits: KeyLimits, spending: Spending, now: Instant) {
         let mut state = self.lock();
         if state.limits.budgets == Budgets::default() {
-            state.spending.set_spent(spending);
+            state.budget.set_spent(spending);
+        }
+        if state.limits.budgets != limits.budgets {
+            // what is leased was part of the budgets before
+            state.budget.close();
+            self.counted.ledger.note(self, &mut state, 0, 0);
         }
         let meter = |meter: &mut Option<Meter>, limit: Option<u64>| {
             if meter.as_ref().map(Meter::limit) != limit {
@@ -158,10 +167,10 @@ impl Usage {
                 }
             },
         };
-        drop(state);
         if let Some(Reserved { counted_on: Some(day), nanos, .. }) = &reserved {
-            self.counted.ledger.add(self.account.clone(), *day, *nanos);
+            self.counted.ledger.note(self, &mut state, *day, signed(*nanos));
         }
+        drop(state);
         let running = counts.then(|| Running(self.clone()));
         Ok(Part { usage: self.clone(), reserved, running })
     }
@@ -203,28 +212,44 @@ impl Usage {
         counting: Counting,
     ) -> Result<Reserved, NotReserved> {
         let (period, budgets) = (period_of(time), state.limits.budgets);
-        if budgets != Budgets::default() && cost.max > 0 && self.counted.ledger.is_failing() {
-            return Err(self.limited((Unit::Ledger, 0, cost.max), None, Some(RETRY_AFTER_LEDGER)).into());
+        let has_budget = budgets != Budgets::default();
+        if has_budget
+            && cost.max > 0
+            && matches!(state.budget, Budget::Local(_))
+            && self.counted.ledger.is_failing()
+        {
+            return Err(self.ledger_limited(cost.max).into());
         }
-        let reserved = match state.spending.reserve(period, budgets, cost.max) {
-            Ok(()) => Ok(cost.max),
-            Err(overspent) if overspent.left().unspent >= cost.max => Err(overspent),
-            Err(_) => state.spending.reserve_rest(period, budgets, cost.estimate),
-        };
-        let nanos = reserved.map_err(|overspent| {
-            let (unit, limit, left) = match overspent {
-                Overspent::Day(left) => (Unit::DayBudget, budgets.per_day, left),
-                Overspent::Month(left) => (Unit::MonthBudget, budgets.per_month, left),
-            };
-            let retry_after = (cost.estimate <= left.unspent).then_some(RETRY_AFTER_RUNNING);
-            self.limited((unit, limit.unwrap_or_default(), cost.estimate), Some(left.unreserved), retry_after)
+        let reserved = state.budget.reserve((now, period), budgets, cost);
+        let nanos = reserved.map_err(|short| match short {
+            ShortOfBudget::Ask => NotReserved::Ask(Need {
+                usage: self.clone(),
+                unit: Unit::DayBudget,
+                units: cost.max,
+                cost: Some(cost),
+            }),
+            ShortOfBudget::Overspent(overspent) => self.overspent(overspent, budgets, cost).into(),
         })?;
         if let Err(short) = self.take_units(&mut state.tokens, Unit::Tokens, now, tokens, counting) {
-            state.spending.settle(period, nanos, 0);
+            state.budget.withdraw((now, period), nanos, has_budget);
             return Err(short);
         }
-        let counted_on = (budgets != Budgets::default()).then_some(period.day);
+        let counted_on = has_budget.then_some(period.day);
         Ok(Reserved { tokens, nanos, counted_on })
+    }
+
+    fn overspent(&self, overspent: Overspent, budgets: Budgets, cost: CostRange) -> Limited {
+        let (unit, limit, left) = match overspent {
+            Overspent::Day(left) => (Unit::DayBudget, budgets.per_day, left),
+            Overspent::Month(left) => (Unit::MonthBudget, budgets.per_month, left),
+        };
+        let retry_after = (cost.estimate <= left.unspent).then_some(RETRY_AFTER_RUNNING);
+        self.limited((unit, limit.unwrap_or_default(), cost.estimate), Some(left.unreserved), retry_after)
+    }
+
+    /// The error while the ledger can't be written.
+    pub(crate) fn ledger_limited(&self, nanos: u64) -> Limited {
+        self.limited((Unit::Ledger, 0, nanos), None, Some(RETRY_AFTER_LEDGER))
     }
 
     /// Whether requests of `model` have a budget.
@@ -236,7 +261,7 @@ impl Usage {
     /// What was spent, in billionths of the currency in the day and in the month, if there is a budget.
     pub(crate) fn spent(&self, now: Timestamp) -> Option<(u64, u64)> {
         let state = self.lock();
-        (state.limits.budgets != Budgets::default()).then(|| state.spending.spent(period_of(now)))
+        (state.limits.budgets != Budgets::default()).then(|| state.budget.spending().spent(period_of(now)))
     }
 
     /// Adds what the ledger has of the current month, which another one was before by the clock.
@@ -244,7 +269,7 @@ impl Usage {
         if let Some(stored) = stored.get(&self.account) {
             let mut state = self.lock();
             if state.limits.budgets != Budgets::default() {
-                state.spending.merge(stored, period_of(now));
+                state.budget.add_stored(stored, period_of(now));
             }
         }
         self.models.load().iter().for_each(|of_model| of_model.add_stored(stored, now));
@@ -289,7 +314,7 @@ impl Usage {
     }
 
     fn need(self: &Arc<Usage>, unit: Unit, units: u64) -> NotReserved {
-        NotReserved::Ask(Need { usage: self.clone(), unit, units })
+        NotReserved::Ask(Need { usage: self.clone(), unit, units, cost: None })
     }
 
     fn limited(
@@ -346,7 +371,7 @@ impl Part {
 
     /// Gives everything back, the request included. Waiting requests are not woken: they can reserve no more than before.
     pub(crate) fn withdraw(mut self, now: Instant) {
-        self.give_back(now, Period::default(), 0, 0);
+        self.give_back(now, Period::default(), 0, End::Withdrawn);
         if let (Some(_), Some(meter)) = (&self.running, &mut self.usage.lock().requests) {
             meter.give_back(now, 1);
         }
@@ -355,39 +380,54 @@ impl Part {
     /// Counts what was used, once: the rest is given back, and what is beyond the reservation is charged.
     pub(crate) fn settle(&mut self, now: Instant, time: Timestamp, tokens: u64, nanos: u64) {
         if self.reserved.is_some() {
-            self.give_back(now, period_of(time), tokens, nanos);
+            self.give_back(now, period_of(time), tokens, End::Used { nanos });
             self.usage.settled.notify_waiters();
         }
     }
 
-    fn give_back(&mut self, now: Instant, period: Period, tokens: u64, nanos: u64) {
+    fn give_back(&mut self, now: Instant, period: Period, tokens: u64, end: End) {
         let Some(reserved) = self.reserved.take() else { return };
-        let Counted { ledger, .. } = &self.usage.counted;
-        let account = &self.usage.account;
+        let ledger = &self.usage.counted.ledger;
         let mut state = self.usage.lock();
-        state.spending.settle(period, reserved.nanos, nanos);
+        let (at, is_counted) = ((now, period), reserved.counted_on.is_some());
+        match end {
+            End::Withdrawn => state.budget.withdraw(at, reserved.nanos, is_counted),
+            End::Used { nanos } => {
+                state.budget.settle(at, reserved.nanos, nanos, is_counted);
+                if state.limits.budgets != Budgets::default() {
+                    ledger.note(&self.usage, &mut state, period.day, signed(nanos));
+                }
+            }
+        }
+        if let Some(day) = reserved.counted_on {
+            ledger.note(&self.usage, &mut state, day, -signed(reserved.nanos));
+        }
         if let Some(meter) = &mut state.tokens {
             match tokens.checked_sub(reserved.tokens) {
                 Some(more) => meter.charge(now, more),
                 None => meter.give_back(now, reserved.tokens - tokens),
             }
         }
-        if state.limits.budgets != Budgets::default() {
-            ledger.add(account.clone(), period.day, nanos);
-        }
-        if let Some(day) = reserved.counted_on {
-            ledger.give_back(account.clone(), day, reserved.nanos);
-        }
         drop(state);
         self.usage.note_change();
     }
+}
+
+/// How a reservation ends.
+enum End {
+    /// Nothing was sent.
+    Withdrawn,
+    Used {
+        /// Billionths of the currency.
+        nanos: u64,
+    },
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
         if self.reserved.is_some() {
             // a period of the past changes nothing but what is reserved
-            self.give_back(Instant::now(), Period::default(), 0, 0);
+            self.give_back(Instant::now(), Period::default(), 0, End::Used { nanos: 0 });
             self.usage.settled.notify_waiters();
         }
     }

@@ -46,7 +46,7 @@ impl Llm {
             let mut is_affordable = true;
             match was_sent {
                 true => {
-                    is_affordable = settlement.sent_without_reply();
+                    is_affordable = settlement.sent_without_reply().await;
                     may_go_on &= is_affordable;
                 }
                 false if may_go_on || matches!(error, LlmError::Refused { .. }) => settlement.uncharged(),

@@ -60,7 +60,7 @@ impl Settlement {
 
     /// The upstream to which the request was sent last may have charged for it, and gives no reply. Whether the limits of the key have enough
     /// left to send it once more.
-    pub(crate) fn sent_without_reply(&mut self) -> bool {
+    pub(crate) async fn sent_without_reply(&mut self) -> bool {
         let Some(used) = self.used.take() else { return true };
         let cost = self.price.cost(used, self.tier);
         let (earlier, before) = &mut self.earlier;
@@ -68,10 +68,10 @@ impl Settlement {
         earlier.cached += used.cached;
         earlier.completion += used.completion;
         *before = before.plus(cost);
-        let extended = |reservation: &mut Reservation| {
-            reservation.extend((Instant::now(), unix_now()), cost.total()).is_ok()
-        };
-        self.reservation.as_mut().is_none_or(extended)
+        match &mut self.reservation {
+            Some(reservation) => reservation.extend((Instant::now(), unix_now()), cost.total()).await.is_ok(),
+            None => true,
+        }
     }
 
     /// The upstream to which the request was sent last charged nothing.

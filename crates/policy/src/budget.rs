@@ -168,6 +168,16 @@ impl Spending {
         }
     }
 
+    /// Sets the days that were stored to what they have there.
+    pub fn replace(&mut self, stored: &Spending) {
+        for &(period, nanos) in &stored.days {
+            match self.day_mut(period) {
+                Some(spent) => *spent = nanos,
+                None => self.add(period, nanos),
+            }
+        }
+    }
+
     fn day_mut(&mut self, period: Period) -> Option<&mut u64> {
         self.days.iter_mut().find(|(of, _)| of.day == period.day).map(|(_, nanos)| nanos)
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod budget_lease;
 mod caller;
 pub mod key;
 pub mod lease;

@@ -64,6 +64,7 @@ pub(super) async fn metrics(call: Call) -> Result<Response> {
         let calls = (limits.asked, limits.failed);
         call.metrics.shared_limits(limits.is_shared, limits.gateways, calls);
     }
+    call.metrics.budget_leases_asked(call.keys.budget_leases_asked().unwrap_or(0));
     let shows_model = |model: &str| call.caller.models.contains(model);
     let text = match call.caller.filter() {
         Some(_) => call.metrics.render_documents(&gauges),

@@ -112,6 +112,7 @@ impl DoubleTx<'_> {
             Lock::Embeddings(_) => 2,
             Lock::Keys => 3,
             Lock::Audit => 4,
+            Lock::Budgets(_) => 5,
         };
         let highest = self.held.iter().map(rank).max().unwrap_or(0);
         assert!(rank(&lock) >= highest, "{lock:?} after {:?}", self.held);
@@ -131,6 +132,10 @@ impl DoubleTx<'_> {
             // new ones, counters that each statement changes at once
             "collections" if sql.starts_with("INSERT") => true,
             "fingerprints" | "spending" | "service" => true,
+            // each gateway changes its own rows, and everybody those that have ended
+            "ledger_writes" => true,
+            "budget_leases" if !sql.starts_with("INSERT") => true,
+            "budget_leases" => held(|lock| matches!(lock, Lock::Budgets(_))),
             "leases" if sql.starts_with("UPDATE") => true,
             "webhooks" | "idempotency_keys" if !sql.starts_with("INSERT") => true,
             "webhooks" | "idempotency_keys" => held(|lock| matches!(lock, Lock::Caller(_))),

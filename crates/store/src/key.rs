@@ -1,6 +1,10 @@
 //! API keys, and the audit log of what was done with them and by administrators.
 
+use std::ops::Range;
+
 use weir_policy::KeyId;
+use weir_policy::budget::Overspent;
+use weir_policy::budget_lease::{LeaseGrant, LeaseNeed};
 use weir_policy::key::KeyHash;
 
 use crate::Timestamp;
@@ -46,6 +50,60 @@ pub struct Spent {
     pub day: i32,
     /// Billionths of the currency; less than none in a change that takes back what a request did not use.
     pub nanos: i64,
+}
+
+/// What a gateway writes into the ledger that it shares with others, and what it asks of it. All or nothing is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LedgerWrite {
+    /// The name of the gateway, which no other one has, and none had before.
+    pub gateway: String,
+    /// Changes of what was spent, by their numbers, in order: a write that may have failed is repeated, and what it has stored is left out.
+    pub changes: Vec<(u64, Vec<Spent>)>,
+    /// What the gateway has now of the budgets that have changed.
+    pub held: Vec<HeldBudget>,
+    /// A lease that it asks for.
+    pub ask: Option<LeaseAsk>,
+    /// How long leases hold, from now on.
+    pub lease_seconds: f64,
+    /// Whether all leases of the gateway are prolonged.
+    pub renews: bool,
+}
+
+/// What a gateway has of a budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldBudget {
+    /// The key.
+    pub key: KeyId,
+    /// The model pattern of the budget; empty: the budget of the whole key.
+    pub model: String,
+    /// Leased and not reserved, in billionths of the currency.
+    pub leased: u64,
+    /// Reserved for requests on their way; it is spent as well.
+    pub reserved: u64,
+}
+
+/// A lease of a budget that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseAsk {
+    /// The key.
+    pub key: KeyId,
+    /// The model pattern of the budget; empty: the budget of the whole key.
+    pub model: String,
+    /// The day, in UTC, since 1970.
+    pub day: i32,
+    /// The days of its month.
+    pub month: Range<i32>,
+    /// What is needed.
+    pub need: LeaseNeed,
+}
+
+/// What became of a [`LedgerWrite`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerWritten {
+    /// What was asked for.
+    pub lease: Option<Result<LeaseGrant, Overspent>>,
+    /// Whether the gateway has any lease, where they were prolonged.
+    pub has_leases: bool,
 }
 
 /// An entry for the audit log.

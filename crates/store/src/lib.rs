@@ -71,7 +71,9 @@ pub use idempotency::IdempotencyKey;
 pub use job::{
     Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
 };
-pub use key::{AuditEntry, NewAuditEntry, NewKey, Spent, StoredKey};
+pub use key::{
+    AuditEntry, HeldBudget, LeaseAsk, LedgerWrite, LedgerWritten, NewAuditEntry, NewKey, Spent, StoredKey,
+};
 pub use lease::{Fence, Position};
 pub use location::Location;
 pub use operation::{Operation, OperationKind};

@@ -61,6 +61,8 @@ pub(crate) enum Lock {
     Keys,
     /// The numbers of the audit log.
     Audit,
+    /// What is leased of the budgets of a key.
+    Budgets(KeyId),
 }
 
 /// A row of a result.

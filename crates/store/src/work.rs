@@ -1,9 +1,11 @@
 //! What several gateways over one store need: leases of the work, requests to whoever has one, what all of them share.
 
 use crate::change::Change;
-use crate::scripts::{collections, job_control, keys, leases, service};
+use crate::scripts::{budgets, collections, job_control, keys, leases, service};
 use crate::tx::script;
-use crate::{CollectionId, Fence, GenerationId, Job, Position, Result, Service, Store};
+use crate::{
+    CollectionId, Fence, GenerationId, Job, LedgerWrite, LedgerWritten, Position, Result, Service, Store,
+};
 
 impl Store {
     /// Whether other gateways may use the store at the same time: what this process knows of it can be out of date.
@@ -40,6 +42,12 @@ impl Store {
     pub async fn release_lease(&self, fence: Fence) -> Result<()> {
         self.write_and_tell(Change::Operations(fence.collection), script!(tx => leases::release(tx, fence)))
             .await
+    }
+
+    /// Writes what a gateway has spent and holds of the budgets of keys, and grants it the lease that it asks for, if the budget has enough left
+    /// beside what all gateways have spent and hold. Leases that have ended do not count.
+    pub async fn write_ledger(&self, write: LedgerWrite) -> Result<LedgerWritten> {
+        self.database.write(script!(tx => budgets::write(tx, &write))).await
     }
 
     /// How far the work of a generation is; `None` if it is not the current one of its collection.

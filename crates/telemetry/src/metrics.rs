@@ -156,6 +156,8 @@ table! {
     limits_asked: Counter = Counter::default(), "weir_limits_asked_total", Counter, [];
     /// Calls of Redis that failed or were late.
     limits_failed: Counter = Counter::default(), "weir_limits_failures_total", Counter, [];
+    /// Questions to the store for leases of budgets, which gateways over one store share. Most requests ask nobody.
+    budget_leases_asked: Counter = Counter::default(), "weir_budget_leases_asked_total", Counter, [];
     /// Collections whose index files are open; the others open them when they are used.
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
     /// Whether the last call of the store reached its database, and its files are those that were opened: 1, or 0.
@@ -519,6 +521,11 @@ impl Metrics {
         self.limits_gateways.set(to_i64(gateways));
         self.limits_asked.inc_by(asked.saturating_sub(self.limits_asked.get()));
         self.limits_failed.inc_by(failed.saturating_sub(self.limits_failed.get()));
+    }
+
+    /// Sets how often the store was asked for leases of budgets until now.
+    pub fn budget_leases_asked(&self, asked: u64) {
+        self.budget_leases_asked.inc_by(asked.saturating_sub(self.budget_leases_asked.get()));
     }
 
     /// Counts a panic.

@@ -128,8 +128,8 @@ fn the_rest_of_a_budget_is_reserved_by_one_request_after_the_other() {
     assert_eq!((order.lock().unwrap().len(), refused.len()), (3, 1), "90 of 100 are spent");
     assert_eq!((refused[0].needed, refused[0].left, refused[0].retry_after), (30, Some(10), None));
     let mut reservation = usage.try_use(now, 0, CostRange::exactly(4)).unwrap();
-    assert!(reservation.extend(now, 7).is_err());
-    reservation.extend(now, 6).unwrap();
+    assert!(runtime.block_on(reservation.extend(now, 7)).is_err());
+    runtime.block_on(reservation.extend(now, 6)).unwrap();
     assert!(usage.try_use(now, 0, CostRange::exactly(1)).is_err());
     drop(reservation);
     assert!(usage.try_use(now, 0, CostRange::exactly(10)).is_ok());

@@ -9,7 +9,7 @@ use super::error::read_only;
 use crate::{Error, Result};
 
 /// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 3] = [FORMAT_1, FORMAT_2, FORMAT_3];
+const MIGRATIONS: [&str; 4] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
 
 /// The oldest version of the server: 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
@@ -266,6 +266,26 @@ CREATE INDEX spending_by_day ON spending (day);
 /// See SQLite's format 19.
 const FORMAT_3: &str = r#"
 ALTER TABLE jobs ADD COLUMN files text COLLATE "C";
+"#;
+
+/// See SQLite's format 20.
+const FORMAT_4: &str = r#"
+CREATE TABLE budget_leases (
+    key_id   bigint NOT NULL,
+    model    text COLLATE "C" NOT NULL,
+    gateway  text COLLATE "C" NOT NULL,
+    nanos    bigint NOT NULL,
+    reserved bigint NOT NULL,
+    ends_at  double precision NOT NULL,
+    PRIMARY KEY (key_id, model, gateway)
+);
+CREATE INDEX budget_leases_by_gateway ON budget_leases (gateway);
+
+CREATE TABLE ledger_writes (
+    gateway    text COLLATE "C" PRIMARY KEY,
+    number     bigint NOT NULL,
+    written_at double precision NOT NULL
+);
 "#;
 
 /// The format of the schema; `None` if there is none.

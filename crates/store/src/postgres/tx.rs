@@ -30,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const EMBEDDINGS_LOCKS: i32 = 0x7765_6901;
 const OTHER_LOCKS: i32 = 0x7765_6902;
 const CALLERS_LOCKS: i32 = 0x7765_6903;
+const BUDGETS_LOCKS: i32 = 0x7765_6904;
 
 /// An open transaction.
 pub(crate) struct PostgresTx<'a> {
@@ -232,6 +233,7 @@ impl<'a> PostgresTx<'a> {
             Lock::Embeddings(id) => self.run(ADVISORY, &advisory(EMBEDDINGS_LOCKS, id)).await?,
             Lock::Keys => self.run(ADVISORY, &advisory(OTHER_LOCKS, 1)).await?,
             Lock::Audit => self.run(ADVISORY, &advisory(OTHER_LOCKS, 2)).await?,
+            Lock::Budgets(key) => self.run(ADVISORY, &advisory(BUDGETS_LOCKS, key.0)).await?,
         };
         Ok(())
     }

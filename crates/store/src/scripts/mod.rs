@@ -4,6 +4,7 @@
 //! transaction at a time.
 
 pub(crate) mod accept;
+pub(crate) mod budgets;
 pub(crate) mod chunks;
 pub(crate) mod collections;
 pub(crate) mod documents;

@@ -5,9 +5,10 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 19] = [
+const MIGRATIONS: [&str; 20] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
     FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17, FORMAT_18, FORMAT_19,
+    FORMAT_20,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -329,6 +330,26 @@ CREATE TABLE cancellations (
 /// operations: its `first_operation` is above all numbers.
 const FORMAT_19: &str = "
 ALTER TABLE jobs ADD COLUMN files TEXT;
+";
+
+/// What gateways hold of the budgets of keys: `nanos` is leased and not reserved; `reserved`, which `spending` contains, is for requests on their way.
+/// `ledger_writes` has the number of the last changes of `spending` by each gateway.
+const FORMAT_20: &str = "
+CREATE TABLE budget_leases (
+    key_id   INTEGER NOT NULL,
+    model    TEXT NOT NULL,
+    gateway  TEXT NOT NULL,
+    nanos    INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
+    ends_at  REAL NOT NULL,
+    PRIMARY KEY (key_id, model, gateway)
+) STRICT;
+
+CREATE TABLE ledger_writes (
+    gateway    TEXT PRIMARY KEY,
+    number     INTEGER NOT NULL,
+    written_at REAL NOT NULL
+) STRICT;
 ";
 
 /// Migrates the file to the newest format, one transaction per step.

@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub, reason = "the suite is a module of the test program of each store implementation")]
 
+pub mod budgets;
 pub mod changes;
 pub mod collections;
 pub mod conditions;
@@ -60,6 +61,12 @@ macro_rules! contract_in_turn {
 macro_rules! contract {
     ($tests:ident!, $open:path) => {
         $crate::$tests! { $open:
+            budgets::{
+                gateways_lease_no_more_than_a_budget,
+                a_lease_that_has_ended_is_given_back_and_what_was_reserved_is_not,
+                a_write_that_is_repeated_is_counted_once,
+                concurrent_gateways_lease_no_more_than_a_budget,
+            }
             changes::{
                 committed_changes_are_told,
             }

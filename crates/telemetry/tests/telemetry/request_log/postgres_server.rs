@@ -1,5 +1,6 @@
 //! A PostgreSQL server on loopback, in a folder of its own, that a test stops, kills and starts again.
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -60,6 +61,10 @@ impl Postgres {
 
     /// To all its processes.
     pub(crate) fn signal(&self, signal: Signal) {
+        if signal == Signal::KILL {
+            // a stopped server starts no process that would be left
+            let _ = kill_process(Pid::from_raw(self.process.id().cast_signed()).unwrap(), Signal::STOP);
+        }
         for pid in self.processes() {
             let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
         }
@@ -146,21 +151,39 @@ fn as_user(program: &Path) -> Command {
     command
 }
 
+/// Whether a client is asked for its password, or let in: the server does not start or recover any more.
+fn takes_connections(port: u16) -> bool {
+    const STARTUP: &[u8] = b"\0\0\0\x25\0\x03\0\0user\0weir\0database\0postgres\0\0";
+    let mut answer = [0];
+    let asked = TcpStream::connect(("127.0.0.1", port)).and_then(|mut stream| {
+        stream.write_all(STARTUP)?;
+        stream.read_exact(&mut answer)
+    });
+    asked.is_ok() && answer == *b"R"
+}
+
 fn run(binaries: &Path, folder: &Path, port: u16, is_durable: bool) -> Child {
     let fsync = if is_durable { "fsync=on" } else { "fsync=off" };
-    let process = as_user(&binaries.join("postgres"))
-        .args(["-c", "listen_addresses=127.0.0.1", "-c", fsync, "-p", &port.to_string(), "-k", ""])
-        .arg("-D")
-        .arg(folder.join("data"))
-        .stdout(Stdio::null())
-        .stderr(std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap())
-        .spawn()
-        .unwrap();
+    let start = || {
+        as_user(&binaries.join("postgres"))
+            .args(["-c", "listen_addresses=127.0.0.1", "-c", fsync, "-p", &port.to_string(), "-k", ""])
+            .arg("-D")
+            .arg(folder.join("data"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap())
+            .spawn()
+            .unwrap()
+    };
+    let mut process = start();
     let until = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while !takes_connections(port) {
         let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
         assert!(Instant::now() < until, "PostgreSQL does not start: {}", log());
         std::thread::sleep(Duration::from_millis(50));
+        // processes of the server before may not have ended yet
+        if process.try_wait().unwrap().is_some() {
+            process = start();
+        }
     }
     process
 }

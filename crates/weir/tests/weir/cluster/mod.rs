@@ -1,5 +1,8 @@
 //! Several gateways over one PostgreSQL, by the real binary.
 
+mod budgets;
+mod fleet;
+mod kills;
 mod sharing;
 mod store_copy;
 mod work;

@@ -28,8 +28,8 @@ type State = Option<u64>;
 struct Known {
     /// The last acknowledged state.
     acknowledged: State,
-    /// The state that an unanswered request may have brought.
-    in_flight: Option<State>,
+    /// The states that unanswered requests since then may have brought.
+    in_flight: Vec<State>,
 }
 
 /// One writer's documents.
@@ -51,12 +51,15 @@ impl Expectations {
     /// Ingests, replaces and deletes until told to stop or the gateway is gone.
     pub(crate) fn write_until(&mut self, client: &Client, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            let went_through =
-                if self.random.below(4) == 0 { self.delete(client) } else { self.ingest(client) };
-            if !went_through {
+            if !self.write_once(client) {
                 return;
             }
         }
+    }
+
+    /// Ingests, replaces or deletes; whether that was acknowledged.
+    pub(crate) fn write_once(&mut self, client: &Client) -> bool {
+        if self.random.below(4) == 0 { self.delete(client) } else { self.ingest(client) }
     }
 
     fn ingest(&mut self, client: &Client) -> bool {
@@ -94,13 +97,13 @@ impl Expectations {
 
     fn note_in_flight(&mut self, states: &BTreeMap<String, State>) {
         for (id, state) in states {
-            self.known.entry(id.clone()).or_default().in_flight = Some(*state);
+            self.known.entry(id.clone()).or_default().in_flight.push(*state);
         }
     }
 
     fn note_acknowledged(&mut self, states: BTreeMap<String, State>) -> bool {
         for (id, state) in states {
-            self.known.insert(id, Known { acknowledged: state, in_flight: None });
+            self.known.insert(id, Known { acknowledged: state, in_flight: Vec::new() });
             self.acknowledged += 1;
         }
         true
@@ -127,9 +130,13 @@ impl Expectations {
                 );
                 version
             });
-            let allowed = [Some(known.acknowledged), known.in_flight];
-            assert!(allowed.contains(&Some(found)), "{id} is {found:?}, and not {:?}", allowed);
-            *known = Known { acknowledged: found, in_flight: None };
+            let is_allowed = found == known.acknowledged || known.in_flight.contains(&found);
+            assert!(
+                is_allowed,
+                "{id} is {found:?}, and not {:?} or {:?}",
+                known.acknowledged, known.in_flight
+            );
+            *known = Known { acknowledged: found, in_flight: Vec::new() };
             if found.is_none() {
                 for mode in ["lexical", "dense"] {
                     let hits = client.search(id, mode);

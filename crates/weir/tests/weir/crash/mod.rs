@@ -2,7 +2,7 @@
 //!
 //! The number of kill rounds is 20, or `WEIR_CRASH_ROUNDS` if it is set; `make crash` has 50.
 
-mod expectations;
+pub(crate) mod expectations;
 mod synced;
 mod uploads;
 mod watching;
@@ -97,7 +97,7 @@ fn rounds() -> u64 {
 }
 
 /// What the collection says of itself is exactly what it should hold.
-fn check_counts(client: &Client, all: &[Expectations]) {
+pub(crate) fn check_counts(client: &Client, all: &[Expectations]) {
     let collection = client.get("/v1/collections/default").1;
     let live: Vec<String> = all.iter().flat_map(Expectations::live).collect();
     assert_eq!(collection["document_count"], live.len());

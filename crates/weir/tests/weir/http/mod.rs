@@ -25,7 +25,7 @@ mod pruning;
 mod reading;
 mod recognition;
 #[path = "../../../../access/tests/access/redis_server.rs"]
-mod redis_server;
+pub(crate) mod redis_server;
 mod refusals;
 mod relevance;
 mod reply_shapes;

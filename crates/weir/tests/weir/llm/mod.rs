@@ -28,7 +28,7 @@ mod ollama;
 mod provider_errors;
 mod quirks;
 mod reload;
-mod setup;
+pub(crate) mod setup;
 mod shown_sources;
 mod sources;
 mod telemetry;

@@ -13,6 +13,8 @@ pub(crate) struct Client {
     transport: Transport,
     runtime: Runtime,
     url: String,
+    /// Sent with each request that has no other.
+    key: Option<String>,
 }
 
 /// An answer that came to its end.
@@ -31,7 +33,17 @@ const PATIENCE: Duration = Duration::from_secs(180);
 impl Client {
     pub(crate) fn new(url: &str) -> Client {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        Client { transport: Transport::new(PATIENCE), runtime: runtime.unwrap(), url: url.to_owned() }
+        Client {
+            transport: Transport::new(PATIENCE),
+            runtime: runtime.unwrap(),
+            url: url.to_owned(),
+            key: None,
+        }
+    }
+
+    /// A caller with an API key.
+    pub(crate) fn with_key(url: &str, key: &str) -> Client {
+        Client { key: Some(format!("Bearer {key}")), ..Client::new(url) }
     }
 
     pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
@@ -65,6 +77,11 @@ impl Client {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
+        }
+        if let Some(key) =
+            self.key.as_ref().filter(|_| headers.iter().all(|(name, _)| *name != "authorization"))
+        {
+            request = request.header("authorization", key);
         }
         let request = request.body(Full::from(body.unwrap_or_default().to_vec())).unwrap();
         let received = async {
