@@ -111,21 +111,24 @@ fn generation_config(chat: &mut ChatRequest, model: &str) -> Result<Map, Transla
     Ok(config)
 }
 
-/// `reasoning_effort`, or Anthropic's `thinking`, as a budget. Models that always think get the least that they take instead of none.
+/// Anthropic's `thinking` as a budget, and `reasoning_effort` as one, or as a level since Gemini 3. Models that always think get the least that they
+/// take instead of none.
 fn thinking_config(chat: &ChatRequest, model: &str) -> Option<Value> {
+    // they have no budget, and refuse one
+    if model.contains("gemini-1") || model.contains("gemini-2.0") {
+        return None;
+    }
+    let takes_level = is_gemini_3(model) && model.contains("gemini");
     let asked = chat.fields.get("thinking").unwrap_or(&Value::Null);
     let budget = match (asked["type"].as_str(), asked["budget_tokens"].as_u64()) {
         (Some("enabled"), Some(budget)) => budget,
+        (Some("disabled"), _) if takes_level => return Some(level(Effort::None, model)),
         (Some("disabled"), _) => 0,
-        _ => chat.effort.map(Effort::tokens)?,
+        _ if takes_level => return Some(level(chat.effort?, model)),
+        _ => chat.effort?.tokens(),
     };
-    let has_no_thinking = model.contains("gemini-1") || model.contains("gemini-2.0");
     Some(match budget {
-        // They have no budget either, and refuse one.
-        _ if has_no_thinking => return None,
         0 if model.contains("gemini-2.5-pro") => object! {"thinkingBudget": BUDGETS[0].1},
-        0 if model.contains("gemini-3") && model.contains("flash") => object! {"thinkingLevel": "minimal"},
-        0 if is_gemini_3(model) && model.contains("gemini") => object! {"thinkingLevel": "low"},
         0 => object! {"thinkingBudget": 0},
         budget => {
             let bounds = BUDGETS.iter().find(|(name, ..)| model.contains(name));
@@ -133,6 +136,20 @@ fn thinking_config(chat: &ChatRequest, model: &str) -> Option<Value> {
             object! {"thinkingBudget": budget, "includeThoughts": true}
         }
     })
+}
+
+/// The level of thinking of a model since Gemini 3.
+fn level(effort: Effort, model: &str) -> Value {
+    let level = match effort {
+        Effort::None if model.contains("flash") => return object! {"thinkingLevel": "minimal"},
+        Effort::None => return object! {"thinkingLevel": "low"},
+        Effort::Low => "low",
+        // it has two levels
+        Effort::Medium if model.contains("gemini-3-pro") => "high",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+    };
+    object! {"thinkingLevel": level, "includeThoughts": true}
 }
 
 fn add_tools(chat: &mut ChatRequest, out: &mut Map) -> Result<(), TranslateError> {

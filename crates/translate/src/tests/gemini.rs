@@ -94,6 +94,27 @@ fn effort_is_a_budget_or_a_level_by_model() {
             r#"{"thinkingBudget":512,"includeThoughts":true}"#,
         ),
         ("gemini-3-pro-preview", r#""reasoning_effort":"none""#, r#"{"thinkingLevel":"low"}"#),
+        ("gemini-3-pro-preview", r#""thinking":{"type":"disabled"}"#, r#"{"thinkingLevel":"low"}"#),
+        (
+            "gemini-3-pro-preview",
+            r#""reasoning_effort":"low""#,
+            r#"{"thinkingLevel":"low","includeThoughts":true}"#,
+        ),
+        (
+            "gemini-3-pro-preview",
+            r#""reasoning_effort":"medium""#,
+            r#"{"thinkingLevel":"high","includeThoughts":true}"#,
+        ),
+        (
+            "gemini-3.1-pro-preview",
+            r#""reasoning_effort":"medium""#,
+            r#"{"thinkingLevel":"medium","includeThoughts":true}"#,
+        ),
+        (
+            "gemini-3-flash-preview",
+            r#""reasoning_effort":"high""#,
+            r#"{"thinkingLevel":"high","includeThoughts":true}"#,
+        ),
         ("gemini-3-flash-preview", r#""reasoning_effort":"none""#, r#"{"thinkingLevel":"minimal"}"#),
         (
             "gemini-3-flash-preview",

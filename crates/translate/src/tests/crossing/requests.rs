@@ -394,7 +394,7 @@ const CHAT: &[Row] = &[
             ),
             rewritten(
                 r#""thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}"#,
-                "as a budget within the bounds of the model; `none` is the least that it takes",
+                "as a budget within the bounds of the model, since Gemini 3 as a level; `none` is the least that it takes",
             ),
         ],
     },
