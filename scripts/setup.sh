@@ -20,6 +20,7 @@ missing_packages() {
     has python3 || echo python3
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
     has redis-server || echo redis-server
+    has nginx || [ -x /usr/sbin/nginx ] || echo nginx-light    # before the gateways of docs/scale.md
     { has python3 && python3 -c 'import ensurepip, venv'; } >/dev/null 2>&1 || echo python3-venv
     [ -e /etc/ssl/certs/ca-certificates.crt ] || [ "$(uname)" != Linux ] || echo ca-certificates
 }

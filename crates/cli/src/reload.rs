@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use weir_access::Keys;
 use weir_api::KeyLimitsRequest;
 use weir_config::{
@@ -52,12 +52,8 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Keeps everything up to date until the process ends.
-    pub async fn watch(mut self) {
-        let mut hangups = match signal(SignalKind::hangup()) {
-            Ok(hangups) => hangups,
-            Err(error) => return tracing::warn!(%error, "no file is read again: no signals"),
-        };
+    /// Keeps everything up to date until the process ends. `hangups`: by which everything is read again.
+    pub async fn watch(mut self, mut hangups: Signal) {
         let mut config_file = Watched::new(self.source.file());
         let tls_files = self.tls.iter().flat_map(Tls::files).map(Path::to_owned);
         let mut certificate = Watched::new(tls_files);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use weir_encoder::Kernels;
 use weir_index::{CpuLimiter, Engines};
@@ -22,7 +23,7 @@ use weir_inference::{
 use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
 use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
-use weir_server::{Gateway, Services, Tls, TlsError};
+use weir_server::{Gateway, Services, Signals, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
 use crate::reload::{ConfigSource, Reload, default_limits};
@@ -201,6 +202,9 @@ async fn serve(
     for model in models.rerankers() {
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
+    // a stop by whoever reads the next line is an orderly one
+    let signals = Signals::take().map_err(ServeError::Start)?;
+    let hangups = signal(SignalKind::hangup()).map_err(ServeError::Start)?;
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
         store = if store.is_shared() { "postgresql" } else { "sqlite" },
         collections = collections.count(), tls = tls.is_some(),
@@ -224,7 +228,7 @@ async fn serve(
         tls: tls.clone(),
         metrics: metrics.clone(),
     };
-    background.spawn(reload.watch());
+    background.spawn(reload.watch(hangups));
     let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
     let retrieval = Retrieval::new(collections, query_log);
     retrieval.resume_reading().await?;
@@ -250,7 +254,7 @@ async fn serve(
         keys,
         llm,
     });
-    weir_server::serve(listener, &gateway, tls).await.map_err(ServeError::Start)?;
+    weir_server::serve(listener, signals, &gateway, tls).await;
 
     ledger.leave_others().await;
     // before the store is closed

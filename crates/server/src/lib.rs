@@ -67,7 +67,7 @@ use weir_telemetry::requests::RequestLog;
 use access::api_key;
 pub use dialect::Dialect;
 use error::Result;
-pub use listener::serve;
+pub use listener::{Signals, serve};
 pub use router::Router;
 pub use routes::{Access, AdmissionClass, BodyLimit, Example, GROUPS, Group, ROUTES, Route};
 pub use tls::{Tls, TlsError};

@@ -43,8 +43,7 @@ const CUT_OFF_TIME: Duration = Duration::from_secs(1);
 
 /// Accepts connections until a signal comes, and after SIGTERM for as long as load balancers need to notice; then gives requests on their way
 /// time to finish.
-pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -> io::Result<()> {
-    let mut signals = Signals::new()?;
+pub async fn serve(listener: TcpListener, mut signals: Signals, gateway: &Gateway, tls: Option<Tls>) {
     let acceptor = Arc::new(Acceptor::new(gateway, tls));
     let tasks = TaskTracker::new();
     tokio::select! {
@@ -57,12 +56,11 @@ pub async fn serve(listener: TcpListener, gateway: &Gateway, tls: Option<Tls>) -
     gateway.retrieval.end_streams();
     tasks.close();
     if finish(&tasks, &acceptor.registry, &gateway.config.server, &mut signals).await {
-        return Ok(());
+        return;
     }
     // what the requests have used is counted when their connections are dropped
     acceptor.registry.cut_off(|_| true);
     drop(tokio::time::timeout(CUT_OFF_TIME, tasks.wait()).await);
-    Ok(())
 }
 
 /// Serves connections for as long as it is polled.
@@ -296,13 +294,15 @@ async fn begins_as_http1(stream: &TcpStream, activity: &Activity) -> Result<bool
 /// The signal by which service managers stop a process.
 const SIGTERM: &str = "SIGTERM";
 
-struct Signals {
+/// The signals that stop the process. From when they are taken, they end it no longer by themselves.
+pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> io::Result<Signals> {
+    /// Takes SIGTERM and SIGINT; to be done before anybody is told that the process serves.
+    pub fn take() -> io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,

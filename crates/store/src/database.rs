@@ -1,12 +1,19 @@
 //! The databases that a store can have.
 
-use crate::Result;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
 use crate::change::{Announcer, Change};
 #[cfg(test)]
 use crate::double::Double;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::tx::{Script, Tx};
+use crate::tx::{AnyResult, AnyScript, Script, Tx};
+use crate::{Error, Result};
+
+/// A script that runs in a database.
+type Running<'a> = Pin<Box<dyn Future<Output = Result<AnyResult>> + Send + 'a>>;
 
 /// An open database. Cheap to clone; all clones are one database.
 #[derive(Debug, Clone)]
@@ -23,12 +30,7 @@ impl Database {
         &self,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        match self {
-            Database::Sqlite(sqlite) => sqlite.read(script).await,
-            Database::Postgres(postgres) => postgres.read(script).await,
-            #[cfg(test)]
-            Database::Double(double) => double.run(script).await,
-        }
+        typed(self.read_any(any(script)).await)
     }
 
     /// Runs a script and commits it; returns when the commit is durable. If the script fails, its changes are rolled back.
@@ -36,12 +38,7 @@ impl Database {
         &self,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        match self {
-            Database::Sqlite(sqlite) => sqlite.write(script).await,
-            Database::Postgres(postgres) => postgres.write(script).await,
-            #[cfg(test)]
-            Database::Double(double) => double.run(script).await,
-        }
+        typed(self.write_any(any(script)).await)
     }
 
     /// The same, and tells the change after the commit: to the receivers of this process, or to those of all processes.
@@ -51,12 +48,41 @@ impl Database {
         announcer: &Announcer,
         script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
     ) -> Result<T> {
-        if let Database::Postgres(postgres) = self {
-            return postgres.write_and_tell(change, script).await;
+        typed(self.write_any_and_tell(change, announcer, any(script)).await)
+    }
+
+    fn read_any(&self, script: AnyScript) -> Running<'_> {
+        match self {
+            Database::Sqlite(sqlite) => Box::pin(sqlite.read(script)),
+            Database::Postgres(postgres) => Box::pin(postgres.read(script)),
+            #[cfg(test)]
+            Database::Double(double) => Box::pin(double.run(script)),
         }
-        let done = self.write(script).await?;
-        announcer.tell(change);
-        Ok(done)
+    }
+
+    fn write_any(&self, script: AnyScript) -> Running<'_> {
+        match self {
+            Database::Sqlite(sqlite) => Box::pin(sqlite.write(script)),
+            Database::Postgres(postgres) => Box::pin(postgres.write(script)),
+            #[cfg(test)]
+            Database::Double(double) => Box::pin(double.run(script)),
+        }
+    }
+
+    fn write_any_and_tell<'a>(
+        &'a self,
+        change: Change,
+        announcer: &'a Announcer,
+        script: AnyScript,
+    ) -> Running<'a> {
+        if let Database::Postgres(postgres) = self {
+            return Box::pin(postgres.write_and_tell(change, script));
+        }
+        Box::pin(async move {
+            let done = self.write_any(script).await?;
+            announcer.tell(change);
+            Ok(done)
+        })
     }
 
     /// See [`Store::is_shared`](crate::Store::is_shared).
@@ -98,5 +124,22 @@ impl Database {
             #[cfg(test)]
             Database::Double(_) => Ok(true),
         }
+    }
+}
+
+fn any<T: Send + 'static>(
+    script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
+) -> AnyScript {
+    Box::new(move |tx| {
+        let running = script(tx);
+        Box::pin(async move { Ok(Box::new(running.await?) as AnyResult) })
+    })
+}
+
+/// The result of a script that [`any`] has made of one with results of this type.
+fn typed<T: Send + 'static>(done: Result<AnyResult>) -> Result<T> {
+    match done?.downcast() {
+        Ok(found) => Ok(*found),
+        Err(_) => Err(Error::Failed { source: Arc::new(io::Error::other("a script of another type")) }),
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::database::Database;
 use crate::sqlite::migrate;
-use crate::tx::{Lock, Script, Tx};
+use crate::tx::{AnyResult, AnyScript, Lock, Tx};
 use crate::{Error, Result, Store};
 
 mod tests;
@@ -71,10 +71,7 @@ impl Double {
     }
 
     /// Runs a script in a transaction, which is committed if it succeeds.
-    pub(crate) async fn run<T>(
-        &self,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T>,
-    ) -> Result<T> {
+    pub(crate) async fn run(&self, script: AnyScript) -> Result<AnyResult> {
         let mut connection = self.memory.0.lock().await;
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);

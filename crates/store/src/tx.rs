@@ -3,6 +3,7 @@
 //! SQL is the subset that all databases have: parameters `$1`, `$2`, … (with `CAST` where nothing else tells their type), `ON CONFLICT`,
 //! `RETURNING`, `IS NOT DISTINCT FROM`, `CASE` for the lesser of two. What differs is a method here.
 
+use std::any::Any;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 
@@ -29,6 +30,12 @@ pub(crate) enum Tx<'a> {
 
 /// A running script: a rule over a transaction.
 pub(crate) type Script<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
+
+/// The result of a script, of any type.
+pub(crate) type AnyResult = Box<dyn Any + Send>;
+
+/// A function of a transaction that runs a script with a result of any type: what calls it is compiled once and not for each script.
+pub(crate) type AnyScript = Box<dyn for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, AnyResult> + Send>;
 
 /// A function of a transaction that runs a script.
 macro_rules! script {

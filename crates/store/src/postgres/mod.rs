@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use weir_postgres::Address;
 
 use crate::change::{Announcer, Change};
-use crate::tx::{Script, Tx};
+use crate::tx::{AnyResult, AnyScript, Tx};
 use crate::{Error, Result};
 use pool::{Pool, PooledSession};
 pub(crate) use tx::PostgresTx;
@@ -77,35 +77,20 @@ impl Postgres {
         Ok(schema::format(session.client()).await?.is_some())
     }
 
-    pub(crate) async fn read<T: Send + 'static>(
-        &self,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn read(&self, script: AnyScript) -> Result<AnyResult> {
         self.run(Kind::Read, None, script).await
     }
 
-    pub(crate) async fn write<T: Send + 'static>(
-        &self,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn write(&self, script: AnyScript) -> Result<AnyResult> {
         self.run(Kind::Write, None, script).await
     }
 
     /// The same; with the commit, the change is told to all gateways.
-    pub(crate) async fn write_and_tell<T: Send + 'static>(
-        &self,
-        change: Change,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn write_and_tell(&self, change: Change, script: AnyScript) -> Result<AnyResult> {
         self.run(Kind::Write, Some(change), script).await
     }
 
-    async fn run<T: Send + 'static>(
-        &self,
-        kind: Kind,
-        told: Option<Change>,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
-    ) -> Result<T> {
+    async fn run(&self, kind: Kind, told: Option<Change>, script: AnyScript) -> Result<AnyResult> {
         let postgres = self.clone();
         let task = tokio::spawn(async move {
             let done = postgres.transact(kind, told, script).await;
@@ -115,12 +100,7 @@ impl Postgres {
         task.await.unwrap_or(Err(Error::Closed))
     }
 
-    async fn transact<T: Send>(
-        &self,
-        kind: Kind,
-        told: Option<Change>,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send,
-    ) -> Result<T> {
+    async fn transact(&self, kind: Kind, told: Option<Change>, script: AnyScript) -> Result<AnyResult> {
         let mut session = self.pool.session().await?;
         let done = transact_in(&mut session, kind, told, script).await;
         // a connection that failed or hangs is closed
@@ -130,7 +110,7 @@ impl Postgres {
         done
     }
 
-    fn note<T>(&self, done: &Result<T>) {
+    fn note(&self, done: &Result<AnyResult>) {
         let failure = match done {
             Err(error @ Error::Unavailable { .. }) => Some(error.clone()),
             Ok(_) | Err(_) => None,
@@ -152,12 +132,12 @@ impl Postgres {
 }
 
 /// Runs a script in a transaction of a connection, and commits it.
-async fn transact_in<T: Send>(
+async fn transact_in(
     session: &mut PooledSession<'_>,
     kind: Kind,
     told: Option<Change>,
-    script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send,
-) -> Result<T> {
+    script: AnyScript,
+) -> Result<AnyResult> {
     let mut tx = Tx::Postgres(session.begin(kind).await?);
     let done = script(&mut tx).await;
     let Tx::Postgres(tx) = tx else { return Err(Error::Closed) };

@@ -25,7 +25,7 @@ pub(crate) use schema::migrate;
 
 use crate::scripts::{originals, service, verify};
 use crate::service::check_is_own;
-use crate::tx::{Script, Tx};
+use crate::tx::{AnyResult, AnyScript, Script, Tx};
 use crate::{Error, Result, Service, VerifyReport};
 use thread::{DatabaseThread, TransactionKind};
 use watch::FileWatch;
@@ -118,18 +118,12 @@ impl Sqlite {
     }
 
     /// Runs a script on a consistent snapshot that includes every write acknowledged before this call.
-    pub(crate) async fn read<T: Send + 'static>(
-        &self,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn read(&self, script: AnyScript) -> Result<AnyResult> {
         self.threads.reader.call(|connection| run(connection, script)).await
     }
 
     /// Runs a script and commits it; returns when the commit is on the disk. If the script fails, its changes are rolled back.
-    pub(crate) async fn write<T: Send + 'static>(
-        &self,
-        script: impl for<'t> FnOnce(&'t mut Tx<'_>) -> Script<'t, T> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn write(&self, script: AnyScript) -> Result<AnyResult> {
         self.threads.writer.call(|connection| run(connection, script)).await
     }
 

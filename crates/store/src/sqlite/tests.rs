@@ -80,8 +80,9 @@ async fn queued_requests_share_a_commit() {
     let writer = &sqlite.threads.writer;
     let held = writer.call(move |_| Ok(wait.recv().is_ok()));
     let hashed = accept::HashedSubmission::new(submission("j", 1), &access);
-    let put = sqlite.write(script!(tx => accept::accept(tx, &access, &hashed, 2.0, &Damage::default())));
-    let failing = sqlite.write(script!(tx => delete_and_fail(tx, made.id)));
+    let database = Database::Sqlite(sqlite.clone());
+    let put = database.write(script!(tx => accept::accept(tx, &access, &hashed, 2.0, &Damage::default())));
+    let failing = database.write(script!(tx => delete_and_fail(tx, made.id)));
     let file = folder.path().join("store.sqlite3");
     let looking =
         writer.call(move |inside| Ok((documents(&mut Connection::open(file)?)?, documents(inside)?)));
@@ -106,7 +107,8 @@ async fn a_rolled_back_transaction_fails_all_its_requests() {
     let writer = &sqlite.threads.writer;
     let held = writer.call(move |_| Ok(wait.recv().is_ok()));
     let hashed = accept::HashedSubmission::new(submission("j", 1), &access);
-    let put = sqlite.write(script!(tx => accept::accept(tx, &access, &hashed, 2.0, &Damage::default())));
+    let database = Database::Sqlite(sqlite.clone());
+    let put = database.write(script!(tx => accept::accept(tx, &access, &hashed, 2.0, &Damage::default())));
     let ending = writer.call(|connection| {
         connection.execute_batch("ROLLBACK")?;
         Err::<(), Error>(Error::Full)

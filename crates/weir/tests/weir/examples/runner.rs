@@ -21,7 +21,7 @@ const EPILOGUE: &str = "\nexport -p > .exported\n";
 const PROGRAMS: [(&str, &str); 4] = [
     (
         "weir",
-        r#"[ "${1:-}" = serve ] || exec "$EXAMPLE_BINARIES/weir" "$@"
+        r#"[ "${1:-}" = serve ] && [ -z "${EXAMPLE_SERVES:-}" ] || exec "$EXAMPLE_BINARIES/weir" "$@"
 export WEIR_SERVER_LISTEN=127.0.0.1:0
 unset WEIR_URL
 "$(dirname "$0")/served" "$EXAMPLE_BINARIES/weir" "$@"
@@ -83,6 +83,10 @@ pub(crate) struct Runner<'a> {
     mock: String,
     /// The id of the gateway's process.
     process: String,
+    /// What is written in blocks in place of a port or an address of the page.
+    replaced: Vec<(&'static str, String)>,
+    /// Variables of blocks beside those of all pages.
+    variables: Vec<(&'static str, String)>,
     /// What the last block has printed.
     printed: String,
 }
@@ -92,7 +96,27 @@ impl<'a> Runner<'a> {
     pub(crate) fn new(folder: &'a Path, gateway: Option<&'a Gateway>, mock: String) -> Runner<'a> {
         let process = gateway.map_or_else(String::new, |gateway| gateway.weir.id().to_string());
         let url = gateway.map_or("http://127.0.0.1:9", |gateway| &gateway.weir.url);
-        Runner { folder, url, mock, process, printed: String::new() }
+        Runner {
+            folder,
+            url,
+            mock,
+            process,
+            replaced: Vec::new(),
+            variables: Vec::new(),
+            printed: String::new(),
+        }
+    }
+
+    /// The same on a page whose blocks start servers that go on: `replaced` are their ports, `variables` what they need.
+    pub(crate) fn with_servers(
+        mut self,
+        replaced: Vec<(&'static str, String)>,
+        variables: Vec<(&'static str, String)>,
+    ) -> Runner<'a> {
+        self.replaced = replaced;
+        self.variables = variables;
+        self.variables.push(("EXAMPLE_SERVES", "yes".to_owned()));
+        self
     }
 
     /// Does with a block what its rule says; panics with what it printed when that fails.
@@ -145,6 +169,8 @@ impl<'a> Runner<'a> {
     }
 
     fn run(&self, language: Language, text: &str) -> Output {
+        let replaced = self.replaced.iter();
+        let text = replaced.fold(text.to_owned(), |text, (shown, used)| text.replace(shown, used));
         let text = text
             .replace("http://127.0.0.1:8000", self.url)
             // an embedder: the gateway has an embedding model
@@ -188,6 +214,7 @@ impl<'a> Runner<'a> {
             .env("WEIR_URL", self.url)
             .env("EXAMPLE_BINARIES", Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap())
             .envs(VARIABLES)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .output()
             .unwrap()
     }

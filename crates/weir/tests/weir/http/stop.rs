@@ -72,3 +72,12 @@ fn a_request_that_never_ends_does_not_keep_the_gateway_from_stopping() {
         started.elapsed()
     );
 }
+
+#[test]
+fn signals_that_come_with_the_address_are_heeded() {
+    for _ in 0..5 {
+        let gateway = Gateway::start();
+        gateway.weir.signal("HUP");
+        gateway.weir.terminate(); // checks the exit code
+    }
+}

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::gateway::in_repository;
@@ -149,7 +149,8 @@ impl Weir {
 
 impl Drop for Weir {
     fn drop(&mut self) {
-        let child = self.child.get_mut().unwrap();
+        // also after a panic while it was locked, as a second panic would end all tests
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
         drop(child.kill());
         drop(child.wait());
     }
