@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{RawQuery, Request};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 use weir_api::{
@@ -33,8 +33,10 @@ pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Reque
     {
         return ingest_file(call, query.as_deref(), request).await;
     }
+    let wait = body::flag(query.as_deref(), "wait")?;
+    check_kind(request.headers())?;
     let keyed = Keyed::begin(&call, &request)?;
-    let wait_until = wait_until(&call, &request, body::flag(query.as_deref(), "wait")?);
+    let wait_until = wait_until(&call, &request, wait);
     let admitted = context::take_admitted(request.extensions());
     let outcome = if upload::is_form(request.headers()) {
         let form = upload::receive_form(&call, request).await?;
@@ -59,6 +61,20 @@ pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Reque
     // the documents are in the store: a waiting request holds no memory for them, and its key is in the store
     drop((admitted, keyed));
     reply(&call, outcome, wait_until).await
+}
+
+/// Refuses a file whose name is not sent.
+fn check_kind(headers: &HeaderMap) -> Result<()> {
+    match upload::media_type(headers) {
+        Some(media) if !FORMS.contains(&media.as_str()) && !upload::is_json(headers) => {
+            let message = format!(
+                "the body's media type is `{}`: a file as the body needs the parameter `{FILE_NAME}`, as in `/v1/ingest?{FILE_NAME}=manual.pdf`",
+                media.escape_debug()
+            );
+            Err(ApiError::new(ErrorCode::UnsupportedMediaType, message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Stores the document of a file that is the body.
@@ -225,6 +241,9 @@ async fn put_body(
     };
     Ok(UploadedFile { name: name.unwrap_or(file.name), options, ..file })
 }
+
+/// Media types of forms. `curl -d` sends the second one by default, which is read as JSON.
+const FORMS: [&str; 2] = [upload::FORM, "application/x-www-form-urlencoded"];
 
 /// The query parameter that names a file.
 const FILE_NAME: &str = "filename";

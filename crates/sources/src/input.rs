@@ -18,6 +18,9 @@ pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 /// Bytes that a compressed file expands to, at most.
 const EXPANDED_BYTES_MAX: u64 = 16 << 30;
 
+/// The beginning of a text that has no zero byte, as in the gateway's reader.
+const SAMPLE_BYTES: usize = 8 << 10;
+
 /// Bytes of UTF-16 that are decoded at a time.
 const DECODED_BYTES: usize = 16 << 10;
 
@@ -86,9 +89,13 @@ impl Input {
             return Err(format!("has more than {bytes_max} bytes; cut it into several files"));
         }
         let declaration = if self.has_mark { Declaration::None } else { declaration };
-        decode(bytes, declaration).map_err(|bad| {
+        let text = decode(bytes, declaration).map_err(|bad| {
             format!("is not valid UTF-8: byte {bad} is the first bad one; {}", remedy(&self.path))
-        })
+        })?;
+        match text.bytes().take(SAMPLE_BYTES).position(|byte| byte == 0) {
+            Some(at) => Err(format!("is no text: byte {at} is zero; convert it to text")),
+            None => Ok(text),
+        }
     }
 }
 
@@ -225,8 +232,18 @@ mod tests {
     }
 
     #[test]
+    fn binary_content_is_no_text() {
+        let check = |content: &[u8], expected: Result<&str, &str>| {
+            assert_eq!(read(&compressed(content)), expected.map(str::to_owned).map_err(str::to_owned));
+        };
+        check(b"ab\0c", Err("is no text: byte 2 is zero; convert it to text"));
+        check(&[0; 100], Err("is no text: byte 0 is zero; convert it to text"));
+        check("é\u{b}".as_bytes(), Ok("é\u{b}"));
+    }
+
+    #[test]
     fn a_file_that_expands_too_far_is_an_error() {
-        let zeros = compressed(&[0; BYTES_MAX as usize + 1]);
+        let zeros = compressed(&[b'0'; BYTES_MAX as usize + 1]);
         assert!(zeros.len() < 1000);
         assert_eq!(read(&zeros).unwrap_err(), "has more than 100000 bytes; cut it into several files");
         let mut expanded = Expanded { reader: b"12345".as_slice(), left: 4 };

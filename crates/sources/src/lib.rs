@@ -143,7 +143,12 @@ impl SourceFiles {
         for path in paths {
             match std::fs::metadata(path) {
                 Ok(about) if about.is_dir() => sources.add_folder(path),
-                Ok(about) => sources.add_file(path, about.len()),
+                Ok(about) if about.is_file() => sources.add_file(path, about.len()),
+                // reading it could wait for ever
+                Ok(_) => {
+                    let message = "is a pipe, a socket or a device; store its content in a file";
+                    sources.reject(path.display().to_string(), message.to_owned());
+                }
                 Err(error) => sources.reject(path.display().to_string(), error.to_string()),
             }
         }

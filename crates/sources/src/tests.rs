@@ -387,6 +387,17 @@ fn files_of_other_kinds_are_counted_by_kind() {
 }
 
 #[test]
+fn a_pipe_that_is_named_is_rejected_and_not_waited_for() {
+    let folder = folder_with(&[("x.txt", b"x")]);
+    let socket = folder.path().join("s.txt");
+    let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let sources = SourceFiles::find(&[socket, folder.path().join("x.txt")], "");
+    assert_eq!(sources.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["x.txt"]);
+    let messages: Vec<&str> = sources.rejections.iter().map(|rejection| rejection.message.as_str()).collect();
+    assert_eq!(messages, ["is a pipe, a socket or a device; store its content in a file"]);
+}
+
+#[test]
 fn files_with_the_id_of_another_are_rejected() {
     let folder = folder_with(&[("a/x.txt", b"x"), ("b/x.txt", b"x"), ("c.png", b"x")]);
     let paths = ["a/x.txt", "b/x.txt", "c.png", "none"].map(|name| folder.path().join(name));

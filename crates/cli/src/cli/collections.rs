@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _, ValueParser};
+use clap::{Args, Subcommand};
 use serde_json::json;
 use weir_api::{
     Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings,
@@ -90,8 +91,8 @@ pub struct SettingsArguments {
     #[arg(long, value_name = "N", conflicts_with = "embedding")]
     pub dimension: Option<u64>,
     /// How embeddings that the documents bring are compared [default: cosine].
-    #[arg(long, value_enum, requires = "dimension")]
-    pub metric: Option<MetricChoice>,
+    #[arg(long, value_parser = one_of(METRICS), requires = "dimension")]
+    pub metric: Option<Metric>,
     /// The language of the texts, such as `english`, for stemming and stop words.
     #[arg(long)]
     pub language: Option<String>,
@@ -104,20 +105,15 @@ pub struct SettingsArguments {
 }
 
 /// How embeddings are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MetricChoice {
-    /// By their angle.
-    Cosine,
-    /// By their dot product.
-    Dot,
-}
+const METRICS: [(Metric, &str); 2] =
+    [(Metric::Cosine, "By their angle"), (Metric::Dot, "By their dot product")];
 
 /// How texts are split.
 #[derive(Debug, Args)]
 pub struct ChunkingArguments {
     /// Where chunks begin and end [default: tokens].
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub chunking: Option<ChunkingChoice>,
+    #[arg(long, value_parser = one_of(POLICIES), value_name = "POLICY")]
+    pub chunking: Option<ChunkingPolicy>,
     /// Maximum tokens of a chunk.
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
@@ -133,40 +129,35 @@ pub struct ChunkingArguments {
 }
 
 /// Where chunks begin and end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ChunkingChoice {
-    /// As many sentences as fit, preferably whole paragraphs.
-    Tokens,
-    /// A number of sentences.
-    Sentences,
-    /// Sections below headings, with the headings above them.
-    Headings,
-    /// Pages.
-    Pages,
-    /// Windows of --max-tokens.
-    Fixed,
-    /// The whole document.
-    None,
-}
+const POLICIES: [(ChunkingPolicy, &str); 6] = [
+    (ChunkingPolicy::Tokens, "As many sentences as fit, preferably whole paragraphs"),
+    (ChunkingPolicy::Sentences, "A number of sentences"),
+    (ChunkingPolicy::Headings, "Sections below headings, with the headings above them"),
+    (ChunkingPolicy::Pages, "Pages"),
+    (ChunkingPolicy::Fixed, "Windows of --max-tokens"),
+    (ChunkingPolicy::None, "The whole document"),
+];
 
-impl From<ChunkingChoice> for ChunkingPolicy {
-    fn from(choice: ChunkingChoice) -> ChunkingPolicy {
-        match choice {
-            ChunkingChoice::Tokens => ChunkingPolicy::Tokens,
-            ChunkingChoice::Sentences => ChunkingPolicy::Sentences,
-            ChunkingChoice::Headings => ChunkingPolicy::Headings,
-            ChunkingChoice::Pages => ChunkingPolicy::Pages,
-            ChunkingChoice::Fixed => ChunkingPolicy::Fixed,
-            ChunkingChoice::None => ChunkingPolicy::None,
-        }
-    }
+/// Reads one of these values by its name in the API; `--help` lists them.
+fn one_of<T, const N: usize>(values: [(T, &'static str); N]) -> ValueParser
+where
+    T: Copy + Into<&'static str> + Send + Sync + 'static,
+{
+    let shown = values.map(|(value, help)| {
+        let name: &'static str = value.into();
+        PossibleValue::new(name).help(help)
+    });
+    ValueParser::new(PossibleValuesParser::new(shown).try_map(move |name| {
+        let found = values.iter().find(|(value, _)| Into::<&'static str>::into(*value) == name);
+        found.map(|(value, _)| *value).ok_or("it is none of the possible values")
+    }))
 }
 
 impl ChunkingArguments {
     /// `None` if nothing is said.
     fn settings(&self) -> Option<Chunking> {
         let chunking = Chunking {
-            policy: self.chunking.map(ChunkingPolicy::from),
+            policy: self.chunking,
             max_tokens: self.max_tokens.map(Into::into),
             overlap_tokens: self.overlap_tokens.map(Into::into),
             max_sentences: self.max_sentences.map(Into::into),
@@ -239,12 +230,10 @@ async fn delete(client: &Client, name: &str, yes: bool) -> Result<(String, Strin
 
 fn settings_of(arguments: &SettingsArguments) -> CollectionSettings {
     let is_none = arguments.embedding.as_deref() == Some(NONE);
-    let metric = arguments.metric.map(|metric| match metric {
-        MetricChoice::Cosine => Metric::Cosine,
-        MetricChoice::Dot => Metric::Dot,
-    });
     CollectionSettings {
-        vectors: arguments.dimension.map(|dimension| VectorSettings { dimension: dimension.into(), metric }),
+        vectors: arguments
+            .dimension
+            .map(|dimension| VectorSettings { dimension: dimension.into(), metric: arguments.metric }),
         model: arguments.embedding.clone().filter(|_| !is_none),
         embedding: is_none.then_some(EmbeddingChoice::None),
         language: arguments.language.clone(),

@@ -237,6 +237,10 @@ fn forms_are_limited_and_checked() {
     let bare = [("content-type", "multipart/form-data")];
     let reply = gateway.try_send("POST", "/v1/ingest", &bare, Some(b"x")).unwrap();
     check_error(&reply, "invalid_parameter", "no boundary");
+    let pdf = [("content-type", "application/pdf")];
+    let reply = gateway.try_send("POST", "/v1/ingest", &pdf, Some(b"%PDF-1.7")).unwrap();
+    let refused = check_error(&reply, "unsupported_media_type", "a file without its name");
+    assert!(refused["detail"].as_str().unwrap().contains("`/v1/ingest?filename=manual.pdf`"), "{refused}");
     assert_eq!(upload(&gateway, &[file]).status, 202);
 }
 
