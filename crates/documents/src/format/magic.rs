@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use crate::Failure;
 
-use super::unsupported;
+use super::{is_text, unsupported};
 
 /// A kind that isn't read.
 pub(super) struct Kind {
@@ -124,14 +124,20 @@ const KINDS: [Kind; 12] = [
     },
 ];
 
+/// Letters that are no proof of a kind by themselves.
+const LETTERS_MAX: usize = 4;
+
 /// The kind that the content shows, if it is known and not read.
 pub(super) fn unsupported_kind(bytes: &[u8]) -> Option<&'static Kind> {
     // the mark of a bitmap is two letters: its reserved bytes are 0 too
     if bytes.starts_with(b"BM") && bytes.get(6..10) == Some(&[0; 4]) {
         return KINDS.first();
     }
+    // a text can begin with a few letters that mark binary files
+    let may_be_text = |mark: &[u8]| mark.len() <= LETTERS_MAX && mark.iter().all(u8::is_ascii_alphanumeric);
     KINDS.iter().find(|kind| {
-        kind.marks.iter().any(|(at, mark)| bytes.get(*at..).is_some_and(|rest| rest.starts_with(mark)))
+        let has = |at: usize, mark: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
+        kind.marks.iter().any(|(at, mark)| has(*at, mark) && !(may_be_text(mark) && is_text(bytes)))
     })
 }
 

@@ -56,6 +56,10 @@ fn plain_text_is_no_business_of_this_crate() {
     check(b"gr\xf6\xdfer", "", None);
     check(b"\xff\xfeh\0i\0", "x.txt", None);
     check(b"", "x.txt", None);
+    // letters with which binary files begin
+    check(b"MZ-80 computers, by OTTO", "x.txt", None);
+    check(b"OTTO and the ID3 tags", "x", None);
+    check(b"ID3 tags of songs", "x.md", None);
     check(b"Subject: a note\n\nwithout a sender", "note", None);
     check(b"Subject: a note\n\nnamed as a mail", "note.eml", Some(Format::Eml));
 }
@@ -70,6 +74,8 @@ fn kinds_that_are_not_read_are_named_with_a_remedy() {
     check_refused(&archive(&[("a.txt", "x")]), "x.zip", "zip archives", "send the files");
     check_refused(b"\x89PNG\r\n\x1a\n", "x.pdf", "pictures", "OCR");
     check_refused(b"\x7fELF\x02", "x", "programs", "send documents");
+    check_refused(b"MZ\x90\0\x03\0", "x.txt", "programs", "send documents");
+    check_refused(b"%!PS-Adobe-3.0", "x.txt", "PostScript", "PDF");
     check_refused(b"\x1f\x8b\x08", "x.tar.gz", "archives", "unpack");
     check_refused(b"a\0b\0c\x01", "x.dat", "binary .dat files", "convert");
     check_refused(&odf("graphics", "", "", &[]), "x.odg", "graphics", "PDF");
