@@ -134,6 +134,12 @@ pub enum IndexError {
         /// When to try again.
         retry_after: Duration,
     },
+    /// The engine, which is another process, can't be used as it is set up, or refuses a call.
+    #[error("the engine of the collection can't be used: {reason}")]
+    Engine {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// The call panicked.
     #[error("a call to the index panicked: see the log for the message, and report it")]
     Panicked,
@@ -165,6 +171,7 @@ impl IndexError {
             | IndexError::TooLarge { .. }
             | IndexError::NotSupported { .. }
             | IndexError::Unavailable { .. }
+            | IndexError::Engine { .. }
             | IndexError::Panicked
             | IndexError::Interrupted => false,
         }

@@ -11,6 +11,8 @@ use crate::{Grouping, IndexError, IndexQuery, Result};
 pub enum EngineKind {
     /// [`Engine::Embedded`](crate::Engine::Embedded).
     Embedded,
+    /// [`Engine::Qdrant`](crate::Engine::Qdrant).
+    Qdrant,
     /// In memory, for tests.
     #[cfg(test)]
     Exact,
@@ -39,51 +41,105 @@ pub struct Feature {
     /// Whether a query asks for it.
     is_asked: fn(&IndexQuery) -> bool,
     embedded: Support,
+    qdrant: Support,
 }
 
-/// The features of a search, in the order of its stages.
+/// What to do where a query can have words alone.
+const WORDS: &str = "search for words alone, or move the collection to the embedded engine";
+
+/// The features of a search, in the order of its stages; who does each in the embedded engine, and in Qdrant.
 pub const FEATURES: &[Feature] = &[
-    row("lexical ranking", &["query", "mode"], |query| query.mode != RetrievalMode::Dense, Support::Engine),
-    row("dense ranking", &["vector", "mode"], |query| query.mode != RetrievalMode::Lexical, Support::Engine),
+    row(
+        "lexical ranking",
+        &["query", "mode"],
+        |query| query.mode != RetrievalMode::Dense,
+        [Support::Engine, Support::Engine],
+    ),
+    row(
+        "dense ranking",
+        &["vector", "mode"],
+        |query| query.mode != RetrievalMode::Lexical,
+        [Support::Engine, Support::Engine],
+    ),
     row(
         "phrases, `AND`, `OR`, `NOT`",
         &["query", "syntax"],
         |query| has(query, is_operator),
-        Support::Engine,
+        [Support::Engine, Support::Refused(WORDS)],
     ),
-    row("prefixes and wildcards", &["query", "syntax"], |query| has(query, is_pattern), Support::Engine),
-    row("`field:value` in queries", &["query", "syntax"], |query| has(query, is_field), Support::Engine),
-    row("unfinished last word", &["prefix"], |query| query.is_unfinished, Support::Engine),
-    row("spelling correction", &[], never, Support::Engine),
-    row("synonyms, stop words, weight of titles", &[], never, Support::Engine),
-    row("filter", &["filter"], |query| query.filter.is_some(), Support::Engine),
-    row("list without a query", &[], IndexQuery::is_listing, Support::Engine),
-    row("fusion", &["fusion"], |query| query.mode == RetrievalMode::Hybrid, Support::Pipeline),
-    row("exact dense scores of lexical candidates", &[], never, Support::Pipeline),
-    row("smoothing", &["smoothing"], |query| query.smoothing, Support::Pipeline),
-    row("exact names first", &[], never, Support::Pipeline),
-    row("relevance", &["min_relevance"], never, Support::Pipeline),
-    row("sort by fields", &["sort"], |query| !query.sort.is_empty(), Support::Engine),
-    row("facets", &["facets", "facet_counts"], |query| !query.facets.is_empty(), Support::Engine),
-    row("count of all matches", &["count"], |query| query.count, Support::Engine),
-    row("group by chunk", &["group_by"], |query| query.group_by == Grouping::Chunk, Support::Engine),
-    row("group by field", &["group_by"], is_grouped_by_field, Support::Pipeline),
-    row("near-duplicates", &["collapse"], |query| query.collapse, Support::Pipeline),
-    row("diversity", &["diversity"], |query| query.diversity > 0.0, Support::Pipeline),
-    row("pages", &["top_k", "offset"], |query| query.offset > 0, Support::Pipeline),
-    row("pages of one snapshot", &["cursor"], |query| query.as_of.is_some() || query.pin, Support::Engine),
-    row("neighbouring chunks", &["context"], |query| query.context > 0, Support::Engine),
-    row("parts of scores", &["explain"], |query| query.explain, Support::Engine),
-    row("the way of a document", &["why_not"], |query| query.trace.is_some(), Support::Pipeline),
+    row(
+        "prefixes and wildcards",
+        &["query", "syntax"],
+        |query| has(query, is_pattern),
+        [Support::Engine, Support::Refused(WORDS)],
+    ),
+    row(
+        "`field:value` in queries",
+        &["query", "syntax"],
+        |query| has(query, is_field),
+        [Support::Engine, Support::Refused("use `filter`")],
+    ),
+    row(
+        "unfinished last word",
+        &["prefix"],
+        |query| query.is_unfinished,
+        [Support::Engine, Support::Refused("leave out `prefix`")],
+    ),
+    row("spelling correction", &[], never, [Support::Engine, Support::Absent]),
+    row("synonyms, stop words, weight of titles", &[], never, [Support::Engine, Support::Absent]),
+    row("filter", &["filter"], |query| query.filter.is_some(), [Support::Engine, Support::Engine]),
+    row("list without a query", &[], IndexQuery::is_listing, [Support::Engine, Support::Engine]),
+    row(
+        "fusion",
+        &["fusion"],
+        |query| query.mode == RetrievalMode::Hybrid,
+        [Support::Pipeline, Support::Pipeline],
+    ),
+    row("exact dense scores of lexical candidates", &[], never, [Support::Pipeline, Support::Pipeline]),
+    row("smoothing", &["smoothing"], |query| query.smoothing, [Support::Pipeline, Support::Pipeline]),
+    row("exact names first", &[], never, [Support::Pipeline, Support::Pipeline]),
+    row("relevance", &["min_relevance"], never, [Support::Pipeline, Support::Pipeline]),
+    row("sort by fields", &["sort"], |query| !query.sort.is_empty(), [Support::Engine, Support::Engine]),
+    row(
+        "facets",
+        &["facets", "facet_counts"],
+        |query| !query.facets.is_empty(),
+        [Support::Engine, Support::Engine],
+    ),
+    row("count of all matches", &["count"], |query| query.count, [Support::Engine, Support::Engine]),
+    row(
+        "group by chunk",
+        &["group_by"],
+        |query| query.group_by == Grouping::Chunk,
+        [Support::Engine, Support::Engine],
+    ),
+    row("group by field", &["group_by"], is_grouped_by_field, [Support::Pipeline, Support::Pipeline]),
+    row("near-duplicates", &["collapse"], |query| query.collapse, [Support::Pipeline, Support::Pipeline]),
+    row("diversity", &["diversity"], |query| query.diversity > 0.0, [Support::Pipeline, Support::Pipeline]),
+    row("pages", &["top_k", "offset"], |query| query.offset > 0, [Support::Pipeline, Support::Pipeline]),
+    row(
+        "pages of one snapshot",
+        &["cursor"],
+        |query| query.as_of.is_some() || query.pin,
+        [Support::Engine, Support::Refused("page by `offset`")],
+    ),
+    row("neighbouring chunks", &["context"], |query| query.context > 0, [Support::Engine, Support::Engine]),
+    row("parts of scores", &["explain"], |query| query.explain, [Support::Engine, Support::Engine]),
+    row(
+        "the way of a document",
+        &["why_not"],
+        |query| query.trace.is_some(),
+        [Support::Pipeline, Support::Pipeline],
+    ),
 ];
 
 const fn row(
     name: &'static str,
     fields: &'static [&'static str],
     is_asked: fn(&IndexQuery) -> bool,
-    embedded: Support,
+    [embedded, qdrant]: [Support; 2],
 ) -> Feature {
-    Feature { name, fields, is_asked, embedded }
+    Feature { name, fields, is_asked, embedded, qdrant }
 }
 
 impl Feature {
@@ -91,6 +147,7 @@ impl Feature {
     pub fn support(&self, engine: EngineKind) -> Support {
         match engine {
             EngineKind::Embedded => self.embedded,
+            EngineKind::Qdrant => self.qdrant,
             #[cfg(test)]
             EngineKind::Exact => crate::exact::support(self),
         }

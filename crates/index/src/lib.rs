@@ -6,6 +6,7 @@
 //!
 //! - [`Engine`]: the asynchronous interface, one variant per implementation; [`Engines`] opens them
 //! - [`Embedded`]: the engine in this process: the lexical index and quantised vectors, files in one folder, open only while it is used
+//! - [`QdrantEngine`]: the engine in a Qdrant cluster, for collections that are larger than one machine
 //! - `pipeline`: from the rankings of an engine to the hits of a page, written once over what every engine answers (`Retriever`)
 //! - [`features`]: who does which feature of a search
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
@@ -21,9 +22,11 @@ mod error;
 #[cfg(test)]
 mod exact;
 pub mod features;
+mod field_values;
 mod generation;
 mod limiter;
 mod pipeline;
+mod qdrant;
 mod restricted;
 mod search;
 mod verify;
@@ -40,6 +43,7 @@ pub use error::{IndexError, Result};
 pub use features::EngineKind;
 pub use generation::{EngineSettings, IndexCounts};
 pub use limiter::CpuLimiter;
+pub use qdrant::{QdrantEngine, QdrantEngines, QdrantPlacement};
 pub use search::{
     DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,
     Neighbour, RankedChunk, Recall, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey, StageTimings,
