@@ -8,7 +8,7 @@ use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 #[cfg(test)]
 use crate::exact::Exact;
-use crate::features::EngineKind;
+use crate::features::{EngineKind, Feature, Support};
 use crate::restricted::RestrictedQuery;
 use crate::{
     Change, ConsistencyReport, EmbeddedEngine, HistoryPoint, IndexCounts, IndexQuery, IndexResult,
@@ -66,13 +66,13 @@ macro_rules! each {
 }
 
 impl Engine {
-    /// Which engine it is.
-    pub fn kind(&self) -> EngineKind {
+    /// Who does a feature of a search.
+    pub fn support(&self, feature: &Feature) -> Support {
         match self {
-            Engine::Embedded(_) => EngineKind::Embedded,
-            Engine::Qdrant(_) => EngineKind::Qdrant,
+            Engine::Embedded(_) => feature.support(EngineKind::Embedded),
+            Engine::Qdrant(_) => feature.support(EngineKind::Qdrant),
             #[cfg(test)]
-            Engine::Exact(_) => EngineKind::Exact,
+            Engine::Exact(_) => crate::exact::support(feature),
         }
     }
 
@@ -127,7 +127,7 @@ impl Engine {
 
     /// What an engine is asked: a query that it supports, restricted to the documents that exist for the caller.
     fn restricted(&self, caller: &Caller, query: IndexQuery) -> Result<RestrictedQuery> {
-        crate::features::check(self.kind(), &query)?;
+        crate::features::check(|feature| self.support(feature), &query)?;
         RestrictedQuery::new(caller, query, each!(self, engine => engine.dimension()))
     }
 

@@ -461,7 +461,7 @@ async fn what_the_table_refuses_is_refused_and_nothing_else(engine: &Engine) {
     for feature in FEATURES {
         let Some(query) = asking(feature.name) else { continue };
         let result = engine.search(&Caller::system(), query.clone()).await;
-        match (feature.support(engine.kind()), result) {
+        match (engine.support(feature), result) {
             (Support::Refused(remedy), Err(error)) => {
                 assert!(
                     error.to_string().contains(remedy) && error.to_string().contains(feature.name),

@@ -116,7 +116,7 @@ impl Shared {
             let ordering = WriteOrderingType::Medium;
             self.client.upsert(&self.alias, batch, Some(older.clone()), ordering).await?;
         }
-        Ok(self.client.delete(&self.alias, older, WriteOrderingType::Medium).await?)
+        self.client.delete(&self.alias, older, WriteOrderingType::Medium).await
     }
 
     /// Deletes documents. What is put later for one of them must come later at every replica.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use weir_qdrant::api::{Condition, Filter, WriteOrderingType};
 use weir_qdrant::{Layout, Qdrant, TENANT, digest};
 
+use super::cluster::Cluster;
 use super::points::{OWNER, Tenant};
 use super::statistics::Statistics;
 use super::{QdrantEngine, Shared, State};
@@ -30,7 +31,7 @@ pub struct QdrantPlacement {
 /// The engines of a process in one cluster. Clones share them.
 #[derive(Clone)]
 pub struct QdrantEngines {
-    client: Qdrant,
+    client: Cluster,
     placement: Arc<QdrantPlacement>,
     /// Aliases whose collections were checked.
     checked: Arc<Mutex<HashSet<String>>>,
@@ -40,7 +41,12 @@ pub struct QdrantEngines {
 impl QdrantEngines {
     /// Engines in a cluster, which [`Qdrant::check`] has found usable.
     pub fn new(client: Qdrant, placement: QdrantPlacement, limiter: CpuLimiter) -> QdrantEngines {
-        QdrantEngines { client, placement: Arc::new(placement), checked: Arc::default(), limiter }
+        QdrantEngines {
+            client: Cluster::new(client),
+            placement: Arc::new(placement),
+            checked: Arc::default(),
+            limiter,
+        }
     }
 
     pub(crate) fn limiter(&self) -> &CpuLimiter {

@@ -96,6 +96,6 @@ impl Shared {
         let range = Range { lte: Some(applied_seq as f64), ..Default::default() };
         let earlier = Filter::must([Condition::range(APPLIED, range)]);
         let ordering = WriteOrderingType::Medium;
-        Ok(self.client.upsert(&self.alias, vec![point], Some(earlier), ordering).await?)
+        self.client.upsert(&self.alias, vec![point], Some(earlier), ordering).await
     }
 }

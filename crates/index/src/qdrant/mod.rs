@@ -8,9 +8,11 @@
 //! vanished between two of its calls is made again; lexical scores use a fixed mean length of chunks.
 
 mod apply;
+mod cluster;
 mod conditions;
 mod engines;
 mod head;
+mod known;
 mod points;
 mod retriever;
 mod search;
@@ -26,7 +28,6 @@ use std::time::{Duration, Instant};
 
 use weir_policy::Caller;
 use weir_qdrant::api::{Condition, Filter};
-use weir_qdrant::{Qdrant, QdrantError, SetupError};
 use weir_query::Reading;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary, ScoreBaseline};
 
@@ -36,6 +37,7 @@ use crate::{
     Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, IndexResult, Result,
     pipeline,
 };
+use cluster::Cluster;
 use conditions::{first_chunks, of_document, of_tenant};
 use points::Tenant;
 use search::QdrantSearch;
@@ -53,7 +55,7 @@ const COUNTED_FOR: Duration = Duration::from_secs(5);
 pub struct QdrantEngine(Arc<Shared>);
 
 struct Shared {
-    client: Qdrant,
+    client: Cluster,
     /// The alias of the Qdrant collection.
     alias: String,
     tenant: Tenant,
@@ -75,36 +77,6 @@ struct State {
     /// The chunks that were counted last, and when.
     counted: Option<(Instant, u64)>,
     is_closed: bool,
-}
-
-impl From<QdrantError> for IndexError {
-    fn from(error: QdrantError) -> IndexError {
-        match error {
-            QdrantError::Unavailable { retry_after, .. } => {
-                IndexError::Unavailable { reason: error.to_string(), retry_after }
-            }
-            QdrantError::Refused { .. } | QdrantError::Malformed { .. } => {
-                IndexError::Engine { reason: error.to_string() }
-            }
-        }
-    }
-}
-
-impl From<SetupError> for IndexError {
-    fn from(error: SetupError) -> IndexError {
-        match error {
-            SetupError::Call(error) => error.into(),
-            SetupError::NoNodes
-            | SetupError::Address { .. }
-            | SetupError::Authorities(_)
-            | SetupError::KeyForm
-            | SetupError::Unreachable { .. }
-            | SetupError::KeyRefused { .. }
-            | SetupError::Version { .. }
-            | SetupError::AliasElsewhere { .. }
-            | SetupError::Different { .. } => IndexError::Engine { reason: error.to_string() },
-        }
-    }
 }
 
 impl QdrantEngine {

@@ -10,8 +10,9 @@ use weir_ranking::BestChunk;
 use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, QueryFeatures};
 
 use super::conditions::chunks_around;
+use super::known::{Known, Term, version_of};
 use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE, frequencies};
-use super::search::{Known, QdrantSearch, Term, version_of};
+use super::search::QdrantSearch;
 use super::sets::Documents;
 use crate::embedded::{hash_of, lock};
 use crate::field_values::values_of;

@@ -14,22 +14,20 @@ use weir_qdrant::api::{
     VectorInput,
 };
 use weir_qdrant::{DENSE, FoundPoint, SPARSE, TENANT};
-use weir_query::Query as Parsed;
 use weir_ranking::relevance::ScoreBaseline;
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::QueryTerm;
 
 use super::Shared;
 use super::conditions::{first_chunks, has_path, of_document, translated};
-use super::points::{CHUNK, DOCUMENT, METADATA, NAMES, PATHS, TITLE, Tenant, VERSION, name_keys};
+use super::known::{Numbers, Term, terms_of, version_of};
+use super::points::{CHUNK, DOCUMENT, METADATA, NAMES, PATHS, TITLE, VERSION, name_keys};
 use crate::embedded::lock;
 use crate::field_values::metadata;
 use crate::pipeline::{Rankings, RelevanceModel, Scope, Traced};
 use crate::restricted::RestrictedQuery;
 use crate::{Grouping, IndexError, IndexQuery, Result};
 
-/// Terms of a query that are searched; of longer ones the first.
-const TERMS_MAX: usize = 64;
 /// Points that a retriever ranks at most.
 const RANKED_MAX: usize = 10_000;
 /// Points per document that are asked for at first.
@@ -40,36 +38,6 @@ const NAMED_MAX: u32 = 64;
 const KNOWN_SAMPLE: u32 = 64;
 /// How many more points int8 ranks than are compared exactly.
 const OVERSAMPLING: f64 = 2.0;
-
-/// A term of the query.
-#[derive(Debug, Clone)]
-pub(super) struct Term {
-    pub(super) term: QueryTerm,
-    /// Its number in sparse vectors.
-    pub(super) index: u32,
-}
-
-/// A chunk that the search was given.
-#[derive(Debug, Clone)]
-pub(super) struct Known {
-    pub(super) id: String,
-    pub(super) document_id: String,
-    pub(super) chunk: u32,
-    pub(super) version: u64,
-    /// The number of its document.
-    pub(super) document: u32,
-    /// Its metadata, if it was asked for.
-    pub(super) metadata: Option<String>,
-}
-
-/// The numbers of chunks and documents.
-#[derive(Default)]
-pub(super) struct Numbers {
-    /// By number.
-    pub(super) chunks: Vec<Known>,
-    by_id: HashMap<String, u32>,
-    by_document: HashMap<String, u32>,
-}
 
 /// What the cluster knows of the query's terms.
 #[derive(Debug, Clone, Default)]
@@ -277,7 +245,7 @@ impl<'a> QdrantSearch<'a> {
     }
 
     pub(super) async fn query(&self, queries: Vec<QueryPoints>) -> Result<Vec<Vec<FoundPoint>>> {
-        Ok(self.engine.client.query(&self.engine.alias, queries).await?)
+        self.engine.client.query(&self.engine.alias, queries).await
     }
 
     /// The chunks that contain a term and pass the filter, with their terms.
@@ -423,7 +391,7 @@ impl<'a> QdrantSearch<'a> {
     async fn existing_chunks(&self) -> Result<u64> {
         match self.restricted.mandatory {
             None => self.engine.live_chunks().await,
-            Some(_) => Ok(self.engine.client.count(&self.engine.alias, self.existing.clone()).await?),
+            Some(_) => self.engine.client.count(&self.engine.alias, self.existing.clone()).await,
         }
     }
 
@@ -433,7 +401,7 @@ impl<'a> QdrantSearch<'a> {
                 None => Ok(None),
                 Some(_) => {
                     let count = self.engine.client.count(&self.engine.alias, self.selected.clone());
-                    count.await.map(Some).map_err(IndexError::from)
+                    count.await.map(Some)
                 }
             }
         };
@@ -564,56 +532,4 @@ impl<'a> QdrantSearch<'a> {
         let document = *numbers.by_document.get(point.text(DOCUMENT)?)?;
         Some(Traced { document, is_selected: self.is_ours(&point) })
     }
-}
-
-impl Numbers {
-    /// Gives a point and its document their numbers.
-    fn add(&mut self, point: &FoundPoint) {
-        let Some(document_id) = point.text(DOCUMENT) else { return };
-        let chunk = point.integer(CHUNK).and_then(|chunk| u32::try_from(chunk).ok());
-        let version = version_of(point);
-        let metadata = point.text(METADATA).map(str::to_owned);
-        if let Some(number) = self.by_id.get(&point.id) {
-            let known = &mut self.chunks[*number as usize];
-            known.version = version;
-            known.metadata = metadata.or(known.metadata.take());
-            return;
-        }
-        let number = self.chunks.len() as u32;
-        let document = *self.by_document.entry(document_id.to_owned()).or_insert(number);
-        self.by_id.insert(point.id.clone(), number);
-        self.chunks.push(Known {
-            id: point.id.clone(),
-            document_id: document_id.to_owned(),
-            chunk: chunk.unwrap_or_default(),
-            version,
-            document,
-            metadata,
-        });
-    }
-
-    pub(super) fn document_of(&self, chunk_id: u32) -> Option<u32> {
-        self.chunks.get(chunk_id as usize).map(|known| known.document)
-    }
-}
-
-pub(super) fn version_of(point: &FoundPoint) -> u64 {
-    point.integer(VERSION).and_then(|version| u64::try_from(version).ok()).unwrap_or(0)
-}
-
-/// The words of the query, and all terms that are searched.
-fn terms_of(request: &IndexQuery, engine: &Shared) -> (Option<Vec<QueryTerm>>, Vec<Term>) {
-    let Some(Parsed::Words(text)) = &request.query else { return (None, Vec::new()) };
-    let found = weir_text::query_terms(text, engine.settings.language, None);
-    let mut words = found.terms;
-    words.truncate(TERMS_MAX);
-    let mut terms: Vec<Term> = Vec::new();
-    for term in words.iter().chain(&found.forms).take(TERMS_MAX) {
-        let index = Tenant::index_of(&term.text);
-        // a vector has each number once
-        if terms.iter().all(|known| known.index != index) {
-            terms.push(Term { term: term.clone(), index });
-        }
-    }
-    (Some(words), terms)
 }

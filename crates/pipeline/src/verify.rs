@@ -24,7 +24,8 @@ impl ConsistencyReport {
         self.problems.is_empty()
     }
 
-    pub(crate) fn note(&mut self, problem: Inconsistency) {
+    /// Adds an inconsistency, unless there are too many.
+    pub fn note(&mut self, problem: Inconsistency) {
         if self.problems.len() < ConsistencyReport::INCONSISTENCIES_MAX {
             self.problems.push(problem);
         }

@@ -6,16 +6,13 @@ use weir_ranking::RetrievalMode;
 
 use crate::{Grouping, IndexError, IndexQuery, Result};
 
-/// Which engine an [`Engine`](crate::Engine) is.
+/// Which engine it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineKind {
-    /// [`Engine::Embedded`](crate::Engine::Embedded).
+    /// In this process.
     Embedded,
-    /// [`Engine::Qdrant`](crate::Engine::Qdrant).
+    /// In a Qdrant cluster.
     Qdrant,
-    /// In memory, for tests.
-    #[cfg(test)]
-    Exact,
 }
 
 /// Who does a feature.
@@ -148,19 +145,17 @@ impl Feature {
         match engine {
             EngineKind::Embedded => self.embedded,
             EngineKind::Qdrant => self.qdrant,
-            #[cfg(test)]
-            EngineKind::Exact => crate::exact::support(self),
         }
     }
 }
 
-/// Refuses a query that asks for what an engine lacks.
+/// Refuses a query that asks for what an engine lacks, by who does each feature in it.
 ///
 /// # Errors
 /// [`IndexError::NotSupported`] with the remedy.
-pub(crate) fn check(engine: EngineKind, query: &IndexQuery) -> Result<()> {
+pub fn check(support: impl Fn(&Feature) -> Support, query: &IndexQuery) -> Result<()> {
     for feature in FEATURES {
-        if let Support::Refused(remedy) = feature.support(engine)
+        if let Support::Refused(remedy) = support(feature)
             && (feature.is_asked)(query)
         {
             return Err(IndexError::NotSupported { feature: feature.name, remedy });

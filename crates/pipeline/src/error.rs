@@ -150,7 +150,7 @@ pub enum IndexError {
 
 impl IndexError {
     /// Whether the folder's content is at fault, rather than the machine, so that a rebuild helps.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         match self {
             IndexError::Damaged { .. } => true,
             IndexError::Mapped(error) => error.is_damage(),
@@ -178,13 +178,13 @@ impl IndexError {
     }
 
     /// For `map_err` on a file operation.
-    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {
+    pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {
         let path = path.to_owned();
         move |source| IndexError::File { doing, path, source }
     }
 
     /// For contradictions found in a folder.
-    pub(crate) fn damaged(folder: &Path, what: &'static str) -> IndexError {
+    pub fn damaged(folder: &Path, what: &'static str) -> IndexError {
         IndexError::Damaged { folder: folder.to_owned(), what }
     }
 }
