@@ -52,6 +52,14 @@ pub(crate) async fn qdrant() -> Opened {
     Opened { engine, _folder: None, _cluster: Some(cluster) }
 }
 
+/// An engine in the cluster of `QDRANT_URLS`, for a service that there is no other of.
+#[allow(clippy::disallowed_methods, reason = "an address for tests, not a setting of the gateway")]
+async fn real_qdrant() -> Option<Engine> {
+    let urls: Vec<String> = std::env::var("QDRANT_URLS").ok()?.split(',').map(str::to_owned).collect();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Some(in_cluster(&urls, &format!("contract-{}-{}", std::process::id(), now.as_nanos()), 1).await)
+}
+
 /// An engine in a cluster.
 pub(crate) async fn in_cluster(urls: &[String], service: &str, collection: i64) -> Engine {
     let client = Qdrant::new(&QdrantSettings::new(urls.to_vec())).unwrap();
@@ -133,6 +141,15 @@ macro_rules! contract {
         }
         mod with_qdrant {
             $(#[tokio::test] async fn $name() { super::$name(&super::qdrant().await.engine).await })*
+        }
+        mod with_a_real_qdrant {
+            $(#[tokio::test] async fn $name() {
+                let Some(engine) = super::real_qdrant().await else {
+                    return println!("skipped: set QDRANT_URLS to the addresses of a Qdrant cluster, separated by commas");
+                };
+                super::$name(&engine).await;
+                drop(engine.discard().await);
+            })*
         }
         mod with_exact {
             $(#[tokio::test] async fn $name() { super::$name(&super::exact().await.engine).await })*
