@@ -8,17 +8,17 @@ use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 #[cfg(test)]
 use crate::exact::Exact;
-use crate::features::EngineKind;
+use crate::features::{EngineKind, Feature, Support};
 use crate::restricted::RestrictedQuery;
 use crate::{
     Change, ConsistencyReport, EmbeddedEngine, HistoryPoint, IndexCounts, IndexQuery, IndexResult,
-    RebuildReason, Recall, Result,
+    QdrantEngine, RebuildReason, Recall, Result,
 };
 
 /// One generation of one collection, searchable. Clones share the engine. [`Engines`](crate::Engines) opens it.
 ///
-/// Every engine returns the text of its hits, shows a batch of changes all at once in both retrievers, and hides a document as soon
-/// as [`Engine::remove_now`] returns. [`Capabilities`] are the properties that differ, and [`features`](crate::features) says which
+/// Every engine returns the text of its hits, shows a batch of changes in both retrievers when [`Engine::apply`] returns, and hides a document as
+/// soon as [`Engine::remove_now`] returns. [`Capabilities`] are the properties that differ, and [`features`](crate::features) says which
 /// features of a search each engine has. Functions that are not asynchronous answer from the memory of this process.
 ///
 /// Every function can fail with [`IndexError::Unavailable`](crate::IndexError::Unavailable) where the engine is another process, and with
@@ -29,6 +29,8 @@ use crate::{
 pub enum Engine {
     /// In this process, files in one folder.
     Embedded(EmbeddedEngine),
+    /// In a Qdrant cluster.
+    Qdrant(QdrantEngine),
     /// In memory, for tests.
     #[cfg(test)]
     Exact(Exact),
@@ -56,6 +58,7 @@ macro_rules! each {
     ($engine:expr, $name:ident => $call:expr) => {
         match $engine {
             Engine::Embedded($name) => $call,
+            Engine::Qdrant($name) => $call,
             #[cfg(test)]
             Engine::Exact($name) => $call,
         }
@@ -63,12 +66,13 @@ macro_rules! each {
 }
 
 impl Engine {
-    /// Which engine it is.
-    pub fn kind(&self) -> EngineKind {
+    /// Who does a feature of a search.
+    pub fn support(&self, feature: &Feature) -> Support {
         match self {
-            Engine::Embedded(_) => EngineKind::Embedded,
+            Engine::Embedded(_) => feature.support(EngineKind::Embedded),
+            Engine::Qdrant(_) => feature.support(EngineKind::Qdrant),
             #[cfg(test)]
-            Engine::Exact(_) => EngineKind::Exact,
+            Engine::Exact(_) => crate::exact::support(feature),
         }
     }
 
@@ -77,6 +81,8 @@ impl Engine {
         match self {
             // the scan of 4-bit codes is approximate
             Engine::Embedded(_) => Capabilities { exact_dense: false, pinned_snapshots: true },
+            // what a graph misses can't be told from here
+            Engine::Qdrant(_) => Capabilities { exact_dense: true, pinned_snapshots: false },
             #[cfg(test)]
             Engine::Exact(_) => Capabilities { exact_dense: true, pinned_snapshots: false },
         }
@@ -85,12 +91,13 @@ impl Engine {
     /// Applies a batch of changes in order and records `applied_seq` as the last operation applied, and `read_to`, the store's last operation
     /// after the changes were read: see [`Engine::read_to`].
     ///
-    /// The whole batch becomes visible at once, in both retrievers, when it is durable. Applying the same batch again changes
-    /// nothing.
+    /// The whole batch becomes visible at once, in both retrievers, when it is durable; in a Qdrant cluster, chunk by chunk until then. Applying
+    /// the same batch again changes nothing.
     ///
     /// # Errors
     /// [`IndexError::OutOfOrder`](crate::IndexError::OutOfOrder) if `applied_seq` is lower than [`Engine::applied_seq`]; an embedding that
-    /// does not fit the collection; errors of the engine. After an error nothing of the batch is visible, and it can be applied again.
+    /// does not fit the collection; errors of the engine. After an error nothing of the batch is visible, but for a Qdrant cluster, and it can be applied
+    /// again.
     pub async fn apply(
         &self,
         changes: Vec<Change>,
@@ -120,7 +127,7 @@ impl Engine {
 
     /// What an engine is asked: a query that it supports, restricted to the documents that exist for the caller.
     fn restricted(&self, caller: &Caller, query: IndexQuery) -> Result<RestrictedQuery> {
-        crate::features::check(self.kind(), &query)?;
+        crate::features::check(|feature| self.support(feature), &query)?;
         RestrictedQuery::new(caller, query, each!(self, engine => engine.dimension()))
     }
 
@@ -167,6 +174,7 @@ impl Engine {
     pub async fn recall(&self, caller: &Caller, query: IndexQuery) -> Result<Option<Recall>> {
         match self {
             Engine::Embedded(engine) => engine.recall(self.restricted(caller, query)?).await,
+            Engine::Qdrant(_) => Ok(None),
             #[cfg(test)]
             Engine::Exact(_) => Ok(None),
         }

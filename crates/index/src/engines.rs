@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::embedded::blocking;
 use crate::{
     CpuLimiter, EmbeddedEngine, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes,
-    Opened, Result,
+    Opened, QdrantEngines, Result,
 };
 
 /// Opens and deletes the engines of all collections. Clones share them. Callers know collections by the ids of the store, and not where
@@ -15,6 +15,8 @@ use crate::{
 pub enum Engines {
     /// In this process, with files in the folder of the data directory.
     Embedded(EmbeddedEngines),
+    /// In a Qdrant cluster.
+    Qdrant(QdrantEngines),
 }
 
 /// The embedded engines of a process, in one folder.
@@ -76,6 +78,10 @@ impl Engines {
                     EmbeddedEngine::open(folder, settings, limiter, open, store_last_operation).await?;
                 Ok(Opened { engine: Engine::Embedded(engine), rebuilt })
             }
+            Engines::Qdrant(engines) => {
+                let (engine, rebuilt) = engines.open(id, settings, store_last_operation).await?;
+                Ok(Opened { engine: Engine::Qdrant(engine), rebuilt })
+            }
         }
     }
 
@@ -93,6 +99,7 @@ impl Engines {
     pub async fn delete(&self, id: EngineId) -> Result<()> {
         match self {
             Engines::Embedded(engines) => remove_folder(engines.folder_of(id)).await,
+            Engines::Qdrant(engines) => engines.delete(id).await,
         }
     }
 
@@ -100,6 +107,7 @@ impl Engines {
     pub async fn delete_collection(&self, collection: i64) -> Result<()> {
         match self {
             Engines::Embedded(engines) => remove_folder(engines.folder.join(collection.to_string())).await,
+            Engines::Qdrant(engines) => engines.delete_collection(collection).await,
         }
     }
 
@@ -110,6 +118,8 @@ impl Engines {
                 let folder = engines.folder.clone();
                 blocking(move || Ok(collection_after(&folder, last))).await
             }
+            // points have the id of their service
+            Engines::Qdrant(_) => Ok(None),
         }
     }
 
@@ -124,6 +134,7 @@ impl Engines {
                     filter_cache_bytes_max: open * FILTER_CACHE_BYTES_MAX,
                 }
             }
+            Engines::Qdrant(_) => EnginesInUse::default(),
         }
     }
 
@@ -131,6 +142,7 @@ impl Engines {
     pub fn search_limiter(&self) -> &CpuLimiter {
         match self {
             Engines::Embedded(engines) => &engines.limiter,
+            Engines::Qdrant(engines) => engines.limiter(),
         }
     }
 }

@@ -6,43 +6,37 @@
 //!
 //! - [`Engine`]: the asynchronous interface, one variant per implementation; [`Engines`] opens them
 //! - [`Embedded`]: the engine in this process: the lexical index and quantised vectors, files in one folder, open only while it is used
-//! - `pipeline`: from the rankings of an engine to the hits of a page, written once over what every engine answers (`Retriever`)
+//! - [`QdrantEngine`]: the engine in a Qdrant cluster, for collections that are larger than one machine
+//! - [`weir_pipeline`]: from the rankings of an engine to the hits of a page, written once over what every engine answers (`Retriever`)
 //! - [`features`]: who does which feature of a search
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
 //! - [`filter`]: conditions on metadata
 
 #![forbid(unsafe_code)]
 
-mod change;
 mod embedded;
 mod engine;
 mod engines;
-mod error;
 #[cfg(test)]
 mod exact;
-pub mod features;
-mod generation;
 mod limiter;
-mod pipeline;
-mod restricted;
-mod search;
-mod verify;
+mod qdrant;
 
 pub use weir_filter as filter;
 /// Types of fields of [`IndexQuery`] and [`IndexResult`].
 pub use weir_lexical::{LexicalSettings, PhraseContribution, SpellingCorrection, TermContribution};
+pub use weir_pipeline::features;
 
-pub use change::{Change, HistoryPoint, IndexedChunk, IndexedDocument};
+pub use weir_pipeline::{
+    Change, ConsistencyReport, DEPTH, DocumentTrace, EngineKind, EngineSettings, FacetSpec, FusionFunction,
+    Grouping, HistoryPoint, Hit, Inconsistency, IndexCounts, IndexError, IndexQuery, IndexResult,
+    IndexedChunk, IndexedDocument, MatchCount, Neighbour, RankedChunk, Recall, Result, RetrieverRank,
+    RetrieverRanking, ScoreBreakdown, SortKey, StageTimings, TraceStage, ValueCount,
+};
+use weir_pipeline::{field_values, pipeline, restricted, search};
+
 pub use embedded::{Embedded, EmbeddedEngine, FILTER_CACHE_BYTES_MAX, OpenIndexes, RebuildReason};
 pub use engine::{Capabilities, Engine, Opened};
 pub use engines::{EmbeddedEngines, EngineId, Engines, EnginesInUse};
-pub use error::{IndexError, Result};
-pub use features::EngineKind;
-pub use generation::{EngineSettings, IndexCounts};
 pub use limiter::CpuLimiter;
-pub use search::{
-    DEPTH, DocumentTrace, FacetSpec, FusionFunction, Grouping, Hit, IndexQuery, IndexResult, MatchCount,
-    Neighbour, RankedChunk, Recall, RetrieverRank, RetrieverRanking, ScoreBreakdown, SortKey, StageTimings,
-    TraceStage, ValueCount,
-};
-pub use verify::{ConsistencyReport, Inconsistency};
+pub use qdrant::{QdrantEngine, QdrantEngines, QdrantPlacement};

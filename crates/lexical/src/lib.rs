@@ -46,7 +46,7 @@ use weir_text::Language;
 pub use compile::{LexicalQuery, QueryContext, SpellingCorrection};
 pub use error::{LexicalError, Result};
 pub use explain::{PhraseContribution, ScoreParts, TermContribution};
-pub use names::NamedDocument;
+pub use names::{NamedDocument, normalised as normalised_name};
 pub use rare::RareChunk;
 pub use settings::LexicalSettings;
 pub use statistics::CollectionTotals;

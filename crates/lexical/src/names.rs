@@ -33,7 +33,7 @@ pub struct NamedDocument {
 }
 
 /// The words of a title, an id or a query in lower case, separated by single spaces; `None` without a word, and for long ones.
-pub(super) fn normalised(name: &str) -> Option<String> {
+pub fn normalised(name: &str) -> Option<String> {
     // analysis lengthens no text much
     if name.len() > 2 * NAME_BYTES_MAX {
         return None;

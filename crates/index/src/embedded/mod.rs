@@ -56,7 +56,8 @@ use files::MappedFiles;
 use head::{Head, Summary};
 use pins::SnapshotPins;
 use pq4::Pq4Codes;
-use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics, RecentQueries};
+use relevance::{BaselineFile, FILE as BASELINE_FILE, FittedStatistics};
+pub(crate) use relevance::{RecentQueries, hash_of};
 use snapshot::Snapshot;
 use table::DocumentTable;
 use writer::{BaseState, Writer};
@@ -426,7 +427,7 @@ impl Embedded {
 }
 
 /// Ignores poisoning: a panic leaves the locked data usable, and an interrupted commit is rolled back by the next.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

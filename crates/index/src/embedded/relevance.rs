@@ -188,7 +188,7 @@ impl Embedded {
 }
 
 /// A hash of what is searched for.
-fn hash_of(request: &IndexQuery) -> u64 {
+pub(crate) fn hash_of(request: &IndexQuery) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     std::mem::discriminant(&request.mode).hash(&mut hasher);
     match &request.query {

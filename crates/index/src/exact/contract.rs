@@ -3,6 +3,8 @@
 
 use weir_filter::Filter;
 use weir_policy::Caller;
+use weir_qdrant::{Qdrant, QdrantSettings};
+use weir_qdrant_mock::Cluster;
 use weir_query::Query;
 use weir_ranking::RetrievalMode;
 use weir_text::Language;
@@ -11,18 +13,20 @@ use super::Exact;
 use crate::features::{FEATURES, Support};
 use crate::{
     Change, CpuLimiter, Engine, EngineId, EngineSettings, Engines, FacetSpec, Grouping, HistoryPoint,
-    IndexError, IndexQuery, IndexResult, IndexedChunk, IndexedDocument, MatchCount, SortKey, TraceStage,
+    IndexError, IndexQuery, IndexResult, IndexedChunk, IndexedDocument, MatchCount, QdrantEngines,
+    QdrantPlacement, SortKey, TraceStage,
 };
 
-pub(super) const DIMENSION: usize = 4;
+pub(crate) const DIMENSION: usize = 4;
 
 /// An empty engine, and where it keeps what it has.
-pub(super) struct Opened {
-    pub(super) engine: Engine,
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
     _folder: Option<tempfile::TempDir>,
+    _cluster: Option<Cluster>,
 }
 
-pub(super) fn settings() -> EngineSettings {
+pub(crate) fn settings() -> EngineSettings {
     EngineSettings {
         dimension: DIMENSION,
         language: Language::English,
@@ -31,19 +35,49 @@ pub(super) fn settings() -> EngineSettings {
     }
 }
 
-pub(super) async fn embedded() -> Opened {
+pub(crate) async fn embedded() -> Opened {
     let folder = tempfile::tempdir().unwrap();
     let engines = Engines::embedded(folder.path(), CpuLimiter::start(1, || ()).unwrap(), 1);
     let opened = engines.open(EngineId { collection: 1, generation: 1 }, settings(), 1_000_000).await;
-    Opened { engine: opened.unwrap().engine, _folder: Some(folder) }
+    Opened { engine: opened.unwrap().engine, _folder: Some(folder), _cluster: None }
 }
 
-pub(super) async fn exact() -> Opened {
-    Opened { engine: Engine::Exact(Exact::new(settings())), _folder: None }
+pub(crate) async fn exact() -> Opened {
+    Opened { engine: Engine::Exact(Exact::new(settings())), _folder: None, _cluster: None }
+}
+
+pub(crate) async fn qdrant() -> Opened {
+    let cluster = Cluster::start(3, None).unwrap();
+    let engine = in_cluster(&cluster.urls(), "contract", 1).await;
+    Opened { engine, _folder: None, _cluster: Some(cluster) }
+}
+
+/// An engine in the cluster of `QDRANT_URLS`, for a service that there is no other of.
+#[allow(clippy::disallowed_methods, reason = "an address for tests, not a setting of the gateway")]
+async fn real_qdrant() -> Option<Engine> {
+    let urls: Vec<String> = std::env::var("QDRANT_URLS").ok()?.split(',').map(str::to_owned).collect();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Some(in_cluster(&urls, &format!("contract-{}-{}", std::process::id(), now.as_nanos()), 1).await)
+}
+
+/// An engine in a cluster.
+pub(crate) async fn in_cluster(urls: &[String], service: &str, collection: i64) -> Engine {
+    let client = Qdrant::new(&QdrantSettings::new(urls.to_vec())).unwrap();
+    let placement = QdrantPlacement {
+        prefix: "weir".to_owned(),
+        service: service.to_owned(),
+        shards: 6,
+        copies: 3,
+        copies_written: 2,
+    };
+    let limiter = CpuLimiter::start(1, || ()).unwrap();
+    let engines = Engines::Qdrant(QdrantEngines::new(client, placement, limiter));
+    let id = EngineId { collection, generation: 1 };
+    engines.open(id, settings(), 1_000_000).await.unwrap().engine
 }
 
 /// A document of chunks with a text and an embedding each.
-pub(super) fn document(id: &str, version: u64, chunks: &[(&str, [f32; DIMENSION])]) -> IndexedDocument {
+pub(crate) fn document(id: &str, version: u64, chunks: &[(&str, [f32; DIMENSION])]) -> IndexedDocument {
     let mut end = 0;
     let chunk = |(text, embedding): &(&str, [f32; DIMENSION])| {
         let start = end;
@@ -64,16 +98,16 @@ fn axis(number: usize) -> [f32; DIMENSION] {
     std::array::from_fn(|place| if place == number { 1.0 } else { 0.0 })
 }
 
-pub(super) fn put(id: &str, version: u64, text: &str, number: usize) -> Change {
+pub(crate) fn put(id: &str, version: u64, text: &str, number: usize) -> Change {
     Change::Put(document(id, version, &[(text, axis(number))]))
 }
 
-pub(super) fn put_with(id: &str, text: &str, number: usize, metadata: &str) -> Change {
+pub(crate) fn put_with(id: &str, text: &str, number: usize, metadata: &str) -> Change {
     let metadata = metadata.to_owned();
     Change::Put(IndexedDocument { metadata, ..document(id, 1, &[(text, axis(number))]) })
 }
 
-pub(super) fn words(text: &str) -> IndexQuery {
+pub(crate) fn words(text: &str) -> IndexQuery {
     IndexQuery::new(RetrievalMode::Lexical, Some(Query::Words(text.to_owned())), None, 10)
 }
 
@@ -81,7 +115,7 @@ fn nearest(number: usize) -> IndexQuery {
     IndexQuery::new(RetrievalMode::Dense, None, Some(axis(number).to_vec()), 10)
 }
 
-pub(super) fn both(text: &str, number: usize) -> IndexQuery {
+pub(crate) fn both(text: &str, number: usize) -> IndexQuery {
     IndexQuery { mode: RetrievalMode::Hybrid, embedding: Some(axis(number).to_vec()), ..words(text) }
 }
 
@@ -90,7 +124,7 @@ fn names(found: &IndexResult) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
-pub(super) async fn found(engine: &Engine, query: IndexQuery) -> String {
+pub(crate) async fn found(engine: &Engine, query: IndexQuery) -> String {
     names(&engine.search(&Caller::system(), query).await.unwrap())
 }
 
@@ -104,6 +138,18 @@ macro_rules! contract {
     ($($name:ident)*) => {
         mod with_embedded {
             $(#[tokio::test] async fn $name() { super::$name(&super::embedded().await.engine).await })*
+        }
+        mod with_qdrant {
+            $(#[tokio::test] async fn $name() { super::$name(&super::qdrant().await.engine).await })*
+        }
+        mod with_a_real_qdrant {
+            $(#[tokio::test] async fn $name() {
+                let Some(engine) = super::real_qdrant().await else {
+                    return println!("skipped: set QDRANT_URLS to the addresses of a Qdrant cluster, separated by commas");
+                };
+                super::$name(&engine).await;
+                drop(engine.discard().await);
+            })*
         }
         mod with_exact {
             $(#[tokio::test] async fn $name() { super::$name(&super::exact().await.engine).await })*
@@ -432,7 +478,7 @@ async fn what_the_table_refuses_is_refused_and_nothing_else(engine: &Engine) {
     for feature in FEATURES {
         let Some(query) = asking(feature.name) else { continue };
         let result = engine.search(&Caller::system(), query.clone()).await;
-        match (feature.support(engine.kind()), result) {
+        match (engine.support(feature), result) {
             (Support::Refused(remedy), Err(error)) => {
                 assert!(
                     error.to_string().contains(remedy) && error.to_string().contains(feature.name),

@@ -11,11 +11,11 @@ use crate::{Engine, FacetSpec, Grouping, IndexError, IndexQuery};
 fn exact_of(engine: &Engine) -> &Exact {
     match engine {
         Engine::Exact(exact) => exact,
-        Engine::Embedded(_) => unreachable!(),
+        Engine::Embedded(_) | Engine::Qdrant(_) => unreachable!(),
     }
 }
 
-fn rich_query() -> IndexQuery {
+pub(crate) fn rich_query() -> IndexQuery {
     IndexQuery {
         facets: vec![FacetSpec { field: "year".to_owned(), limit: 3 }],
         exact_facets: true,

@@ -3,11 +3,10 @@
 //! It computes everything anew for each search, from the documents as they were given, and shares no code with the embedded engine below
 //! the pipeline. What it lacks is in [`support`].
 
-mod contract;
+pub(crate) mod contract;
 mod equality;
-mod faults;
+pub(crate) mod faults;
 mod search;
-mod values;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,8 +10,8 @@ use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, CorpusStatistics, Query
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::{Language, QueryTerm};
 
-use super::values::{by_keys, by_place, metadata, values_of};
 use super::{Exact, Stored, lock};
+use crate::field_values::{by_keys, by_place, metadata, values_of};
 use crate::pipeline::{
     ChunkPlace, DocumentSet, FoundChunk, ListedChunk, QueryWords, Rankings, RelevanceModel, Retriever, Scope,
     Traced,

@@ -9,17 +9,19 @@ const BEGIN: &str = "<!-- features: begin -->\n";
 const END: &str = "<!-- features: end -->\n";
 
 fn table() -> String {
-    let mut table = "| feature | fields of `POST /v1/search` | embedded |\n|---|---|---|\n".to_owned();
+    let mut table =
+        "| feature | fields of `POST /v1/search` | embedded | Qdrant |\n|---|---|---|---|\n".to_owned();
     for feature in FEATURES {
         let Feature { name, fields, .. } = feature;
         let fields = fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");
-        let embedded = match feature.support(EngineKind::Embedded) {
+        let support = |engine| match feature.support(engine) {
             Support::Engine => "engine, over all documents".to_owned(),
             Support::Pipeline => "pipeline, over the candidates".to_owned(),
             Support::Absent => "not done".to_owned(),
             Support::Refused(remedy) => format!("refused: {remedy}"),
         };
-        table.push_str(&format!("| {name} | {fields} | {embedded} |\n"));
+        let (embedded, qdrant) = (support(EngineKind::Embedded), support(EngineKind::Qdrant));
+        table.push_str(&format!("| {name} | {fields} | {embedded} | {qdrant} |\n"));
     }
     table
 }

@@ -45,6 +45,7 @@ pub(crate) fn refusal(error: IndexError, request: &SearchRequest) -> RequestErro
         | IndexError::Damaged { .. }
         | IndexError::Lexical(_)
         | IndexError::Unavailable { .. }
+        | IndexError::Engine { .. }
         | IndexError::TooLarge { .. } => RequestError::of_index(&error),
     }
 }

@@ -12,17 +12,19 @@ use crate::IndexQuery;
 
 /// The parameters from which the relevance of one search's hits is computed.
 #[derive(Debug, Clone)]
-pub(crate) struct RelevanceModel {
+pub struct RelevanceModel {
     /// How close the query's embedding is to those of the documents; 0 without statistics.
-    pub(crate) topicality: f32,
-    pub(crate) baseline: ScoreBaseline,
-    pub(crate) learned: Arc<LearnedRelevance>,
+    pub topicality: f32,
+    /// The usual scores of the collection.
+    pub baseline: ScoreBaseline,
+    /// What was learned from judgments.
+    pub learned: Arc<LearnedRelevance>,
 }
 
 impl RelevanceModel {
     /// For a caller with a mandatory filter: without what other callers' searches and judgments have taught, which can be of hidden
     /// documents. `topicality` is that among the caller's documents.
-    pub(crate) fn restricted(topicality: f32) -> RelevanceModel {
+    pub fn restricted(topicality: f32) -> RelevanceModel {
         RelevanceModel { topicality, baseline: ScoreBaseline::default(), learned: Arc::default() }
     }
 

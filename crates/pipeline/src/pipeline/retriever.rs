@@ -20,7 +20,7 @@ use crate::{FacetSpec, Grouping, Neighbour, Result, SortKey, ValueCount};
 /// Functions that wait take all chunks of a step at once, so that an engine on another machine needs one request per step; those of an
 /// engine in this process complete at once (see [`super::completed`]). The others are called for each candidate and must not wait.
 /// An error of any of them ends the search with this error.
-pub(crate) trait Retriever: Send + Sync {
+pub trait Retriever: Send + Sync {
     /// A set of documents, for counting, sorting and facets.
     type Documents: Send + Sync;
 
@@ -123,37 +123,39 @@ pub(crate) trait Retriever: Send + Sync {
 
 /// What a search knows of the collection before anything is ranked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scope {
+pub struct Scope {
     /// The last operation visible to the search.
-    pub(crate) applied_seq: u64,
+    pub applied_seq: u64,
     /// See [`crate::IndexResult::shown_seq`].
-    pub(crate) shown_seq: u64,
+    pub shown_seq: u64,
     /// Live chunks of the collection.
-    pub(crate) live_chunks: u64,
+    pub live_chunks: u64,
     /// Those that exist for the caller.
-    pub(crate) existing_chunks: u64,
+    pub existing_chunks: u64,
     /// Those that pass the filter and the conditions of the query; `None` if there are neither.
-    pub(crate) selected: Option<u64>,
+    pub selected: Option<u64>,
     /// Whether chunks have embeddings.
-    pub(crate) has_embeddings: bool,
+    pub has_embeddings: bool,
     /// How long it took to compile the query and to evaluate the filter.
-    pub(crate) prepared_in: Duration,
+    pub prepared_in: Duration,
 }
 
 /// What an engine made of the text of a query.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct QueryWords<'a> {
+pub struct QueryWords<'a> {
     /// The terms that rank, including those that occur in no document.
-    pub(crate) terms: &'a [QueryTerm],
-    pub(crate) corrections: &'a [SpellingCorrection],
+    pub terms: &'a [QueryTerm],
+    /// Words that occur nowhere, and what is searched instead.
+    pub corrections: &'a [SpellingCorrection],
     /// The terms, and sequences of terms, that are searched beside the query.
-    pub(crate) synonyms: &'a [String],
+    pub synonyms: &'a [String],
     /// Whether each prefix and wildcard stands for all terms that it matches.
-    pub(crate) is_complete: bool,
+    pub is_complete: bool,
 }
 
 impl<'a> QueryWords<'a> {
-    pub(crate) fn of(query: &'a LexicalQuery) -> QueryWords<'a> {
+    /// Those of a query of the lexical index.
+    pub fn of(query: &'a LexicalQuery) -> QueryWords<'a> {
         QueryWords {
             terms: &query.terms,
             corrections: &query.corrections,
@@ -165,46 +167,59 @@ impl<'a> QueryWords<'a> {
 
 /// The document of [`crate::IndexQuery::trace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Traced {
+pub struct Traced {
     /// Its number.
-    pub(crate) document: u32,
+    pub document: u32,
     /// Whether one of its chunks passes the filter and the conditions of the query.
-    pub(crate) is_selected: bool,
+    pub is_selected: bool,
 }
 
 /// The rankings of both retrievers, best first; empty if the mode does not name the retriever.
 #[derive(Debug, Default)]
-pub(crate) struct Rankings {
-    pub(crate) lexical: Vec<BestChunk>,
-    pub(crate) dense: Vec<BestChunk>,
-    pub(crate) lexical_took: Duration,
-    pub(crate) dense_took: Duration,
+pub struct Rankings {
+    /// Of the lexical retriever.
+    pub lexical: Vec<BestChunk>,
+    /// Of the dense retriever.
+    pub dense: Vec<BestChunk>,
+    /// The time that the lexical retriever took.
+    pub lexical_took: Duration,
+    /// The time that the dense retriever took.
+    pub dense_took: Duration,
 }
 
 /// Where a chunk stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ChunkPlace {
-    pub(crate) document_id: String,
+pub struct ChunkPlace {
+    /// The id of its document.
+    pub document_id: String,
     /// Position of the chunk in the document, from 0.
-    pub(crate) chunk: u32,
+    pub chunk: u32,
 }
 
 /// A chunk and its document: the fields of [`crate::Hit`] of the same names.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct FoundChunk {
-    pub(crate) place: ChunkPlace,
-    pub(crate) title: Option<String>,
-    pub(crate) metadata: String,
-    pub(crate) pages: Option<String>,
-    pub(crate) version: u64,
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) text: String,
+pub struct FoundChunk {
+    /// Where it stands.
+    pub place: ChunkPlace,
+    /// The title of its document.
+    pub title: Option<String>,
+    /// The metadata of its document, unchanged.
+    pub metadata: String,
+    /// The pages of its document, as they were given.
+    pub pages: Option<String>,
+    /// The version of its document.
+    pub version: u64,
+    /// Its first byte in the text of the document.
+    pub start: usize,
+    /// Its end there, exclusive.
+    pub end: usize,
+    /// Its text.
+    pub text: String,
 }
 
 /// Which documents a set contains.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum DocumentSet<'a> {
+pub enum DocumentSet<'a> {
     /// Those that pass the filter and the conditions of the query.
     Selected,
     /// Of these, those that contain a word of the query, and those that it names.
@@ -217,7 +232,9 @@ pub(crate) enum DocumentSet<'a> {
 
 /// A document, or chunk, in an order of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ListedChunk {
-    pub(crate) document: u32,
-    pub(crate) chunk_id: u32,
+pub struct ListedChunk {
+    /// The number of the document.
+    pub document: u32,
+    /// The chunk to show.
+    pub chunk_id: u32,
 }

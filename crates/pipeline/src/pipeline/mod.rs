@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use weir_ranking::BestChunk;
 use weir_ranking::relevance::{HitFeatures, QueryFeatures, SAMPLE_CHUNKS_MIN};
 
-pub(crate) use relevance::RelevanceModel;
-pub(crate) use retriever::{
+pub use relevance::RelevanceModel;
+pub use retriever::{
     ChunkPlace, DocumentSet, FoundChunk, ListedChunk, QueryWords, Rankings, Retriever, Scope, Traced,
 };
 
@@ -35,25 +35,21 @@ use crate::{
 };
 use candidates::Candidates;
 use postprocess::Deduplicated;
-#[cfg(test)]
-pub(crate) use postprocess::cosine;
+pub use postprocess::cosine;
 
 /// Searches. `request` is what `retriever` was made for.
 ///
 /// # Errors
 /// Those of the retriever.
-pub(crate) async fn search<R: Retriever>(retriever: &R, request: &IndexQuery) -> Result<IndexResult> {
+pub async fn search<R: Retriever>(retriever: &R, request: &IndexQuery) -> Result<IndexResult> {
     Search::new(retriever, request).run().await
 }
 
-/// The features of the document that `retriever` follows: see [`crate::Engine::features`].
+/// The features of the document that `retriever` follows: see the engine's function of this name.
 ///
 /// # Errors
 /// Those of the retriever.
-pub(crate) async fn features<R: Retriever>(
-    retriever: &R,
-    request: &IndexQuery,
-) -> Result<Option<HitFeatures>> {
+pub async fn features<R: Retriever>(retriever: &R, request: &IndexQuery) -> Result<Option<HitFeatures>> {
     let Some(traced) = retriever.traced().filter(|_| !request.is_listing()) else { return Ok(None) };
     let mut search = Search::new(retriever, request);
     let found = search.candidates(1).await?;
@@ -66,7 +62,7 @@ pub(crate) async fn features<R: Retriever>(
 ///
 /// # Errors
 /// Those of the work; [`IndexError::Interrupted`] if it waits.
-pub(crate) fn completed<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub fn completed<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => Err(IndexError::Interrupted),

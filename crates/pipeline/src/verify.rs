@@ -24,7 +24,8 @@ impl ConsistencyReport {
         self.problems.is_empty()
     }
 
-    pub(crate) fn note(&mut self, problem: Inconsistency) {
+    /// Adds an inconsistency, unless there are too many.
+    pub fn note(&mut self, problem: Inconsistency) {
         if self.problems.len() < ConsistencyReport::INCONSISTENCIES_MAX {
             self.problems.push(problem);
         }
@@ -58,6 +59,24 @@ pub enum Inconsistency {
         reported: u32,
         /// The documents in the files.
         counted: u32,
+    },
+    /// A document lacks chunks, or has some too many.
+    #[error("document `{document}` has {found} of {expected} chunks")]
+    Chunks {
+        /// Its id.
+        document: String,
+        /// Chunks that there are.
+        found: u32,
+        /// Chunks that there should be.
+        expected: u32,
+    },
+    /// A document has chunks of several versions.
+    #[error("document `{document}` has chunks of {count} versions")]
+    Versions {
+        /// Its id.
+        document: String,
+        /// How many.
+        count: usize,
     },
     /// An append-only file differs from its committed checksum.
     #[error("file `{0}` differs from its committed checksum")]

@@ -19,7 +19,7 @@ pub enum Change {
 
 impl Change {
     /// Checks that each chunk has an embedding of `dimension` values; none, if that is 0.
-    pub(crate) fn check(&self, dimension: usize) -> Result<()> {
+    pub fn check(&self, dimension: usize) -> Result<()> {
         let Change::Put(document) = self else { return Ok(()) };
         document.chunks.iter().try_for_each(|chunk| match &chunk.embedding {
             Some(embedding) => check_embedding(embedding, dimension),
@@ -70,7 +70,7 @@ pub struct IndexedChunk {
 }
 
 /// Checks that an embedding has `dimension` values, each within the range of a half.
-pub(crate) fn check_embedding(embedding: &[f32], dimension: usize) -> Result<()> {
+pub fn check_embedding(embedding: &[f32], dimension: usize) -> Result<()> {
     if embedding.len() != dimension {
         return Err(IndexError::EmbeddingLength { expected: dimension, actual: embedding.len() });
     }

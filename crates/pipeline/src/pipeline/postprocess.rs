@@ -103,7 +103,7 @@ impl<R: Retriever> Search<'_, R> {
 }
 
 /// Cosine of two embeddings; 0 if one is all zeros.
-pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
+pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
     let dot = Kernels::current().dot;
     let lengths = (dot(a, a) * dot(b, b)).sqrt();
     if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }

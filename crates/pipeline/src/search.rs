@@ -13,7 +13,7 @@ use crate::change::check_embedding;
 use crate::{IndexError, Result};
 
 /// The lexical field that a query can name; every other name is a metadata field.
-pub(crate) const TITLE: &str = "title";
+pub const TITLE: &str = "title";
 
 /// A search in one collection.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,7 +115,7 @@ impl IndexQuery {
     }
 
     /// Checks the parameters, and the embedding for chunks with embeddings of `dimension` values.
-    pub(crate) fn check(&self, dimension: usize) -> Result<()> {
+    pub fn check(&self, dimension: usize) -> Result<()> {
         self.fusion.check()?;
         if !(0.0..=1.0).contains(&self.diversity) {
             return Err(IndexError::InvalidParameter { name: "diversity", value: self.diversity });
@@ -139,12 +139,12 @@ impl IndexQuery {
     }
 
     /// Whether there is nothing to rank by: all documents that pass the filter are listed.
-    pub(crate) fn is_listing(&self) -> bool {
+    pub fn is_listing(&self) -> bool {
         self.query.is_none() && self.embedding.is_none()
     }
 
     /// The fields that must be known: of a strict query, the filter, facets, sort keys and groups.
-    pub(crate) fn named_fields(&self) -> impl Iterator<Item = &str> {
+    pub fn named_fields(&self) -> impl Iterator<Item = &str> {
         let strict = self.query.iter().filter(|_| self.strict);
         let in_query = strict.flat_map(Query::fields).filter(|name| *name != TITLE);
         let in_filter = self.filter.iter().flat_map(|filter| filter.paths());
@@ -158,12 +158,12 @@ impl IndexQuery {
     }
 
     /// Whether postprocessing removes or reorders candidates.
-    pub(crate) fn is_postprocessed(&self) -> bool {
+    pub fn is_postprocessed(&self) -> bool {
         self.collapse || self.diversity > 0.0 || matches!(self.group_by, Grouping::Field(_))
     }
 
     /// The text that may be the name of a document: words, maybe in quotes, that rank by terms.
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         match (&self.query, self.mode) {
             (
                 Some(Query::Words(text) | Query::Phrase(text)),
@@ -241,7 +241,7 @@ impl Default for FusionFunction {
 
 impl FusionFunction {
     /// Checks that weights and constants are finite and not negative.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let settings = match *self {
             FusionFunction::ReciprocalRank { k, lexical, dense } => {
                 [("k", k), ("lexical", lexical), ("dense", dense)]

@@ -8,14 +8,14 @@ use weir_policy::Caller;
 use crate::{IndexQuery, Result};
 
 /// A checked query of a caller. The only input that an engine's search takes.
-pub(crate) struct RestrictedQuery {
+pub struct RestrictedQuery {
     /// Its filter includes the mandatory one.
-    pub(crate) query: IndexQuery,
+    pub query: IndexQuery,
     /// The caller's mandatory filter: other documents do not exist for the caller.
-    pub(crate) mandatory: Option<Arc<Filter>>,
+    pub mandatory: Option<Arc<Filter>>,
     /// The fields that the query itself names: only these must be known. A mandatory filter on a field that no document has had passes no
     /// document.
-    pub(crate) named_fields: Vec<String>,
+    pub named_fields: Vec<String>,
 }
 
 impl RestrictedQuery {
@@ -24,7 +24,7 @@ impl RestrictedQuery {
     ///
     /// # Errors
     /// A missing or unfit embedding, an invalid parameter.
-    pub(crate) fn new(caller: &Caller, query: IndexQuery, dimension: usize) -> Result<RestrictedQuery> {
+    pub fn new(caller: &Caller, query: IndexQuery, dimension: usize) -> Result<RestrictedQuery> {
         query.check(dimension)?;
         let mandatory = caller.filter.clone();
         let named_fields = query.named_fields().map(str::to_owned).collect();
@@ -37,7 +37,7 @@ impl RestrictedQuery {
     }
 
     /// Whether a document with this metadata exists for the caller.
-    pub(crate) fn shows(&self, metadata: &str) -> bool {
+    pub fn shows(&self, metadata: &str) -> bool {
         let metadata = || serde_json::from_str(metadata).unwrap_or_default();
         self.mandatory.as_ref().is_none_or(|filter| filter.evaluate(&metadata()))
     }

@@ -7,12 +7,13 @@ use weir_filter::{Value, flatten, parse_timestamp};
 
 use crate::SortKey;
 
-pub(super) fn metadata(json: &str) -> Map<String, Json> {
+/// Metadata from its JSON; empty if that is no object.
+pub fn metadata(json: &str) -> Map<String, Json> {
     serde_json::from_str(json).unwrap_or_default()
 }
 
 /// The distinct values of a field, in order: booleans, numbers, dates, other strings.
-pub(super) fn values_of(json: &str, field: &str) -> Vec<Value> {
+pub fn values_of(json: &str, field: &str) -> Vec<Value> {
     let mut values = Vec::new();
     flatten(&metadata(json), |path, value| {
         if path == field && !values.contains(&value) {
@@ -23,7 +24,8 @@ pub(super) fn values_of(json: &str, field: &str) -> Vec<Value> {
     values
 }
 
-pub(super) fn by_place(a: &Value, b: &Value) -> Ordering {
+/// The order of the values of a field: booleans, numbers, dates, other strings, each in their own order.
+pub fn by_place(a: &Value, b: &Value) -> Ordering {
     let class = |value: &Value| match value {
         Value::Boolean(_) => 0,
         Value::Number(_) => 1,
@@ -38,7 +40,7 @@ pub(super) fn by_place(a: &Value, b: &Value) -> Ordering {
 }
 
 /// The order of two documents by their metadata.
-pub(super) fn by_keys(keys: &[SortKey], a: &str, b: &str) -> Ordering {
+pub fn by_keys(keys: &[SortKey], a: &str, b: &str) -> Ordering {
     for key in keys {
         let of = |json| {
             let values = values_of(json, &key.field);

@@ -134,6 +134,12 @@ pub enum IndexError {
         /// When to try again.
         retry_after: Duration,
     },
+    /// The engine, which is another process, can't be used as it is set up, or refuses a call.
+    #[error("the engine of the collection can't be used: {reason}")]
+    Engine {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// The call panicked.
     #[error("a call to the index panicked: see the log for the message, and report it")]
     Panicked,
@@ -144,7 +150,7 @@ pub enum IndexError {
 
 impl IndexError {
     /// Whether the folder's content is at fault, rather than the machine, so that a rebuild helps.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         match self {
             IndexError::Damaged { .. } => true,
             IndexError::Mapped(error) => error.is_damage(),
@@ -165,19 +171,20 @@ impl IndexError {
             | IndexError::TooLarge { .. }
             | IndexError::NotSupported { .. }
             | IndexError::Unavailable { .. }
+            | IndexError::Engine { .. }
             | IndexError::Panicked
             | IndexError::Interrupted => false,
         }
     }
 
     /// For `map_err` on a file operation.
-    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {
+    pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {
         let path = path.to_owned();
         move |source| IndexError::File { doing, path, source }
     }
 
     /// For contradictions found in a folder.
-    pub(crate) fn damaged(folder: &Path, what: &'static str) -> IndexError {
+    pub fn damaged(folder: &Path, what: &'static str) -> IndexError {
         IndexError::Damaged { folder: folder.to_owned(), what }
     }
 }

@@ -1,0 +1,148 @@
+//! Filters on metadata as conditions of Qdrant.
+//!
+//! A translated filter passes every document that the filter passes, and as good as no other: the search decides about each point that it was
+//! given once more, by [`Filter::evaluate`]. What can't be translated so is refused.
+
+use weir_filter::{Comparison, Filter, Number, Test, Value};
+use weir_qdrant::TENANT;
+use weir_qdrant::api::{self, Condition, Range};
+
+use super::points::{CHUNK, DOCUMENT, PATHS, VALUES, VERSION, number_field, path_key, text_key, value_key};
+use crate::{IndexError, Result};
+
+/// Numbers beyond this are not exact in Qdrant.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// The points of a tenant.
+pub(super) fn of_tenant(tenant: &str) -> Condition {
+    Condition::matches(TENANT, tenant.to_owned())
+}
+
+pub(super) fn of_document(id: &str) -> Condition {
+    Condition::matches(DOCUMENT, id.to_owned())
+}
+
+pub(super) fn of_documents(ids: Vec<String>) -> Condition {
+    Condition::matches(DOCUMENT, ids)
+}
+
+pub(super) fn first_chunks() -> Condition {
+    Condition::matches(CHUNK, 0i64)
+}
+
+/// Chunks of a document within `distance` of one.
+pub(super) fn chunks_around(document: &str, chunk: u32, distance: u32) -> Condition {
+    let range = Range {
+        gte: Some(f64::from(chunk.saturating_sub(distance))),
+        lte: Some(f64::from(chunk.saturating_add(distance))),
+        ..Default::default()
+    };
+    api::Filter::must([of_document(document), Condition::range(CHUNK, range)]).into()
+}
+
+/// Chunks of a document in a version before this one.
+pub(super) fn older(document: &str, version: u64) -> Condition {
+    let range = Range { lt: Some(version as f64), ..Default::default() };
+    api::Filter::must([of_document(document), Condition::range(VERSION, range)]).into()
+}
+
+/// Documents with a value at a path.
+pub(super) fn has_path(path: &str) -> Condition {
+    Condition::matches(PATHS, path_key(path))
+}
+
+/// A filter as a condition.
+///
+/// # Errors
+/// [`IndexError::NotSupported`]
+pub(super) fn translated(filter: &Filter) -> Result<Condition> {
+    translate(filter, false)
+}
+
+/// With `is_negated`, what passes the opposite.
+fn translate(filter: &Filter, is_negated: bool) -> Result<Condition> {
+    let all =
+        |filters: &[Filter]| filters.iter().map(|one| translate(one, is_negated)).collect::<Result<Vec<_>>>();
+    Ok(match (filter, is_negated) {
+        (Filter::Not(inner), _) => translate(inner, !is_negated)?,
+        (Filter::And(filters), false) | (Filter::Or(filters), true) => {
+            api::Filter::must(all(filters)?).into()
+        }
+        (Filter::And(filters), true) | (Filter::Or(filters), false) if filters.is_empty() => nothing(),
+        (Filter::And(filters), true) | (Filter::Or(filters), false) => {
+            api::Filter::should(all(filters)?).into()
+        }
+        (Filter::Condition { path, test }, false) => condition(path, test)?,
+        (Filter::Condition { path, test: Test::Compare(comparison, value) }, true)
+            if value.timestamp().is_some() =>
+        {
+            // a string that is no date may be on either side
+            let is_in = compared(path, *comparison, value)?;
+            api::Filter::should([not(is_in), texts(path)]).into()
+        }
+        (Filter::Condition { path, test }, true) => not(condition(path, test)?),
+    })
+}
+
+/// Passes no point: every point has a tenant, and none has this one.
+fn nothing() -> Condition {
+    Condition::matches(TENANT, String::new())
+}
+
+fn not(condition: Condition) -> Condition {
+    api::Filter::must_not([condition]).into()
+}
+
+fn texts(path: &str) -> Condition {
+    Condition::matches(VALUES, text_key(path))
+}
+
+fn condition(path: &str, test: &Test) -> Result<Condition> {
+    Ok(match test {
+        Test::Exists => has_path(path),
+        Test::Equals(value) => Condition::matches(VALUES, value_key(path, value)),
+        Test::In(values) if values.is_empty() => nothing(),
+        Test::In(values) => {
+            let keys: Vec<String> = values.iter().map(|value| value_key(path, value)).collect();
+            Condition::matches(VALUES, keys)
+        }
+        Test::Compare(comparison, value) if value.timestamp().is_some() => {
+            api::Filter::should([compared(path, *comparison, value)?, texts(path)]).into()
+        }
+        Test::Compare(comparison, value) => compared(path, *comparison, value)?,
+        Test::StartsWith(_) => {
+            return Err(IndexError::NotSupported {
+                feature: "beginnings of values in filters",
+                remedy: "list the values with `in`",
+            });
+        }
+    })
+}
+
+/// Numbers or dates in this order relative to another.
+fn compared(path: &str, comparison: Comparison, value: &Value) -> Result<Condition> {
+    let (is_date, bound) = match (value, value.timestamp()) {
+        (_, Some(micros)) => (true, micros as f64),
+        (Value::Number(Number::Integer(integer)), None) => (false, *integer as f64),
+        (Value::Number(Number::Float(float)), None) => (false, *float),
+        (Value::String(_) | Value::Boolean(_), None) => {
+            return Err(IndexError::NotSupported {
+                feature: "the order of strings in filters",
+                remedy: "compare numbers or dates, or list the values with `in`",
+            });
+        }
+    };
+    if bound.abs() >= EXACT_MAX {
+        return Err(IndexError::NotSupported {
+            feature: "numbers of 2^53 and more, and dates after 2255, in comparisons of filters",
+            remedy: "compare with a smaller one",
+        });
+    }
+    let range = match comparison {
+        Comparison::Greater => Range { gt: Some(bound), ..Default::default() },
+        Comparison::GreaterOrEqual => Range { gte: Some(bound), ..Default::default() },
+        Comparison::Less => Range { lt: Some(bound), ..Default::default() },
+        Comparison::LessOrEqual => Range { lte: Some(bound), ..Default::default() },
+    };
+    Ok(Condition::range(number_field(path, is_date), range))
+}

@@ -1,0 +1,101 @@
+//! The point that says what is applied. It is no point of the tenant: no search finds it.
+
+use std::collections::HashMap;
+
+use weir_qdrant::api::{Condition, Filter, PointStruct, Range, Value, Vectors, WriteOrderingType};
+use weir_qdrant::api::{NamedVectors, vectors::VectorsOptions};
+use weir_qdrant::{FoundPoint, TENANT, point_id};
+use weir_text::ANALYSER_VERSION;
+
+use super::Shared;
+use super::points::{OWNER, id, integer};
+use crate::{EngineSettings, HistoryPoint, RebuildReason, Result};
+
+/// The version of the payloads. Points of another version are made again.
+const FORMAT: u64 = 1;
+
+const APPLIED: &str = "applied";
+const OPERATION: &str = "operation";
+const IDENTITY: &str = "identity";
+const FORMAT_FIELD: &str = "format";
+const ANALYSER: &str = "analyser";
+const LANGUAGE: &str = "language";
+
+/// What is applied, and in which form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) applied_seq: u64,
+    pub(super) read_to: Option<HistoryPoint>,
+    format: u64,
+    analyser: u64,
+    language: String,
+}
+
+impl Head {
+    /// Why what the cluster has can't be used.
+    pub(super) fn unfit(&self, settings: &EngineSettings) -> Option<RebuildReason> {
+        if self.format != FORMAT {
+            return Some(RebuildReason::Format(self.format as u32));
+        }
+        if self.analyser != u64::from(ANALYSER_VERSION) {
+            return Some(RebuildReason::Analyser(self.analyser as u32));
+        }
+        (self.language != settings.language.name()).then(|| RebuildReason::Language(self.language.clone()))
+    }
+
+    fn of(point: &FoundPoint) -> Head {
+        let number = |field| point.integer(field).and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+        let operation = point.integer(OPERATION).and_then(|operation| u64::try_from(operation).ok());
+        let read_to = operation.zip(point.integer(IDENTITY));
+        Head {
+            applied_seq: number(APPLIED),
+            read_to: read_to.map(|(operation, identity)| HistoryPoint { operation, identity }),
+            format: number(FORMAT_FIELD),
+            analyser: number(ANALYSER),
+            language: point.text(LANGUAGE).unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+impl Shared {
+    /// The tenant of the head.
+    pub(super) fn head_tenant(&self) -> String {
+        format!("{}/head", self.tenant.name)
+    }
+
+    fn head_id(&self) -> String {
+        point_id(&self.head_tenant(), "", 0)
+    }
+
+    /// What is applied; `None` if nothing is.
+    pub(super) async fn read_head(&self) -> Result<Option<Head>> {
+        let points = self.client.get(&self.alias, vec![self.head_id()], true.into(), false.into()).await?;
+        let tenant = self.head_tenant();
+        Ok(points.first().filter(|point| point.text(TENANT) == Some(&tenant)).map(Head::of))
+    }
+
+    /// Records what is applied, unless more is.
+    pub(super) async fn write_head(&self, applied_seq: u64, read_to: Option<HistoryPoint>) -> Result<()> {
+        let fields: [(&str, Value); 6] = [
+            (TENANT, self.head_tenant().into()),
+            (OWNER, self.tenant.owner.as_str().into()),
+            (APPLIED, integer(applied_seq)),
+            (FORMAT_FIELD, integer(FORMAT)),
+            (ANALYSER, integer(u64::from(ANALYSER_VERSION))),
+            (LANGUAGE, self.settings.language.name().into()),
+        ];
+        let mut payload: HashMap<String, Value> =
+            fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
+        if let Some(HistoryPoint { operation, identity }) = read_to {
+            payload.insert(OPERATION.to_owned(), integer(operation));
+            payload.insert(IDENTITY.to_owned(), identity.into());
+        }
+        let none = NamedVectors { vectors: HashMap::new() };
+        let vectors = Some(Vectors { vectors_options: Some(VectorsOptions::Vectors(none)) });
+        let point = PointStruct { id: Some(id(self.head_id())), payload, vectors };
+        let range = Range { lte: Some(applied_seq as f64), ..Default::default() };
+        let earlier = Filter::must([Condition::range(APPLIED, range)]);
+        let ordering = WriteOrderingType::Medium;
+        self.client.upsert(&self.alias, vec![point], Some(earlier), ordering).await
+    }
+}

@@ -1,0 +1,240 @@
+//! The engine in a Qdrant cluster: for collections that are larger than one machine.
+//!
+//! Collections of one model share a Qdrant collection. Each generation of a collection is a tenant in it: every call names the tenant, and
+//! every point that comes back is checked for it, for the filter and for removals that the cluster has not seen yet. A point for itself says
+//! up to which operation the changes are applied.
+//!
+//! What differs from the embedded engine: a batch becomes visible document by document, not at once; a search that finds that a document
+//! vanished between two of its calls is made again; lexical scores use a fixed mean length of chunks.
+
+mod apply;
+mod cluster;
+mod conditions;
+mod engines;
+mod head;
+mod known;
+mod points;
+mod retriever;
+mod search;
+mod sets;
+mod statistics;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use weir_policy::Caller;
+use weir_qdrant::api::{Condition, Filter};
+use weir_query::Reading;
+use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary, ScoreBaseline};
+
+use crate::embedded::{RecentQueries, lock};
+use crate::restricted::RestrictedQuery;
+use crate::{
+    Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, IndexResult, Result,
+    pipeline,
+};
+use cluster::Cluster;
+use conditions::{first_chunks, of_document, of_tenant};
+use points::Tenant;
+use search::QdrantSearch;
+use statistics::Statistics;
+
+pub use engines::{QdrantEngines, QdrantPlacement};
+
+/// How often a search is made whose documents vanish between its calls.
+const ATTEMPTS: usize = 4;
+/// For how long the sizes are taken as they were counted.
+const COUNTED_FOR: Duration = Duration::from_secs(5);
+
+/// The engine of one generation of a collection. Clones share it. See [`crate::Engine`] for its functions.
+#[derive(Clone)]
+pub struct QdrantEngine(Arc<Shared>);
+
+struct Shared {
+    client: Cluster,
+    /// The alias of the Qdrant collection.
+    alias: String,
+    tenant: Tenant,
+    settings: EngineSettings,
+    state: Mutex<State>,
+    /// Held while changes are applied: one batch at a time.
+    applying: tokio::sync::Mutex<()>,
+    statistics: Statistics,
+    learned: Mutex<Arc<LearnedRelevance>>,
+    observed: Mutex<(RecentQueries, ScoreBaseline)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    applied_seq: u64,
+    read_to: Option<HistoryPoint>,
+    /// Documents whose removal was not applied yet, with its number.
+    hidden: HashMap<String, u64>,
+    /// The chunks that were counted last, and when.
+    counted: Option<(Instant, u64)>,
+    is_closed: bool,
+}
+
+impl QdrantEngine {
+    pub(crate) async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool> {
+        {
+            let mut state = lock(&self.0.state);
+            if operation <= state.applied_seq {
+                return Ok(false);
+            }
+            let latest = state.hidden.entry(document_id.to_owned()).or_insert(operation);
+            *latest = operation.max(*latest);
+        }
+        let filter = self.0.filter([of_document(document_id)]);
+        let was_live = self.0.client.count(&self.0.alias, filter).await? > 0;
+        if was_live {
+            // for the searches of other gateways
+            self.0.remove([document_id.to_owned()].into()).await?;
+        }
+        Ok(was_live)
+    }
+
+    pub(crate) fn dimension(&self) -> usize {
+        self.0.settings.dimension
+    }
+
+    pub(crate) async fn search(&self, query: RestrictedQuery) -> Result<IndexResult> {
+        for _ in 1..ATTEMPTS {
+            let search = QdrantSearch::new(&self.0, &query, query.query.trace.as_deref()).await?;
+            match pipeline::search(&search, &query.query).await {
+                Err(_) if search.has_changed() => {}
+                result => return result,
+            }
+        }
+        let search = QdrantSearch::new(&self.0, &query, query.query.trace.as_deref()).await?;
+        pipeline::search(&search, &query.query).await
+    }
+
+    pub(crate) async fn features(
+        &self,
+        query: RestrictedQuery,
+        document_id: &str,
+    ) -> Result<Option<HitFeatures>> {
+        let search = QdrantSearch::new(&self.0, &query, Some(document_id)).await?;
+        pipeline::features(&search, &query.query).await
+    }
+
+    /// Operators are not supported: every query is a text.
+    pub(crate) async fn read_query(&self, _: &Caller, text: &str) -> Result<Reading> {
+        Ok(Reading::text(text))
+    }
+
+    pub(crate) fn set_learned_relevance(&self, learned: LearnedRelevance) {
+        *lock(&self.0.learned) = Arc::new(learned);
+    }
+
+    pub(crate) fn learned_relevance(&self) -> (LearnedSummary, (f32, f32)) {
+        (lock(&self.0.learned).summary(), lock(&self.0.observed).1.deviation_from_prior())
+    }
+
+    pub(crate) async fn reset_baseline(&self) -> Result<()> {
+        *lock(&self.0.observed) = Default::default();
+        Ok(())
+    }
+
+    pub(crate) fn applied_seq(&self) -> u64 {
+        lock(&self.0.state).applied_seq
+    }
+
+    pub(crate) async fn read_to(&self) -> Result<Option<HistoryPoint>> {
+        Ok(lock(&self.0.state).read_to)
+    }
+
+    pub(crate) async fn counts(&self) -> Result<IndexCounts> {
+        let count = |filter| self.0.client.count(&self.0.alias, filter);
+        let (documents, chunks) =
+            tokio::join!(count(self.0.filter([first_chunks()])), count(self.0.filter([])));
+        Ok(IndexCounts { documents: documents?, chunks: chunks?, deleted_chunks: 0, segments: 0 })
+    }
+
+    pub(crate) async fn disk_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    pub(crate) async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    pub(crate) async fn ensure_open(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Checks that the cluster still has what was applied.
+    pub(crate) async fn check_files(&self) -> Result<()> {
+        let applied_seq = self.applied_seq();
+        match self.0.read_head().await? {
+            Some(head) if head.applied_seq >= applied_seq => Ok(()),
+            None if applied_seq == 0 => Ok(()),
+            Some(_) | None => self.discard().await,
+        }
+    }
+
+    pub(crate) async fn discard(&self) -> Result<()> {
+        let _one_writer = self.0.applying.lock().await;
+        self.0.remove_all().await?;
+        let had = std::mem::take(&mut *lock(&self.0.state));
+        match had.applied_seq {
+            0 => Ok(()),
+            _ => Err(IndexError::Lost {
+                folder: self.0.alias.clone().into(),
+                reason: "its points are gone, or were removed".to_owned(),
+            }),
+        }
+    }
+
+    pub(crate) async fn compact_if_due(&self, _: Duration) -> Result<bool> {
+        Ok(false)
+    }
+
+    pub(crate) async fn close(&self) -> Result<()> {
+        lock(&self.0.state).is_closed = true;
+        Ok(())
+    }
+
+    pub(crate) async fn verify(&self) -> Result<ConsistencyReport> {
+        self.0.verify().await
+    }
+
+    pub(crate) async fn apply(
+        &self,
+        changes: Vec<Change>,
+        applied_seq: u64,
+        read_to: Option<HistoryPoint>,
+    ) -> Result<()> {
+        changes.iter().try_for_each(|change| change.check(self.0.settings.dimension))?;
+        let _one_writer = self.0.applying.lock().await;
+        self.0.apply(changes, applied_seq, read_to).await
+    }
+}
+
+impl Shared {
+    /// The points of the tenant that meet all conditions.
+    fn filter(&self, conditions: impl IntoIterator<Item = Condition>) -> Filter {
+        Filter::must(std::iter::once(of_tenant(&self.tenant.name)).chain(conditions))
+    }
+
+    /// The chunks of the collection, as they were counted lately.
+    async fn live_chunks(&self) -> Result<u64> {
+        if let Some((at, count)) = lock(&self.state).counted
+            && at.elapsed() < COUNTED_FOR
+        {
+            return Ok(count);
+        }
+        let count = self.client.count(&self.alias, self.filter([])).await?;
+        lock(&self.state).counted = Some((Instant::now(), count));
+        Ok(count)
+    }
+
+    fn is_hidden(&self, document: &str) -> bool {
+        lock(&self.state).hidden.contains_key(document)
+    }
+}

@@ -1,0 +1,344 @@
+//! The search as a [`Retriever`].
+
+use std::collections::HashMap;
+
+use weir_filter::Value;
+use weir_lexical::{NamedDocument, RareChunk, ScoreParts, TermContribution};
+use weir_qdrant::api::{Condition, Filter, Query, QueryPoints, SearchParams};
+use weir_qdrant::{DENSE, FoundPoint, SPARSE, point_id};
+use weir_ranking::BestChunk;
+use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, QueryFeatures};
+
+use super::conditions::chunks_around;
+use super::known::{Known, Term, version_of};
+use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE, frequencies};
+use super::search::QdrantSearch;
+use super::sets::Documents;
+use crate::embedded::{hash_of, lock};
+use crate::field_values::values_of;
+use crate::pipeline::{
+    ChunkPlace, DocumentSet, FoundChunk, ListedChunk, QueryWords, Rankings, RelevanceModel, Retriever, Scope,
+    Traced,
+};
+use crate::{FacetSpec, Grouping, Neighbour, Result, SortKey, ValueCount};
+
+/// Queries of more words name nothing by a single one.
+const RARE_TERMS_MAX: usize = 8;
+/// A word in more chunks is not rare.
+const RARE_CHUNKS_MAX: u64 = 64;
+/// Of a long document, chunks at this distance from the lexical one are compared at most.
+const DENSE_DISTANCE: u32 = 8;
+/// Chunks that are read by one call.
+const READ_MAX: usize = 500;
+
+impl QdrantSearch<'_> {
+    fn known(&self, chunk_ids: &[u32]) -> Vec<Known> {
+        let numbers = self.numbers();
+        chunk_ids.iter().filter_map(|&chunk_id| numbers.chunks.get(chunk_id as usize).cloned()).collect()
+    }
+
+    /// The points of chunks, in their order. Those that have vanished, or don't pass any more, end the search.
+    async fn points(&self, chunk_ids: &[u32], fields: &[&'static str]) -> Result<Vec<FoundPoint>> {
+        let known = self.known(chunk_ids);
+        let fields = [self.fields(), fields.to_vec()].concat();
+        let mut found = HashMap::new();
+        for known in known.chunks(READ_MAX) {
+            let ids = known.iter().map(|known| known.id.clone()).collect();
+            let client = &self.engine.client;
+            let points = client.get(&self.engine.alias, ids, fields.clone().into(), false.into()).await?;
+            found.extend(points.into_iter().map(|point| (point.id.clone(), point)));
+        }
+        let one = |known: &Known| {
+            let point = found.get(&known.id).filter(|point| self.is_ours(point));
+            point.cloned().ok_or_else(|| self.changed())
+        };
+        known.iter().map(one).collect()
+    }
+
+    /// The embeddings of chunks; of those that have vanished, zeros.
+    async fn rows(&self, chunk_ids: &[u32]) -> Result<Vec<Vec<f32>>> {
+        let known = self.known(chunk_ids);
+        let mut found = HashMap::new();
+        for known in known.chunks(READ_MAX) {
+            let ids = known.iter().map(|known| known.id.clone()).collect();
+            let client = &self.engine.client;
+            let points = client.get(&self.engine.alias, ids, false.into(), vec![DENSE].into()).await?;
+            found.extend(points.into_iter().filter_map(|point| Some((point.id, point.dense?))));
+        }
+        let none = || vec![0.0; self.engine.settings.dimension];
+        Ok(known.iter().map(|known| found.remove(&known.id).unwrap_or_else(none)).collect())
+    }
+
+    /// The metadata of the documents of chunks.
+    pub(super) async fn metadata_of(&self, chunk_ids: &[u32]) -> Result<Vec<String>> {
+        let known = self.known(chunk_ids);
+        if known.iter().all(|known| known.metadata.is_some()) {
+            return Ok(known.into_iter().filter_map(|known| known.metadata).collect());
+        }
+        let points = self.points(chunk_ids, &[METADATA]).await?;
+        Ok(points.iter().map(|point| point.text(METADATA).unwrap_or_default().to_owned()).collect())
+    }
+
+    /// Chunks that exist for the caller and contain a term.
+    fn holding_of(&self, term: &str) -> u64 {
+        let rarity = self.rarity();
+        let place = self.terms.iter().position(|known| known.term.text == term);
+        place.and_then(|place| rarity.holding.get(place).copied()).unwrap_or(0)
+    }
+
+    fn idf(&self, holding: u64) -> f32 {
+        let (chunks, holding) = (self.scope.existing_chunks as f32, holding as f32);
+        (1.0 + (chunks - holding + 0.5) / (holding + 0.5)).ln()
+    }
+
+    /// The unit of a chunk in rankings.
+    fn unit_of(&self, chunk_id: u32) -> Option<u32> {
+        match self.request.group_by {
+            Grouping::Chunk => Some(chunk_id),
+            Grouping::Document | Grouping::Field(_) => self.document_of(chunk_id),
+        }
+    }
+}
+
+impl Retriever for QdrantSearch<'_> {
+    type Documents = Documents;
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn words(&self) -> Option<QueryWords<'_>> {
+        let terms = self.words.as_deref()?;
+        Some(QueryWords { terms, corrections: &[], synonyms: &[], is_complete: true })
+    }
+
+    fn named(&self) -> &[NamedDocument] {
+        &self.named
+    }
+
+    fn relevance_model(&self) -> &RelevanceModel {
+        &self.relevance_model
+    }
+
+    fn traced(&self) -> Option<Traced> {
+        self.traced
+    }
+
+    fn document_of(&self, chunk_id: u32) -> Option<u32> {
+        self.numbers().document_of(chunk_id)
+    }
+
+    fn is_current(&self, _: u32) -> bool {
+        true
+    }
+
+    fn observe(&self, features: QueryFeatures) {
+        let (known, baseline) = &mut *lock(&self.engine.observed);
+        if known.insert(hash_of(self.request)) {
+            features.observe(baseline);
+        }
+    }
+
+    async fn rankings(&self, depth: usize) -> Result<Rankings> {
+        self.rankings_of(depth).await
+    }
+
+    async fn bm25_bounds(&self) -> Result<Bm25Bounds> {
+        let words = self.words.as_deref().unwrap_or_default();
+        let bound = |holding: u64| self.idf(holding) * BM25_TERM_MAX;
+        let query = words.iter().map(|word| bound(self.holding_of(&word.text)) * word.weight).sum();
+        Ok(Bm25Bounds { query, word: bound(0) })
+    }
+
+    async fn rare_chunks(&self) -> Result<Vec<RareChunk>> {
+        let words = self.words.as_deref().unwrap_or_default();
+        let rarest = words.iter().min_by_key(|word| self.holding_of(&word.text));
+        let Some(rarest) = rarest.filter(|_| words.len() <= RARE_TERMS_MAX) else { return Ok(Vec::new()) };
+        if !(1..=RARE_CHUNKS_MAX).contains(&self.holding_of(&rarest.text)) {
+            return Ok(Vec::new());
+        }
+        let of_words = |term: &&Term| words.iter().any(|word| word.text == term.term.text);
+        let terms: Vec<&Term> = self.terms.iter().filter(of_words).collect();
+        let Some(rarest) = terms.iter().find(|term| term.term.text == rarest.text) else {
+            return Ok(Vec::new());
+        };
+        let found = self.holding(rarest, RARE_CHUNKS_MAX).await?;
+        let has_all = |point: &FoundPoint| {
+            let has = |term: &&Term| point.sparse.as_ref().is_some_and(|held| held.contains_key(&term.index));
+            terms.iter().all(has)
+        };
+        Ok(found
+            .into_iter()
+            .map(|(chunk_id, point)| RareChunk { chunk_id, has_all: has_all(&point) })
+            .collect())
+    }
+
+    async fn dense_of(&self, ranked: &[BestChunk]) -> Result<Vec<BestChunk>> {
+        let Some(embedding) = &self.request.embedding else { return Ok(Vec::new()) };
+        let chunk_ids: Vec<u32> = ranked.iter().map(|best| best.chunk_id).collect();
+        let known = self.known(&chunk_ids);
+        let distance = if self.request.group_by == Grouping::Chunk { 0 } else { DENSE_DISTANCE };
+        let around: Vec<Condition> =
+            known.iter().map(|known| chunks_around(&known.document_id, known.chunk, distance)).collect();
+        let limit = known.len() as u64 * u64::from(2 * distance + 1);
+        let query = QueryPoints {
+            query: Some(Query::new_nearest(embedding.clone())),
+            using: Some(DENSE.to_owned()),
+            filter: Some(Filter { should: around, ..self.selected.clone() }),
+            params: Some(SearchParams { exact: Some(true), ..Default::default() }),
+            limit: Some(limit),
+            with_payload: Some(self.fields().into()),
+            ..Default::default()
+        };
+        let found = self.query(vec![query]).await?.remove(0);
+        let scored: Vec<(u32, f32)> =
+            self.take(found).into_iter().map(|(number, point)| (number, point.score)).collect();
+        let mut best = self.best(&scored, ranked.len());
+        let place = |one: &BestChunk| {
+            ranked.iter().position(|best| self.unit_of(best.chunk_id) == Some(one.document))
+        };
+        best.sort_by_key(place);
+        Ok(best)
+    }
+
+    async fn int8_rows(&self, chunk_ids: &[u32]) -> Result<Vec<i8>> {
+        let quantised = |row: Vec<f32>| {
+            let scale = row.iter().fold(0.0f32, |largest, x| largest.max(x.abs())) / 127.0;
+            row.into_iter().map(move |x| if scale > 0.0 { (x / scale).round() as i8 } else { 0 })
+        };
+        Ok(self.rows(chunk_ids).await?.into_iter().flat_map(quantised).collect())
+    }
+
+    async fn embeddings(&self, chunk_ids: &[u32]) -> Result<Vec<Vec<f32>>> {
+        self.rows(chunk_ids).await
+    }
+
+    async fn texts(&self, chunk_ids: &[u32]) -> Result<Vec<String>> {
+        let points = self.points(chunk_ids, &[TEXT]).await?;
+        Ok(points.iter().map(|point| point.text(TEXT).unwrap_or_default().to_owned()).collect())
+    }
+
+    async fn values(&self, chunk_ids: &[u32], field: &str) -> Result<Vec<Option<Value>>> {
+        let metadata = self.metadata_of(chunk_ids).await?;
+        Ok(metadata.iter().map(|json| values_of(json, field).into_iter().next()).collect())
+    }
+
+    async fn places(&self, chunk_ids: &[u32]) -> Result<Vec<ChunkPlace>> {
+        let place = |known: Known| ChunkPlace { document_id: known.document_id, chunk: known.chunk };
+        Ok(self.known(chunk_ids).into_iter().map(place).collect())
+    }
+
+    async fn chunks(&self, chunk_ids: &[u32]) -> Result<Vec<FoundChunk>> {
+        let fields = [METADATA, TITLE, TEXT, START, END];
+        let known = self.known(chunk_ids);
+        let tenant = &self.engine.tenant.name;
+        let firsts: Vec<String> = known.iter().map(|known| point_id(tenant, &known.document_id, 0)).collect();
+        let client = &self.engine.client;
+        let pages = client.get(&self.engine.alias, firsts.clone(), vec![PAGES].into(), false.into());
+        let (points, pages) = tokio::join!(self.points(chunk_ids, &fields), pages);
+        let pages: HashMap<String, FoundPoint> =
+            pages?.into_iter().map(|point| (point.id.clone(), point)).collect();
+        let text = |point: &FoundPoint, field| point.text(field).map(str::to_owned);
+        let found = points?.into_iter().zip(known).zip(firsts).map(|((point, known), first)| FoundChunk {
+            place: ChunkPlace { document_id: known.document_id, chunk: known.chunk },
+            title: text(&point, TITLE),
+            metadata: text(&point, METADATA).unwrap_or_default(),
+            pages: pages.get(&first).and_then(|first| text(first, PAGES)),
+            version: version_of(&point),
+            start: place_in_text(&point, START),
+            end: place_in_text(&point, END),
+            text: text(&point, TEXT).unwrap_or_default(),
+        });
+        Ok(found.collect())
+    }
+
+    async fn neighbours(&self, chunk_ids: &[u32], count: u32) -> Result<Vec<Vec<Neighbour>>> {
+        let known = self.known(chunk_ids);
+        let tenant = &self.engine.tenant.name;
+        let around = |known: &Known| {
+            let chunks = known.chunk.saturating_sub(count)..=known.chunk.saturating_add(count);
+            let (document, own) = (known.document_id.clone(), known.chunk);
+            chunks.filter(move |chunk| *chunk != own).map(move |chunk| point_id(tenant, &document, chunk))
+        };
+        let ids: Vec<String> = known.iter().flat_map(around).collect();
+        let fields = [self.fields(), vec![TEXT, START, END]].concat();
+        let mut found = HashMap::new();
+        for ids in ids.chunks(READ_MAX) {
+            let client = &self.engine.client;
+            let points =
+                client.get(&self.engine.alias, ids.to_vec(), fields.clone().into(), false.into()).await?;
+            let ours = points.into_iter().filter(|point| self.is_ours(point));
+            found.extend(ours.map(|point| (point.id.clone(), point)));
+        }
+        let neighbours = |known: &Known| {
+            let points = around(known).filter_map(|id| found.get(&id));
+            // parts of another version of the text do not belong together
+            let points = points.filter(|point| version_of(point) == known.version);
+            points
+                .map(|point| Neighbour {
+                    chunk: point
+                        .integer(CHUNK)
+                        .and_then(|chunk| u32::try_from(chunk).ok())
+                        .unwrap_or_default(),
+                    start: place_in_text(point, START),
+                    end: place_in_text(point, END),
+                    text: point.text(TEXT).unwrap_or_default().to_owned(),
+                })
+                .collect()
+        };
+        Ok(known.iter().map(neighbours).collect())
+    }
+
+    async fn explain(&self, chunk_ids: &[u32]) -> Result<Vec<ScoreParts>> {
+        let known = self.known(chunk_ids);
+        let ids = known.iter().map(|known| known.id.clone()).collect();
+        let fields = vec![TITLE, TEXT];
+        let client = &self.engine.client;
+        let points = client.get(&self.engine.alias, ids, fields.into(), vec![SPARSE].into()).await?;
+        let points: HashMap<&str, &FoundPoint> =
+            points.iter().map(|point| (point.id.as_str(), point)).collect();
+        let language = self.engine.settings.language;
+        let parts = |known: &Known| {
+            let Some(point) = points.get(known.id.as_str()) else { return ScoreParts::default() };
+            let texts = [point.text(TITLE).unwrap_or_default(), point.text(TEXT).unwrap_or_default()];
+            let (frequencies, _) = frequencies(&texts, language);
+            let contribution = |term: &Term| {
+                let share = point.sparse.as_ref()?.get(&term.index)?;
+                let chunks = self.holding_of(&term.term.text);
+                Some(TermContribution {
+                    term: term.term.text.clone(),
+                    chunks,
+                    frequency: *frequencies.get(&term.term.text)?,
+                    score: term.term.weight * self.idf(chunks) * share,
+                })
+            };
+            ScoreParts { terms: self.terms.iter().filter_map(contribution).collect(), phrases: Vec::new() }
+        };
+        Ok(known.iter().map(parts).collect())
+    }
+
+    async fn documents(&self, set: DocumentSet<'_>) -> Result<Documents> {
+        self.read_set(set).await
+    }
+
+    async fn sorted(
+        &self,
+        documents: &Documents,
+        keys: &[SortKey],
+        limit: usize,
+    ) -> Result<Vec<ListedChunk>> {
+        self.sorted_set(documents, keys, limit).await
+    }
+
+    async fn count(&self, documents: &Documents, group_by: &Grouping) -> Result<u64> {
+        self.count_set(documents, group_by).await
+    }
+
+    async fn facet(&self, documents: &Documents, facet: &FacetSpec) -> Result<Vec<ValueCount>> {
+        Ok(self.facet_of(documents, facet))
+    }
+}
+
+fn place_in_text(point: &FoundPoint, field: &str) -> usize {
+    point.integer(field).and_then(|place| usize::try_from(place).ok()).unwrap_or(0)
+}

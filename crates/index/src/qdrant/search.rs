@@ -1,0 +1,535 @@
+//! One search: what is asked of the cluster, and the points that it gave.
+//!
+//! The first calls go out together: the rankings, the rarity of each term, counts, names. Every point that comes back is checked: tenant,
+//! removals, filter, and that no newer version of its document came with it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use weir_lexical::NamedDocument;
+use weir_qdrant::api::{
+    Filter, IdfParams, OrderBy, QuantizationSearchParams, Query, QueryPoints, ScrollPoints, SearchParams,
+    VectorInput,
+};
+use weir_qdrant::{DENSE, FoundPoint, SPARSE, TENANT};
+use weir_ranking::relevance::ScoreBaseline;
+use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
+use weir_text::QueryTerm;
+
+use super::Shared;
+use super::conditions::{first_chunks, has_path, of_document, translated};
+use super::known::{Numbers, Term, terms_of, version_of};
+use super::points::{CHUNK, DOCUMENT, METADATA, NAMES, PATHS, TITLE, VERSION, name_keys};
+use crate::embedded::lock;
+use crate::field_values::metadata;
+use crate::pipeline::{Rankings, RelevanceModel, Scope, Traced};
+use crate::restricted::RestrictedQuery;
+use crate::{Grouping, IndexError, IndexQuery, Result};
+
+/// Points that a retriever ranks at most.
+const RANKED_MAX: usize = 10_000;
+/// Points per document that are asked for at first.
+const POINTS_PER_DOCUMENT: usize = 2;
+/// Documents with equal names, and those whose names begin with the query, at most.
+const NAMED_MAX: u32 = 64;
+/// Documents whose fields are named where a field is unknown.
+const KNOWN_SAMPLE: u32 = 64;
+/// How many more points int8 ranks than are compared exactly.
+const OVERSAMPLING: f64 = 2.0;
+
+/// What the cluster knows of the query's terms.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rarity {
+    /// Chunks that exist for the caller and contain the term, in the order of the terms.
+    pub(super) holding: Vec<u64>,
+}
+
+/// A ranking, as far as it was asked for.
+struct Ranked {
+    points: Vec<(u32, f32)>,
+    /// Whether there may be more.
+    is_cut: bool,
+}
+
+/// One search over the points of a tenant.
+pub(super) struct QdrantSearch<'a> {
+    pub(super) engine: &'a Shared,
+    pub(super) request: &'a IndexQuery,
+    restricted: &'a RestrictedQuery,
+    /// The points that exist for the caller.
+    pub(super) existing: Filter,
+    /// Those of these that pass the filter.
+    pub(super) selected: Filter,
+    pub(super) terms: Vec<Term>,
+    /// Those of `terms` that are words of the query and no other forms of them.
+    pub(super) words: Option<Vec<QueryTerm>>,
+    numbers: Mutex<Numbers>,
+    rarity: Mutex<Option<Rarity>>,
+    /// The rankings that were asked for at the start, and their depth.
+    first: Mutex<Option<(usize, Rankings)>>,
+    pub(super) named: Vec<NamedDocument>,
+    pub(super) relevance_model: RelevanceModel,
+    pub(super) traced: Option<Traced>,
+    pub(super) scope: Scope,
+    has_changed: AtomicBool,
+}
+
+impl<'a> QdrantSearch<'a> {
+    pub(super) async fn new(
+        engine: &'a Shared,
+        restricted: &'a RestrictedQuery,
+        traced: Option<&str>,
+    ) -> Result<QdrantSearch<'a>> {
+        let started = Instant::now();
+        let RestrictedQuery { query: request, mandatory, .. } = restricted;
+        let mandatory_condition = mandatory.as_deref().map(translated).transpose()?;
+        let condition = request.filter.as_ref().map(translated).transpose()?;
+        let (words, terms) = terms_of(request, engine);
+        let mut search = QdrantSearch {
+            engine,
+            request,
+            restricted,
+            existing: engine.filter(mandatory_condition),
+            selected: engine.filter(condition),
+            terms,
+            words,
+            numbers: Mutex::default(),
+            rarity: Mutex::default(),
+            first: Mutex::default(),
+            named: Vec::new(),
+            relevance_model: RelevanceModel::restricted(0.0),
+            traced: None,
+            scope: Scope::default(),
+            has_changed: AtomicBool::new(false),
+        };
+        let (fields, scope, topicality, named, traced, first) = tokio::join!(
+            search.check_fields(),
+            search.counted(),
+            engine.topicality(request.embedding.as_deref(), mandatory.as_deref(), &search.existing),
+            search.find_named(),
+            search.find_traced(traced),
+            search.rank_first(),
+        );
+        fields?;
+        search.scope = scope?;
+        // numbers are given in the same order each time
+        search.named = search.named_of(named?);
+        search.traced = search.traced_of(traced?);
+        search.scope.prepared_in = started.elapsed();
+        *lock(&search.first) = first?;
+        search.relevance_model = search.model(topicality?);
+        Ok(search)
+    }
+
+    /// Whether documents vanished between two calls, so that the search is to be made again.
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed.load(Ordering::Relaxed)
+    }
+
+    /// For a document that has vanished.
+    pub(super) fn changed(&self) -> IndexError {
+        self.has_changed.store(true, Ordering::Relaxed);
+        IndexError::Unavailable {
+            reason: "documents were changed while it was searched".to_owned(),
+            retry_after: Duration::from_secs(1),
+        }
+    }
+
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        lock(&self.numbers)
+    }
+
+    pub(super) fn rarity(&self) -> Rarity {
+        lock(&self.rarity).clone().unwrap_or_default()
+    }
+
+    fn model(&self, topicality: f32) -> RelevanceModel {
+        match self.restricted.mandatory {
+            Some(_) => RelevanceModel::restricted(topicality),
+            None => {
+                let baseline: ScoreBaseline = lock(&self.engine.observed).1;
+                RelevanceModel { topicality, baseline, learned: lock(&self.engine.learned).clone() }
+            }
+        }
+    }
+
+    /// The fields that each point of the search has to have.
+    pub(super) fn fields(&self) -> Vec<&'static str> {
+        let mut fields = vec![TENANT, DOCUMENT, CHUNK, VERSION];
+        if self.request.filter.is_some() {
+            fields.push(METADATA);
+        }
+        fields
+    }
+
+    /// Whether a point is of the tenant, not removed, and passes the filter: whatever the cluster says.
+    pub(super) fn is_ours(&self, point: &FoundPoint) -> bool {
+        let passes = || match (&self.request.filter, point.text(METADATA)) {
+            (None, _) => true,
+            (Some(filter), Some(json)) => filter.evaluate(&metadata(json)),
+            (Some(_), None) => false,
+        };
+        point.text(TENANT) == Some(&self.engine.tenant.name)
+            && point.text(DOCUMENT).is_some_and(|document| !self.engine.is_hidden(document))
+            && passes()
+    }
+
+    /// Numbers points, those that were put earlier first, and leaves out what is not ours and what has a newer version among them.
+    pub(super) fn take(&self, points: Vec<FoundPoint>) -> Vec<(u32, FoundPoint)> {
+        let mut ours: Vec<FoundPoint> = points.into_iter().filter(|point| self.is_ours(point)).collect();
+        let order = |point: &FoundPoint| {
+            (point.integer(VERSION), point.text(DOCUMENT).map(str::to_owned), point.integer(CHUNK))
+        };
+        let mut in_order: Vec<usize> = (0..ours.len()).collect();
+        in_order.sort_by_cached_key(|&place| order(&ours[place]));
+        let mut numbers = self.numbers();
+        for place in in_order {
+            numbers.add(&ours[place]);
+        }
+        let mut newest: HashMap<u32, u64> = HashMap::new();
+        for known in &numbers.chunks {
+            let version = newest.entry(known.document).or_default();
+            *version = known.version.max(*version);
+        }
+        let mut taken = Vec::with_capacity(ours.len());
+        for point in ours.drain(..) {
+            if let Some(number) = numbers.by_id.get(&point.id).copied() {
+                let known = &numbers.chunks[number as usize];
+                if newest.get(&known.document) == Some(&known.version) {
+                    taken.push((number, point));
+                }
+            }
+        }
+        taken
+    }
+
+    fn sparse_query(&self, terms: &[Term], filter: Filter, limit: u64) -> QueryPoints {
+        let (indices, values): (Vec<u32>, Vec<f32>) =
+            terms.iter().map(|term| (term.index, term.term.weight)).unzip();
+        let idf = IdfParams { corpus: Some(self.existing.clone()) };
+        QueryPoints {
+            query: Some(Query::new_nearest(VectorInput::new_sparse(indices, values))),
+            using: Some(SPARSE.to_owned()),
+            filter: Some(filter),
+            params: Some(SearchParams { idf: Some(idf), ..Default::default() }),
+            limit: Some(limit),
+            with_payload: Some(self.fields().into()),
+            ..Default::default()
+        }
+    }
+
+    fn dense_query(&self, embedding: &[f32], limit: u64) -> QueryPoints {
+        let rescored = QuantizationSearchParams {
+            rescore: Some(true),
+            oversampling: Some(OVERSAMPLING),
+            ..Default::default()
+        };
+        QueryPoints {
+            query: Some(Query::new_nearest(embedding.to_vec())),
+            using: Some(DENSE.to_owned()),
+            filter: Some(self.selected.clone()),
+            params: Some(SearchParams { quantization: Some(rescored), ..Default::default() }),
+            limit: Some(limit),
+            with_payload: Some(self.fields().into()),
+            ..Default::default()
+        }
+    }
+
+    /// One term alone: the score of the best chunk, by what the chunk has of the term, is the rarity.
+    fn rarity_query(&self, term: &Term) -> QueryPoints {
+        let alone = Term { term: QueryTerm { weight: 1.0, ..term.term.clone() }, index: term.index };
+        let query = self.sparse_query(&[alone], self.existing.clone(), 1);
+        QueryPoints { with_payload: Some(false.into()), with_vectors: Some(vec![SPARSE].into()), ..query }
+    }
+
+    pub(super) async fn query(&self, queries: Vec<QueryPoints>) -> Result<Vec<Vec<FoundPoint>>> {
+        self.engine.client.query(&self.engine.alias, queries).await
+    }
+
+    /// The chunks that contain a term and pass the filter, with their terms.
+    pub(super) async fn holding(&self, term: &Term, limit: u64) -> Result<Vec<(u32, FoundPoint)>> {
+        let query = self.sparse_query(std::slice::from_ref(term), self.selected.clone(), limit);
+        let query = QueryPoints { with_vectors: Some(vec![SPARSE].into()), ..query };
+        let found = self.query(vec![query]).await?.remove(0);
+        Ok(self.take(found))
+    }
+
+    /// All chunks that contain a term of the query and pass the filter, at most `limit`.
+    pub(super) async fn matching(&self, limit: u64) -> Result<Vec<FoundPoint>> {
+        if self.terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields = [self.fields(), vec![METADATA]].concat();
+        let query = self.sparse_query(&self.terms, self.selected.clone(), limit);
+        let query = QueryPoints { with_payload: Some(fields.into()), ..query };
+        Ok(self.query(vec![query]).await?.remove(0))
+    }
+
+    /// The rankings that the pipeline asks for first, with the rarity of the terms.
+    async fn rank_first(&self) -> Result<Option<(usize, Rankings)>> {
+        if self.request.is_listing() {
+            return Ok(None);
+        }
+        let depth = self.request.depth.max(1);
+        let wanted = self.request.offset.saturating_add(self.request.limit);
+        let depth = if self.request.mode == RetrievalMode::Lexical { depth.max(wanted) } else { depth };
+        Ok(Some((depth, self.rank(depth, true).await?)))
+    }
+
+    pub(super) async fn rankings_of(&self, depth: usize) -> Result<Rankings> {
+        let first = lock(&self.first).take();
+        match first {
+            Some((known, rankings)) if known == depth => Ok(rankings),
+            Some(_) | None => self.rank(depth, false).await,
+        }
+    }
+
+    async fn rank(&self, depth: usize, with_rarity: bool) -> Result<Rankings> {
+        let mode = self.request.mode;
+        let has_lexical = !self.terms.is_empty() && mode != RetrievalMode::Dense;
+        let embedding = self.request.embedding.as_deref().filter(|_| mode != RetrievalMode::Lexical);
+        let started = Instant::now();
+        let per_unit = if self.request.group_by == Grouping::Chunk { 1 } else { POINTS_PER_DOCUMENT };
+        let limit = depth.saturating_mul(per_unit).clamp(1, RANKED_MAX);
+        let mut queries = Vec::new();
+        if has_lexical {
+            queries.push(self.sparse_query(&self.terms, self.selected.clone(), limit as u64));
+        }
+        queries.extend(embedding.map(|embedding| self.dense_query(embedding, limit as u64)));
+        if with_rarity {
+            queries.extend(self.terms.iter().map(|term| self.rarity_query(term)));
+        }
+        let answers = if queries.is_empty() { Vec::new() } else { self.query(queries).await? };
+        let mut answers = answers.into_iter();
+        let lexical = if has_lexical { answers.next() } else { None };
+        let dense = if embedding.is_some() { answers.next() } else { None };
+        if with_rarity {
+            self.note_rarity(answers.collect()).await?;
+        }
+        let (lexical, dense) = self.ranked(lexical, dense, limit);
+        let more = |limit: u64| self.sparse_query(&self.terms, self.selected.clone(), limit);
+        let lexical = self.deepened(lexical, limit, depth, more).await?;
+        let more = |limit: u64| self.dense_query(embedding.unwrap_or_default(), limit);
+        let dense = self.deepened(dense, limit, depth, more).await?;
+        let took = started.elapsed();
+        Ok(Rankings { lexical, dense, lexical_took: took, dense_took: took })
+    }
+
+    /// Both rankings, whose points are numbered together.
+    fn ranked(
+        &self,
+        lexical: Option<Vec<FoundPoint>>,
+        dense: Option<Vec<FoundPoint>>,
+        limit: usize,
+    ) -> (Option<Ranked>, Option<Ranked>) {
+        let lens = (lexical.as_ref().map(Vec::len), dense.as_ref().map(Vec::len));
+        let all: Vec<FoundPoint> = lexical.iter().chain(&dense).flatten().cloned().collect();
+        let taken: HashMap<String, u32> =
+            self.take(all).into_iter().map(|(number, point)| (point.id, number)).collect();
+        let of = |points: Option<Vec<FoundPoint>>, len: Option<usize>| {
+            let numbered =
+                points?.into_iter().filter_map(|point| Some((*taken.get(&point.id)?, point.score)));
+            Some(Ranked { points: numbered.collect(), is_cut: len == Some(limit) })
+        };
+        (of(lexical, lens.0), of(dense, lens.1))
+    }
+
+    /// The best chunks of `depth` units: asks for more points while they are of too few units.
+    async fn deepened(
+        &self,
+        ranked: Option<Ranked>,
+        mut limit: usize,
+        depth: usize,
+        query: impl Fn(u64) -> QueryPoints,
+    ) -> Result<Vec<BestChunk>> {
+        let Some(mut ranked) = ranked else { return Ok(Vec::new()) };
+        loop {
+            let best = self.best(&ranked.points, depth);
+            if best.len() >= depth || !ranked.is_cut || limit >= RANKED_MAX {
+                return Ok(best);
+            }
+            limit = limit.saturating_mul(4).min(RANKED_MAX);
+            let found = self.query(vec![query(limit as u64)]).await?.remove(0);
+            let is_cut = found.len() == limit;
+            let taken = self.take(found).into_iter();
+            ranked = Ranked { points: taken.map(|(number, point)| (number, point.score)).collect(), is_cut };
+        }
+    }
+
+    /// The best chunk of each unit.
+    pub(super) fn best(&self, scored: &[(u32, f32)], depth: usize) -> Vec<BestChunk> {
+        let mut scored: Vec<ScoredChunk> =
+            scored.iter().map(|&(chunk_id, score)| ScoredChunk { chunk_id, score }).collect();
+        scored.sort_by(ScoredChunk::by_rank);
+        let numbers = self.numbers();
+        best_chunks(&scored, depth, |chunk_id| match self.request.group_by {
+            Grouping::Chunk => Some(chunk_id),
+            Grouping::Document | Grouping::Field(_) => numbers.document_of(chunk_id),
+        })
+    }
+
+    /// Computes how many chunks have each term from the scores of the terms alone.
+    async fn note_rarity(&self, answers: Vec<Vec<FoundPoint>>) -> Result<()> {
+        if self.terms.is_empty() {
+            return Ok(());
+        }
+        let chunks = self.existing_chunks().await? as f32;
+        let held = |(term, found): (&Term, Vec<FoundPoint>)| {
+            let point = found.into_iter().next()?;
+            let share = *point.sparse?.get(&term.index)?;
+            // the inverse of ln(1 + (chunks - held + 0.5) / (held + 0.5))
+            let held = (chunks + 1.0) / (point.score / share).exp() - 0.5;
+            Some((held.round() as u64).max(1))
+        };
+        let holding = self.terms.iter().zip(answers).map(|one| held(one).unwrap_or(0)).collect();
+        *lock(&self.rarity) = Some(Rarity { holding });
+        Ok(())
+    }
+
+    async fn existing_chunks(&self) -> Result<u64> {
+        match self.restricted.mandatory {
+            None => self.engine.live_chunks().await,
+            Some(_) => self.engine.client.count(&self.engine.alias, self.existing.clone()).await,
+        }
+    }
+
+    async fn counted(&self) -> Result<Scope> {
+        let selected = async {
+            match self.request.filter {
+                None => Ok(None),
+                Some(_) => {
+                    let count = self.engine.client.count(&self.engine.alias, self.selected.clone());
+                    count.await.map(Some)
+                }
+            }
+        };
+        let (live, existing, selected, shown_seq) =
+            tokio::join!(self.engine.live_chunks(), self.existing_chunks(), selected, self.shown_seq());
+        Ok(Scope {
+            applied_seq: lock(&self.engine.state).applied_seq,
+            shown_seq: shown_seq?,
+            live_chunks: live?,
+            existing_chunks: existing?,
+            selected: selected?,
+            has_embeddings: self.engine.settings.dimension > 0,
+            prepared_in: Duration::ZERO,
+        })
+    }
+
+    async fn shown_seq(&self) -> Result<u64> {
+        match (&self.restricted.mandatory, self.request.explain) {
+            (None, _) => Ok(lock(&self.engine.state).applied_seq),
+            (Some(_), false) => Ok(0),
+            (Some(_), true) => {
+                let order = OrderBy { key: VERSION.to_owned(), direction: Some(1), ..Default::default() };
+                let request = ScrollPoints { order_by: Some(order), ..self.scroll(self.existing.clone(), 1) };
+                let (points, _) = self.engine.client.scroll(request).await?;
+                Ok(points.first().map_or(0, version_of))
+            }
+        }
+    }
+
+    /// The first points that pass a filter.
+    pub(super) fn scroll(&self, filter: Filter, limit: u32) -> ScrollPoints {
+        ScrollPoints {
+            collection_name: self.engine.alias.clone(),
+            filter: Some(filter),
+            limit: Some(limit),
+            with_payload: Some(self.fields().into()),
+            ..Default::default()
+        }
+    }
+
+    /// Refuses fields that no document of the caller has.
+    async fn check_fields(&self) -> Result<()> {
+        for field in &self.restricted.named_fields {
+            let with_field = Filter {
+                must: [self.existing.must.clone(), vec![has_path(field)]].concat(),
+                ..Default::default()
+            };
+            let (found, _) = self.engine.client.scroll(self.scroll(with_field, 1)).await?;
+            if found.is_empty() {
+                let request = ScrollPoints {
+                    with_payload: Some(vec![METADATA, PATHS].into()),
+                    ..self.scroll(self.existing.clone(), KNOWN_SAMPLE)
+                };
+                let (points, _) = self.engine.client.scroll(request).await?;
+                let mut known = std::collections::BTreeSet::new();
+                for json in points.iter().filter_map(|point| point.text(METADATA)) {
+                    weir_filter::flatten(&metadata(json), |path, _| {
+                        known.insert(path.to_owned());
+                    });
+                }
+                let known = known.into_iter().take(KNOWN_SAMPLE as usize).collect();
+                return Err(IndexError::UnknownField { field: field.clone(), known, is_full: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// The documents whose title or id is the query or begins with it.
+    async fn find_named(&self) -> Result<Vec<FoundPoint>> {
+        let Some(name) = self.request.name().and_then(weir_lexical::normalised_name) else {
+            return Ok(Vec::new());
+        };
+        let keys = weir_qdrant::api::Condition::matches(NAMES, name_keys(&name).to_vec());
+        let filter = Filter {
+            must: [self.selected.must.clone(), vec![keys, first_chunks()]].concat(),
+            ..Default::default()
+        };
+        let fields = [self.fields(), vec![TITLE]].concat();
+        let request = ScrollPoints { with_payload: Some(fields.into()), ..self.scroll(filter, NAMED_MAX) };
+        Ok(self.engine.client.scroll(request).await?.0)
+    }
+
+    fn named_of(&self, points: Vec<FoundPoint>) -> Vec<NamedDocument> {
+        let Some(name) = self.request.name().and_then(weir_lexical::normalised_name) else {
+            return Vec::new();
+        };
+        let share_of = |other: &str| {
+            let other = weir_lexical::normalised_name(other)?;
+            let rest = other.strip_prefix(&name)?;
+            (rest.is_empty() || rest.starts_with(' ')).then_some(name.len() as f32 / other.len() as f32)
+        };
+        let mut named: Vec<NamedDocument> = self
+            .take(points)
+            .into_iter()
+            .filter_map(|(chunk_id, point)| {
+                let names = [point.text(DOCUMENT), point.text(TITLE)];
+                let share = names.into_iter().flatten().filter_map(share_of).reduce(f32::max)?;
+                Some(NamedDocument { chunk_id, share })
+            })
+            .collect();
+        named.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
+        named
+    }
+
+    /// The document to follow, if it exists for the caller.
+    async fn find_traced(&self, id: Option<&str>) -> Result<Option<FoundPoint>> {
+        let Some(id) = id else { return Ok(None) };
+        let with = |filter: &Filter| Filter {
+            must: [filter.must.clone(), vec![of_document(id)]].concat(),
+            ..Default::default()
+        };
+        let fields = [self.fields(), vec![METADATA]].concat();
+        let request =
+            ScrollPoints { with_payload: Some(fields.into()), ..self.scroll(with(&self.existing), 1) };
+        let (points, _) = self.engine.client.scroll(request).await?;
+        let exists = |point: &FoundPoint| {
+            point.text(TENANT) == Some(&self.engine.tenant.name)
+                && !self.engine.is_hidden(id)
+                && self.restricted.shows(point.text(METADATA).unwrap_or_default())
+        };
+        Ok(points.into_iter().find(exists))
+    }
+
+    fn traced_of(&self, point: Option<FoundPoint>) -> Option<Traced> {
+        let point = point?;
+        let mut numbers = self.numbers();
+        numbers.add(&point);
+        let document = *numbers.by_document.get(point.text(DOCUMENT)?)?;
+        Some(Traced { document, is_selected: self.is_ours(&point) })
+    }
+}

@@ -1,0 +1,187 @@
+//! Sets of documents, which are read whole: for sorting by fields, counts and facets of all matches.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use weir_filter::Value;
+use weir_qdrant::FoundPoint;
+use weir_qdrant::api::{Filter, OrderBy, ScrollPoints};
+
+use super::conditions::first_chunks;
+use super::points::{METADATA, VERSION};
+use super::search::QdrantSearch;
+use crate::field_values::{by_keys, by_place, values_of};
+use crate::pipeline::{DocumentSet, ListedChunk};
+use crate::{FacetSpec, Grouping, IndexError, Result, SortKey, ValueCount};
+
+/// Chunks that are read for a set.
+const READ_MAX: u32 = 10_000;
+
+/// A set of documents.
+pub(super) enum Documents {
+    /// All that pass the filter: listed or counted without being read.
+    Selected,
+    /// By number, with the metadata and the chunks of each.
+    Read(BTreeMap<u32, ReadDocument>),
+}
+
+/// A document of a set.
+#[derive(Default)]
+pub(super) struct ReadDocument {
+    metadata: String,
+    chunks: Vec<u32>,
+}
+
+fn too_many() -> IndexError {
+    IndexError::NotSupported {
+        feature: "sorting, counts and facets of more than 10,000 chunks",
+        remedy: "filter more narrowly, or leave them out",
+    }
+}
+
+impl QdrantSearch<'_> {
+    pub(super) async fn read_set(&self, set: DocumentSet<'_>) -> Result<Documents> {
+        let mut read = BTreeMap::new();
+        match set {
+            DocumentSet::Selected if self.request.sort.is_empty() && self.request.facets.is_empty() => {
+                return Ok(Documents::Selected);
+            }
+            DocumentSet::Selected => {
+                let points = self.listed(READ_MAX + 1).await?;
+                if points.len() > READ_MAX as usize {
+                    return Err(too_many());
+                }
+                self.add(&mut read, points);
+            }
+            DocumentSet::Of(chunk_ids) => self.add_candidates(&mut read, chunk_ids).await?,
+            DocumentSet::Matching => self.add_matching(&mut read).await?,
+            DocumentSet::MatchingOr(chunk_ids) => {
+                self.add_candidates(&mut read, chunk_ids).await?;
+                self.add_matching(&mut read).await?;
+            }
+        }
+        Ok(Documents::Read(read))
+    }
+
+    fn add(&self, read: &mut BTreeMap<u32, ReadDocument>, points: Vec<FoundPoint>) {
+        let taken = self.take(points);
+        let numbers = self.numbers();
+        for (chunk_id, point) in taken {
+            let Some(number) = numbers.document_of(chunk_id) else { continue };
+            let document = read.entry(number).or_default();
+            document.metadata = point.text(METADATA).unwrap_or_default().to_owned();
+            if !document.chunks.contains(&chunk_id) {
+                document.chunks.push(chunk_id);
+            }
+        }
+    }
+
+    async fn add_matching(&self, read: &mut BTreeMap<u32, ReadDocument>) -> Result<()> {
+        let points = self.matching(u64::from(READ_MAX) + 1).await?;
+        if points.len() > READ_MAX as usize {
+            return Err(too_many());
+        }
+        self.add(read, points);
+        for named in &self.named {
+            self.add_candidates(read, &[named.chunk_id]).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_candidates(&self, read: &mut BTreeMap<u32, ReadDocument>, chunk_ids: &[u32]) -> Result<()> {
+        let metadata = self.metadata_of(chunk_ids).await?;
+        let numbers = self.numbers();
+        for (&chunk_id, metadata) in chunk_ids.iter().zip(metadata) {
+            let Some(number) = numbers.document_of(chunk_id) else { continue };
+            let document = read.entry(number).or_default();
+            document.metadata = metadata;
+            if !document.chunks.contains(&chunk_id) {
+                document.chunks.push(chunk_id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first chunks of the selected documents, or all chunks if these are the units, in the order in which they were put.
+    async fn listed(&self, limit: u32) -> Result<Vec<FoundPoint>> {
+        let order = OrderBy { key: VERSION.to_owned(), ..Default::default() };
+        let fields = [self.fields(), vec![METADATA]].concat();
+        let request = ScrollPoints {
+            order_by: Some(order),
+            with_payload: Some(fields.into()),
+            ..self.scroll(self.listed_filter(), limit)
+        };
+        Ok(self.engine.client.scroll(request).await?.0)
+    }
+
+    fn listed_filter(&self) -> Filter {
+        let mut must = self.selected.must.clone();
+        if self.request.group_by != Grouping::Chunk {
+            must.push(first_chunks());
+        }
+        Filter { must, ..Default::default() }
+    }
+
+    pub(super) async fn sorted_set(
+        &self,
+        documents: &Documents,
+        keys: &[SortKey],
+        limit: usize,
+    ) -> Result<Vec<ListedChunk>> {
+        let shown = if self.request.group_by == Grouping::Chunk { usize::MAX } else { 1 };
+        let list = |number: u32, document: &ReadDocument| {
+            let chunks: Vec<u32> = document.chunks.iter().take(shown).copied().collect();
+            chunks.into_iter().map(move |chunk_id| ListedChunk { document: number, chunk_id })
+        };
+        match documents {
+            Documents::Selected => {
+                // of which some are passed over, if the page is not known yet
+                let asked = u32::try_from(limit).unwrap_or(READ_MAX).min(READ_MAX);
+                let mut read = BTreeMap::new();
+                self.add(&mut read, self.listed(asked).await?);
+                Ok(read.iter().flat_map(|(number, document)| list(*number, document)).take(limit).collect())
+            }
+            Documents::Read(read) => {
+                let mut ordered: Vec<(&u32, &ReadDocument)> = read.iter().collect();
+                ordered.sort_by(|(a, one), (b, other)| {
+                    by_keys(keys, &one.metadata, &other.metadata).then(a.cmp(b))
+                });
+                let listed = ordered.into_iter().take(limit);
+                Ok(listed.flat_map(|(number, document)| list(*number, document)).collect())
+            }
+        }
+    }
+
+    pub(super) async fn count_set(&self, documents: &Documents, group_by: &Grouping) -> Result<u64> {
+        match documents {
+            Documents::Selected => {
+                Ok(self.engine.client.count(&self.engine.alias, self.listed_filter()).await?)
+            }
+            Documents::Read(read) => Ok(match group_by {
+                Grouping::Chunk => read.values().map(|document| document.chunks.len() as u64).sum(),
+                Grouping::Document => read.len() as u64,
+                Grouping::Field(field) => {
+                    let first =
+                        |document: &ReadDocument| values_of(&document.metadata, field).into_iter().next();
+                    let values: Vec<Option<Value>> = read.values().map(first).collect();
+                    let alone = values.iter().filter(|value| value.is_none()).count();
+                    (values.iter().flatten().collect::<HashSet<_>>().len() + alone) as u64
+                }
+            }),
+        }
+    }
+
+    pub(super) fn facet_of(&self, documents: &Documents, facet: &FacetSpec) -> Vec<ValueCount> {
+        let Documents::Read(read) = documents else { return Vec::new() };
+        let mut counts: HashMap<Value, u64> = HashMap::new();
+        for document in read.values() {
+            for value in values_of(&document.metadata, &facet.field) {
+                *counts.entry(value).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<ValueCount> =
+            counts.into_iter().map(|(value, count)| ValueCount { value, count }).collect();
+        counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| by_place(&a.value, &b.value)));
+        counts.truncate(facet.limit);
+        counts
+    }
+}

@@ -1,0 +1,120 @@
+//! Filters select in the cluster what they select by their specification.
+
+use serde_json::{Map, Value as Json, json};
+use weir_filter::Filter;
+
+use super::Gateway;
+use crate::exact::contract::{found, put_with, words};
+use crate::{Change, IndexError, IndexQuery};
+
+/// Xorshift (Marsaglia, 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+
+    fn value(&mut self) -> Json {
+        match self.below(12) {
+            0 => json!(1),
+            1 => json!(1.0),
+            2 => json!(2.5),
+            3 => json!(-7),
+            4 => json!(9_007_199_254_740_993_i64),
+            5 => json!("2024-01-01"),
+            6 => json!("2024-01-01T01:00:00+01:00"),
+            7 => json!("2031-05-05"),
+            8 => json!("x"),
+            9 => json!("1"),
+            10 => json!(true),
+            _ => json!(null),
+        }
+    }
+
+    fn field(&mut self) -> &'static str {
+        ["a", "b", "c.d"][self.below(3)]
+    }
+
+    fn metadata(&mut self) -> Json {
+        let mut one = || match self.below(3) {
+            0 => Json::Array(vec![self.value(), self.value()]),
+            _ => self.value(),
+        };
+        let (a, b, d) = (one(), one(), one());
+        let mut map = Map::from_iter([("a".to_owned(), a), ("c".to_owned(), json!({ "d": d }))]);
+        if self.below(2) == 0 {
+            map.insert("b".to_owned(), b);
+        }
+        Json::Object(map)
+    }
+
+    fn filter(&mut self, depth: usize) -> Json {
+        let field = self.field();
+        match self.below(if depth == 0 { 6 } else { 9 }) {
+            0 => json!({ field: self.value() }),
+            1 => json!({ field: { "in": [self.value(), self.value(), self.value()] } }),
+            2 => json!({ field: { "exists": self.below(2) == 0 } }),
+            3 => json!({ field: { "ne": self.value() } }),
+            4 => {
+                let comparison = ["gt", "gte", "lt", "lte"][self.below(4)];
+                let bound =
+                    [json!(1), json!(2.5), json!(-7.5), json!("2024-01-01"), json!("2030-01-01T00:00:00Z")];
+                json!({ field: { comparison: bound[self.below(5)] } })
+            }
+            5 => json!({ field: { "nin": [self.value(), self.value()] } }),
+            6 => json!({ "not": self.filter(depth - 1) }),
+            7 => json!({ "or": [self.filter(depth - 1), self.filter(depth - 1)] }),
+            _ => json!({ "and": [self.filter(depth - 1), self.filter(depth - 1)] }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn documents_pass_that_pass_by_evaluation() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut all: Vec<Json> = (0..60).map(|_| random.metadata()).collect();
+    // each field has a value somewhere
+    all.push(json!({"a": 1, "b": "x", "c": {"d": true}}));
+    let put = |(number, metadata): (usize, &Json)| {
+        put_with(&format!("d{number:02}"), "apples", 0, &metadata.to_string())
+    };
+    let changes: Vec<Change> = all.iter().enumerate().map(put).collect();
+    engine.apply(changes, 1, None).await.unwrap();
+    let (mut checked, mut passed) = (0, 0);
+    for _ in 0..400 {
+        let json = random.filter(3);
+        let Ok(filter) = Filter::from_value(&json) else { continue };
+        let passes = |(_, metadata): &(usize, &Json)| filter.evaluate(metadata.as_object().unwrap());
+        let expected: Vec<String> =
+            all.iter().enumerate().filter(passes).map(|(number, _)| format!("d{number:02}.0")).collect();
+        let query = IndexQuery { filter: Some(filter.clone()), limit: 100, query: None, ..words("") };
+        assert_eq!(found(&engine, query).await, expected.join(" "), "{json}");
+        (checked, passed) = (checked + 1, passed + expected.len());
+    }
+    assert!(checked > 300 && passed > checked, "{checked} {passed}");
+}
+
+#[tokio::test]
+async fn what_the_cluster_can_not_compare_is_refused_by_name() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    engine.apply(vec![put_with("a", "apples", 0, r#"{"a":"x"}"#)], 1, None).await.unwrap();
+    for (filter, remedy) in [
+        (r#"{"a":{"gt":"x"}}"#, "list the values with `in`"),
+        (r#"{"not":{"a":{"lte":"m"}}}"#, "list the values with `in`"),
+        (r#"{"a":{"gt":9007199254740992}}"#, "compare with a smaller one"),
+    ] {
+        let query = IndexQuery { filter: Some(Filter::parse(filter).unwrap()), ..words("apples") };
+        let error = engine.search(&weir_policy::Caller::system(), query).await.unwrap_err();
+        assert!(
+            matches!(error, IndexError::NotSupported { .. }) && error.to_string().contains(remedy),
+            "{error}"
+        );
+    }
+}
