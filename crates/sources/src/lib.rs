@@ -16,6 +16,7 @@ mod table;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -143,10 +144,12 @@ impl SourceFiles {
         for path in paths {
             match std::fs::metadata(path) {
                 Ok(about) if about.is_dir() => sources.add_folder(path),
-                Ok(about) if about.is_file() => sources.add_file(path, about.len()),
-                // reading it could wait for ever
+                // a pipe is read to its end, as of `weir ingest <(command)`
+                Ok(about) if about.is_file() || about.file_type().is_fifo() => {
+                    sources.add_file(path, about.len());
+                }
                 Ok(_) => {
-                    let message = "is a pipe, a socket or a device; store its content in a file";
+                    let message = "is a socket or a device; store its content in a file";
                     sources.reject(path.display().to_string(), message.to_owned());
                 }
                 Err(error) => sources.reject(path.display().to_string(), error.to_string()),

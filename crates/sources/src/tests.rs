@@ -387,14 +387,14 @@ fn files_of_other_kinds_are_counted_by_kind() {
 }
 
 #[test]
-fn a_pipe_that_is_named_is_rejected_and_not_waited_for() {
+fn a_socket_is_rejected() {
     let folder = folder_with(&[("x.txt", b"x")]);
     let socket = folder.path().join("s.txt");
     let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let sources = SourceFiles::find(&[socket, folder.path().join("x.txt")], "");
     assert_eq!(sources.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["x.txt"]);
     let messages: Vec<&str> = sources.rejections.iter().map(|rejection| rejection.message.as_str()).collect();
-    assert_eq!(messages, ["is a pipe, a socket or a device; store its content in a file"]);
+    assert_eq!(messages, ["is a socket or a device; store its content in a file"]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ summary and as `replaced` in the output of `--json`, and the exit code is 1. The
 **The metadata** has the `path` of the file, and as `folder` the name of the folder in which it was found. Lines and
 objects add their `metadata` and their other fields, front matter its fields, rows their other cells.
 
-Hidden files and folders are left out, and links are not followed. What can't be read (a missing file, a pipe, a text with zero bytes, invalid UTF-8, a bad line) or is
+Hidden files and folders are left out, and links are not followed. What can't be read (a missing file, a socket, a text with zero bytes, invalid UTF-8, a bad line) or is
 refused by the gateway is named at the end with the reason, and the exit code is 1; everything else goes in.
 
 The bar and the remaining time follow what the gateway has processed, not what was sent, and move within a large document. No time is shown while the speed is unknown. Where the error stream is
