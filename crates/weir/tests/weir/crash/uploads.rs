@@ -15,12 +15,14 @@ const CANCELLED: &str = "cancelled";
 const CANCELLED_DOCUMENTS: u64 = 12;
 
 /// The settings with which webhooks reach the receiver.
-pub(super) const SETTINGS: [(&str, &str); 5] = [
+pub(super) const SETTINGS: [(&str, &str); 6] = [
     ("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
     ("WEIR_WEBHOOKS_SECRET", "env:HOOK_SECRET"),
     ("WEIR_WEBHOOKS_ALLOW_PRIVATE_ADDRESSES", "true"),
     ("WEIR_WEBHOOKS_RETRY_AFTER_MS", "50"),
     ("WEIR_WEBHOOKS_TIMEOUT_MS", "1000"),
+    // every job is looked at again at the end, also after hundreds of rounds
+    ("WEIR_INGEST_JOBS_KEPT_MAX", "1000000"),
 ];
 
 /// What one caller uploaded and cancelled.
