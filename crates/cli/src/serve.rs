@@ -202,7 +202,7 @@ async fn serve(
     for model in models.rerankers() {
         tracing::info!(model = model.id, fingerprint = model.fingerprint(), "reranker loaded");
     }
-    // a stop by whoever reads the next line is an orderly one
+    // before the line below, after which a service manager may send signals
     let signals = Signals::take().map_err(ServeError::Start)?;
     let hangups = signal(SignalKind::hangup()).map_err(ServeError::Start)?;
     tracing::info!(%address, isa = kernels.isa.name(), data_dir = %config.server.data_dir.display(),
