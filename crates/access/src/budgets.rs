@@ -1,4 +1,4 @@
-//! Budgets of several gateways over one store: each leases amounts from the ledger in the store, and most requests ask nobody.
+//! Budgets of several gateways over one store: each leases amounts from the ledger in the store, and most requests need no query.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -333,7 +333,7 @@ impl SharedLedger {
             collected.held.push(HeldBudget { key, model, leased: free, reserved });
         }
         if free > 0 {
-            // looked at again, so that a lease that nobody uses is given back
+            // looked at again, so that an unused lease is given back
             self.list(usage, leased);
         }
     }
@@ -428,7 +428,7 @@ impl Ask {
         if ledger.is_failing() {
             return None;
         }
-        // runs to its end, also when nobody waits any more: what it takes from memory must come to the store or back
+        // runs to its end, also when the request has ended: what it takes from memory must come to the store or back
         let task = tokio::spawn(async move { ledger.write_shared(Some(&self)).await.map(|()| turn) });
         tokio::time::timeout(ASK_TIMEOUT, task).await.ok()?.ok()?.ok()
     }

@@ -50,7 +50,7 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// The error when there is nobody to ask, or others were always faster.
+    /// The error when the store cannot be asked, or other requests always took what was granted.
     pub(crate) fn limited(self) -> Limited {
         let (model, retry_after) = (self.usage.account.1.clone(), Some(RETRY_AFTER_RUNNING));
         Limited { model, unit: self.unit, limit: 0, needed: self.units, left: None, retry_after }
