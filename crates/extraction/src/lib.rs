@@ -250,7 +250,7 @@ fn is_unread(
 
 /// Takes note of a file that has no text.
 fn not_read(name: &str, refused: Invalid, error: &ExtractError) -> Invalid {
-    tracing::warn!(file = name, code = refused.code.as_str(), %error, reason = %refused.message, "a file was not read");
+    tracing::warn!(file = name, code = refused.code.as_str(), %error, "a file was not read");
     refused
 }
 

@@ -47,8 +47,9 @@ fn gateway_over(folder: &std::path::Path, model: &Model) -> Gateway {
     gateway
 }
 
+/// Demand 27: what documents are made into is changed without an outage.
 #[test]
-fn searches_find_the_earlier_chunks_until_the_documents_are_split_again() {
+fn demand_27_searches_find_the_earlier_chunks_until_the_documents_are_split_again() {
     let (folder, model) = (tempfile::tempdir().unwrap(), Model::holding());
     let gateway = gateway_over(folder.path(), &model);
     split_by(&gateway, &json!({"policy": "headings"}));

@@ -10,8 +10,9 @@ use super::events::Events;
 use super::{HELD, Model, document, send, start, start_with, wait_for};
 use crate::upstreams::scripted::{Answer, Upstream, error};
 
+/// Demand 12: a job that cannot advance is not stuck without a reason.
 #[test]
-fn a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
+fn demand_12_a_job_whose_upstream_is_down_names_it_and_goes_on_when_it_is_back() {
     let (folder, is_down) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(true)));
     let down = is_down.clone();
     let upstream = Upstream::start(move |_, _| match down.load(Ordering::Relaxed) {

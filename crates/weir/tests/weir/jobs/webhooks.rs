@@ -64,8 +64,9 @@ fn id_of(job: &str) -> &str {
     job.rsplit('/').next().unwrap()
 }
 
+/// Demand 17: nobody has to ask whether a job has ended.
 #[test]
-fn the_end_of_a_job_is_told_once_and_signed() {
+fn demand_17_the_end_of_a_job_is_told_once_and_signed() {
     let (receiver, model) = (Receiver::start(|_| Some(204)), Model::holding());
     let folder = tempfile::tempdir().unwrap();
     let gateway = super::start(folder.path(), &model.upstream.url, &SETTINGS);
