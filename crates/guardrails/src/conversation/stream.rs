@@ -14,6 +14,9 @@ use super::vocabulary::is_name;
 use super::walk::{Reading, Walk};
 use super::{Checks, Direction, Report, StreamMode};
 use crate::{Action, Placeholders, Restorer, Window, redact_parts};
+use form::Form;
+
+mod form;
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
 const NO_BOUND: usize = usize::MAX;
@@ -35,6 +38,10 @@ pub struct StreamFilter {
     lanes: Vec<LaneState>,
     /// The end of the answer's last text, if something may have begun in it that the next one completes.
     open_text: String,
+    /// That of the last event that had one.
+    form: Option<Form>,
+    /// Whether something was found in the event's strings that are complete in it.
+    has_found: bool,
     report: Report,
 }
 
@@ -85,6 +92,8 @@ impl StreamFilter {
             names,
             lanes,
             open_text: String::new(),
+            form: None,
+            has_found: false,
             report,
         }
     }
@@ -122,28 +131,38 @@ impl StreamFilter {
             write_event(event, data, &Edits::default(), out);
             return Ok(());
         }
+        if let Some(pieces) = self.form.as_ref().and_then(|form| form.pieces(data)) {
+            return self.push_pieces(event, data, pieces, None, out);
+        }
         // nothing in data that is no JSON can be checked, or read by a client; the stream is broken by it
         let Ok(tape) = Tape::parse(data) else { return Ok(()) };
         let root = tape.root(data);
-        let Pieces { texts: found, ended, calls, once, begins, ends_all, has_more } =
-            pieces_of(self.api, root);
-        for (index, path, id) in calls {
-            match self.calls.iter_mut().find(|call| (call.0, &call.1) == (index, &path)) {
-                // some servers repeat the id in each event of a call
-                Some(call) if call.2 == id => continue,
-                Some(call) => call.2 = id,
-                None => self.calls.push((index, path.clone(), id)),
-            }
-            self.names.retain(|name| name.0 != index || !name.1.starts_with(&path));
-            self.end_lanes(|lane| lane.index == index && lane.path.starts_with(&path), out)?;
-        }
+        self.push_pieces(event, data, pieces_of(self.api, root), Some(root), out)
+    }
+
+    /// `root`: what the data is, unless all around its text was checked in an event of the same form.
+    fn push_pieces(
+        &mut self,
+        event: &SseEvent,
+        data: &[u8],
+        pieces: Pieces,
+        root: Option<Value<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockedBy> {
+        let form_of_event = root.and_then(|_| Form::of(data, &pieces));
+        let Pieces { texts: found, ended, calls, once, begins, ends_all, has_more } = pieces;
+        self.begin_calls(calls, out)?;
         let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
         let ends = |lane: &Lane| ends_all || ended.contains(&lane.index);
         if found.is_empty() {
             // texts that end are sent before what repeats them
             self.end_lanes(ends, out)?;
         }
-        let mut edits = self.complete_strings(root, &places)?;
+        let mut edits = Edits::default();
+        if let Some(root) = root {
+            edits = self.complete_strings(root, &places)?;
+            self.form = form_of_event.filter(|_| edits.is_empty() && !self.has_found);
+        }
         for (index, path, place) in &once {
             self.name_goes_on(*index, path, &data[place.clone()], |text| {
                 edits.replace_by_string(place.clone(), text);
@@ -180,6 +199,21 @@ impl StreamFilter {
         }
         if has_more || has_text {
             write_event(event, data, &edits, out);
+        }
+        Ok(())
+    }
+
+    /// Takes note of calls of tools that name themselves; those of another id at the same place have ended.
+    fn begin_calls(&mut self, calls: Vec<(u32, String, String)>, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+        for (index, path, id) in calls {
+            match self.calls.iter_mut().find(|call| (call.0, &call.1) == (index, &path)) {
+                // some servers repeat the id in each event of a call
+                Some(call) if call.2 == id => continue,
+                Some(call) => call.2 = id,
+                None => self.calls.push((index, path.clone(), id)),
+            }
+            self.names.retain(|name| name.0 != index || !name.1.starts_with(&path));
+            self.end_lanes(|lane| lane.index == index && lane.path.starts_with(&path), out)?;
         }
         Ok(())
     }
@@ -223,6 +257,7 @@ impl StreamFilter {
 
     /// The changes to strings that are complete in an event.
     fn complete_strings(&mut self, root: Value<'_>, places: &[Range<usize>]) -> Result<Edits, BlockedBy> {
+        self.has_found = false;
         let checks = self.checks.clone();
         let placeholders = self.placeholders.clone();
         let models = std::mem::take(&mut self.models);
@@ -252,6 +287,7 @@ impl StreamFilter {
         let found = reading.scan(texts, rules);
         let mut is_redacted = false;
         for rule in found.rules() {
+            self.has_found = true;
             let rule = &rules.rules()[rule];
             if is_new && reading.is_counted(rule.action) {
                 self.report.add(Direction::Output, rule, 1);
@@ -524,7 +560,9 @@ fn write_head(event: &SseEvent, out: &mut Vec<u8>) {
 
 /// Writes JSON in one line: a line feed stands between values only.
 fn write_line(json: &[u8], out: &mut Vec<u8>) {
-    out.extend(json.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+    let start = out.len();
+    out.extend_from_slice(json);
+    out[start..].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
 }
 
 fn has_known_name(event: &SseEvent) -> bool {

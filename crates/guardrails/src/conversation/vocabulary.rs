@@ -333,8 +333,25 @@ pub(super) fn is_count(field: &str) -> bool {
     field.ends_with("_tokens") || field.ends_with("_index") || NAMES.contains(&field)
 }
 
+/// Where the words of each first letter begin in [`WORDS`], and the end.
+const STARTS: [usize; 27] = {
+    let mut starts = [WORDS.len(); 27];
+    let mut word = WORDS.len();
+    while word > 0 {
+        word -= 1;
+        let letter = (WORDS[word].as_bytes()[0] - b'a') as usize;
+        let mut earlier = 0;
+        while earlier <= letter {
+            starts[earlier] = word;
+            earlier += 1;
+        }
+    }
+    starts
+};
+
 fn is_word(word: &str) -> bool {
-    WORDS.binary_search(&word).is_ok()
+    let letter = word.bytes().next().filter(u8::is_ascii_lowercase).map(|first| usize::from(first - b'a'));
+    letter.is_some_and(|letter| WORDS[STARTS[letter]..STARTS[letter + 1]].binary_search(&word).is_ok())
 }
 
 #[cfg(test)]
@@ -349,6 +366,8 @@ mod tests {
                 .iter()
                 .all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
         );
+        assert!(WORDS.iter().all(|word| is_word(word)));
+        assert!(!is_word("zz") && !is_word("0"));
     }
 
     #[test]

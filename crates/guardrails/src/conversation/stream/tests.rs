@@ -397,6 +397,50 @@ fn texts() -> impl Strategy<Value = String> {
     prop_oneof![prose, json.prop_map(|json| json.to_string())]
 }
 
+#[test]
+fn events_of_one_form_are_checked_as_if_each_were_read() {
+    let event = |id: &str, delta: Value| {
+        format!("data: {}\n\n", json!({"id": id, "choices": [{"index": 0, "delta": delta}]}))
+    };
+    let parts = [
+        event("c1", json!({"role": "assistant", "content": ""})),
+        event("c1", json!({"content": "Write to ann@"})),
+        event("c1", json!({"content": "example.com or "})),
+        event("bob@example.com", json!({"content": "call"})),
+        event("bob@example.com", json!({"content": " me"})),
+        event("c1", json!({"content": "."})),
+        event("c1", json!({"content": " Now", "note": "ann@example.com"})),
+        event("c1", json!({"content": " again", "note": "ann@example.com"})),
+        event(
+            "c1",
+            json!({"content": "", "tool_calls": [{"index": 0, "id": "t", "function": {"arguments": "{}"}}]}),
+        ),
+        event("c1", json!({"content": " ends"})),
+        END.to_owned(),
+    ];
+    for action in [Action::Redact, Action::Block, Action::Flag] {
+        let checks = Arc::new(rules(action));
+        let run = |keeps_form: bool| {
+            let mut filter =
+                StreamFilter::new(Api::ChatCompletions, checks.clone(), Arc::default(), Vec::new());
+            let (mut out, mut forms) = (Vec::new(), 0);
+            let ended = parts.iter().try_for_each(|part| {
+                filter.form.take_if(|_| !keeps_form);
+                forms += usize::from(filter.form.is_some());
+                filter.push(part.as_bytes(), &mut out)
+            });
+            let ended = ended.and_then(|()| filter.finish(&mut out));
+            (ended, String::from_utf8(out).unwrap(), filter.report().to_text(), forms)
+        };
+        let ((ended, sent, report, forms), read) = (run(true), run(false));
+        assert!(forms > 0);
+        assert_eq!((&ended, &sent, &report), (&read.0, &read.1, &read.2));
+        if action == Action::Redact {
+            assert!(!sent.contains("example.com"), "{sent}");
+        }
+    }
+}
+
 /// A text whose placeholders have no numbers: a stream can't leave out those that its rest has.
 fn unnumbered(text: &str) -> String {
     (1..9).fold(text.to_owned(), |text, number| text.replace(&format!("_{number}]"), "_]"))

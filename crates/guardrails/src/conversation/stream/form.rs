@@ -1,0 +1,100 @@
+//! Events that differ in one text only.
+
+use weir_translate::conversation::{Lane, Pieces};
+use weir_translate::json::Tape;
+
+/// Upper bound of the bytes around the text.
+const FORM_BYTES_MAX: usize = 4096;
+
+/// The data of an event with one text that goes on, of which everything else was checked and nothing found. Most events of a stream have the same
+/// form: all around their text is equal byte for byte, so that it need not be read and checked again.
+pub(super) struct Form {
+    before: Vec<u8>,
+    behind: Vec<u8>,
+    lane: Lane,
+    has_more: bool,
+}
+
+impl Form {
+    /// The form of an event, if it has one text and changes nothing else that is known of the stream.
+    pub(super) fn of(data: &[u8], pieces: &Pieces) -> Option<Form> {
+        let Pieces { texts, ended, calls, once, begins, ends_all, has_more } = pieces;
+        let [(lane, range)] = texts.as_slice() else { return None };
+        let is_plain =
+            ended.is_empty() && calls.is_empty() && once.is_empty() && begins.is_none() && !ends_all;
+        let has_room = data.len() - range.len() <= FORM_BYTES_MAX;
+        (is_plain && has_room).then(|| Form {
+            before: data[..range.start].to_vec(),
+            behind: data[range.end..].to_vec(),
+            lane: lane.clone(),
+            has_more: *has_more,
+        })
+    }
+
+    /// The pieces of an event, if it has this form.
+    pub(super) fn pieces(&self, data: &[u8]) -> Option<Pieces> {
+        let text = data.strip_prefix(&*self.before)?.strip_suffix(&*self.behind)?;
+        let is_string = text.starts_with(b"\"") && text.ends_with(b"\"") && Tape::parse(text).is_ok();
+        let range = self.before.len()..self.before.len() + text.len();
+        is_string.then(|| Pieces {
+            texts: vec![(self.lane.clone(), range)],
+            has_more: self.has_more,
+            ..Pieces::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_translate::conversation::{Api, pieces};
+
+    use super::*;
+
+    fn chunk(delta: &str) -> String {
+        format!("{{\"id\":\"c1\",\"choices\":[{{\"index\":0,\"delta\":{delta}}}],\"usage\":null}}")
+    }
+
+    #[test]
+    fn events_of_one_form_have_the_pieces_that_reading_them_gives() {
+        let first = chunk("{\"content\":\"a\"}");
+        let form = Form::of(first.as_bytes(), &pieces(Api::ChatCompletions, &first)).unwrap();
+        for text in ["\"\"", "\"b\"", "\"\\\"} \\u00e9\"", "\" \""] {
+            let event = chunk(&format!("{{\"content\":{text}}}"));
+            assert_eq!(
+                form.pieces(event.as_bytes()).unwrap(),
+                pieces(Api::ChatCompletions, &event),
+                "{event}"
+            );
+        }
+        let others = [
+            "{\"content\":1}",
+            "{\"content\":null}",
+            "{\"content\":\"a\",\"content\":\"b\"}",
+            "{\"content\":\"a\",\"note\":\"b\"}",
+            "{\"content\":\"a\" }",
+            "{\"content\":\"\n\"}",
+            "{\"content\":\"\\x\"}",
+            "{\"content\":\"}",
+        ];
+        for delta in others {
+            assert!(form.pieces(chunk(delta).as_bytes()).is_none(), "{delta}");
+        }
+        // shorter than what stands around the text
+        assert!(form.pieces(&first.as_bytes()[..first.len() - 3]).is_none());
+    }
+
+    #[test]
+    fn an_event_that_says_more_than_its_text_has_no_form() {
+        let of = |event: &str| Form::of(event.as_bytes(), &pieces(Api::ChatCompletions, event)).is_some();
+        assert!(of(&chunk("{\"content\":\"a\"}")));
+        for delta in
+            ["{}", "{\"role\":\"assistant\",\"content\":\"a\"}", "{\"content\":\"a\",\"refusal\":\"b\"}"]
+        {
+            assert!(!of(&chunk(delta)), "{delta}");
+        }
+        assert!(!of(
+            &chunk("{\"content\":\"a\"}").replace("\"index\":0", "\"index\":0,\"finish_reason\":\"stop\"")
+        ));
+        assert!(!of(&chunk(&format!("{{\"content\":\"a\",\"type\":\"{}\"}}", "b".repeat(FORM_BYTES_MAX)))));
+    }
+}
