@@ -114,7 +114,7 @@ pub struct UpstreamClient {
     base_path: String,
     /// The header with the key.
     credentials: Option<(HeaderName, HeaderValue)>,
-    pool: Arc<Pool>,
+    pool: Pool,
     permits: Arc<Semaphore>,
     background_permits: Arc<Semaphore>,
     budget: Mutex<RetryBudget>,
@@ -149,16 +149,10 @@ impl UpstreamClient {
             }
             _ => uri,
         };
-        let host = address.authority().ok_or("the address has no host")?;
-        let host = match (address.scheme_str(), host.port_u16()) {
-            (Some("http"), Some(80)) | (Some("https"), Some(443)) | (_, None) => {
-                HeaderValue::from_str(host.host())
-            }
-            (_, Some(port)) => HeaderValue::try_from(format!("{}:{port}", host.host())),
-        }?;
+        address.authority().ok_or("the address has no host")?;
         let base_path = address.path().trim_end_matches('/').to_owned();
         let connector = connector(tls, proxy, settings.connect_timeout);
-        let pool = Pool::new(connector, address, host, concurrent_requests_max);
+        let pool = Pool::new(connector, address, concurrent_requests_max);
         let credentials = |key: String| {
             let (name, value) = match settings.api_key_header {
                 Some(name) => (name, HeaderValue::try_from(key)),

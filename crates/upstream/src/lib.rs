@@ -24,7 +24,6 @@ mod pool;
 mod reply;
 #[cfg(test)]
 mod tests;
-mod transport;
 mod webhook;
 
 pub use attempt::TimeLimits;

@@ -8,23 +8,22 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use http_body_util::BodyDataStream;
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Incoming};
 use weir_policy::upstream::Outcome;
 
 use crate::attempt::Attempt;
 use crate::endpoint::Endpoint;
-use crate::pool::PooledBody;
 use crate::{Awaited, Result, UpstreamError};
 
 /// The body of a successful reply: a stream of chunks that ends after the first error. Dropping it cancels the rest of the reply.
 pub struct ReplyBody {
     endpoint: Arc<Endpoint>,
     /// `None` after the end or an error: by then the permit is released.
-    rest: Option<(PooledBody, Attempt)>,
+    rest: Option<(Incoming, Attempt)>,
 }
 
 impl ReplyBody {
-    pub(crate) fn new(body: PooledBody, mut attempt: Attempt) -> ReplyBody {
+    pub(crate) fn new(body: Incoming, mut attempt: Attempt) -> ReplyBody {
         attempt.record(Outcome::Started);
         ReplyBody { endpoint: attempt.endpoint.clone(), rest: Some((body, attempt)) }
     }
