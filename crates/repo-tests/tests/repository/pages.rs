@@ -52,7 +52,9 @@ fn is_path(quoted: &str) -> bool {
 }
 
 fn is_name(quoted: &str) -> bool {
-    quoted.split("::").all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    quoted
+        .split("::")
+        .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
 /// The words of the code of these files, without comments: metrics and error codes are words of the files that define them.
@@ -71,12 +73,19 @@ fn words_of(files: impl Iterator<Item = String>) -> BTreeSet<String> {
 fn defines(source: &str, name: &str) -> bool {
     name.split("::").all(|part| {
         let is_defined = |line: &str| {
-            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-            let item = words.find(|word| ["const", "enum", "fn", "macro_rules", "static", "struct", "trait", "type"].contains(word));
+            let mut words =
+                line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+            let item = words.find(|word| {
+                ["const", "enum", "fn", "macro_rules", "static", "struct", "trait", "type"].contains(word)
+            });
             item.is_some_and(|item| {
                 let next = words.next();
                 // `const fn name`
-                if item == "const" && next == Some("fn") { words.next() == Some(part) } else { next == Some(part) }
+                if item == "const" && next == Some("fn") {
+                    words.next() == Some(part)
+                } else {
+                    next == Some(part)
+                }
             })
         };
         source.lines().any(is_defined)
@@ -146,8 +155,11 @@ fn names_on_a_page_of_steps_stand_in_its_files() {
 #[test]
 fn pages_of_steps_are_short() {
     let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
-    let too_long: Vec<String> =
-        pages_of_steps().iter().filter(|path| lines(path) > PAGE_LINES_MAX).map(|path| path.display().to_string()).collect();
+    let too_long: Vec<String> = pages_of_steps()
+        .iter()
+        .filter(|path| lines(path) > PAGE_LINES_MAX)
+        .map(|path| path.display().to_string())
+        .collect();
     assert_none("shorten these pages", &too_long);
 }
 
