@@ -58,7 +58,7 @@ fn is_name(quoted: &str) -> bool {
 }
 
 /// The words of the code of these files, without comments: metrics and error codes are words of the files that define them.
-fn words_of(files: impl Iterator<Item = String>) -> BTreeSet<String> {
+fn words_of(files: &BTreeSet<&str>) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut words = BTreeSet::new();
     for file in files {
@@ -139,8 +139,8 @@ fn names_on_a_page_of_steps_stand_in_its_files() {
     let mut violations = Vec::new();
     for page in pages_of_steps() {
         let text = fs::read_to_string(&page).unwrap();
-        let files = named(&text).into_iter().map(|named| named.file).chain(FILES_OF_ALL);
-        let words = words_of(files.map(str::to_owned));
+        let files = named(&text).into_iter().map(|named| named.file).chain(FILES_OF_ALL).collect();
+        let words = words_of(&files);
         let name = |quoted: &&str| is_name(quoted) && quoted.chars().any(|c| c.is_ascii_alphabetic());
         for (index, line) in text.lines().enumerate() {
             let quoted = line.split('`').skip(1).step_by(2).filter(name);
