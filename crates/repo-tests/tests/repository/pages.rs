@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use walkdir::WalkDir;
+
 use super::{assert_none, root};
 
 /// Fewer names would mean that the pages are not read as they are written.
@@ -161,6 +163,25 @@ fn pages_of_steps_are_short() {
         .map(|path| path.display().to_string())
         .collect();
     assert_none("shorten these pages", &too_long);
+}
+
+/// The pages to which a page of the repository has links.
+fn linked(page: &str) -> BTreeSet<PathBuf> {
+    let path = root().join(page);
+    let text = fs::read_to_string(&path).unwrap();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    targets.filter_map(|target| path.parent().unwrap().join(target).canonicalize().ok()).collect()
+}
+
+#[test]
+fn every_page_is_listed() {
+    const LISTS: [&str; 3] = ["docs/README.md", "docs/benchmarks.md", "docs/decisions/README.md"];
+    let listed: BTreeSet<PathBuf> = LISTS.into_iter().flat_map(linked).collect();
+    let files = WalkDir::new(root().join("docs")).into_iter().map(|entry| entry.unwrap().into_path());
+    let pages = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let is_missing = |page: &PathBuf| !listed.contains(page) && !page.ends_with("docs/README.md");
+    let missing: Vec<String> = pages.filter(is_missing).map(|page| page.display().to_string()).collect();
+    assert_none("add a row for these pages to docs/README.md", &missing);
 }
 
 #[test]
