@@ -1,8 +1,8 @@
 //! The configuration: defaults → one TOML file → `WEIR_…` environment variables → flags.
 //!
 //! [`table`] defines every setting once: the structs, the names in the file and the environment, `weir config show` and
-//! `docs/configuration.md` are generated from it. [`load`] reports all problems at once, each with its location. Only this crate reads the
-//! environment.
+//! `docs/configuration.md` are generated from it. [`load`] reports all problems at once, each with its location. Settings are read from the
+//! environment here alone; `kernels` reads `WEIR_ISA`, which its tests need.
 
 #![forbid(unsafe_code)]
 

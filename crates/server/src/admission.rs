@@ -1,4 +1,5 @@
-//! Admission: one decision per request, made when the caller is known and before the body is read.
+//! Admission: what is reserved for a request when its caller is known and before its body is read. A chat request without an announced length
+//! reserves memory while its body is read. Limits of keys, lanes and documents are asked elsewhere: see `docs/architecture/request.md`.
 
 use axum::http::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;

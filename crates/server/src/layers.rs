@@ -41,8 +41,9 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Longer ids of callers are replaced.
 const REQUEST_ID_BYTES_MAX: usize = 512;
 
-/// Answers a request: the middleware around the handler of its route. From the outside in: the request's id and the log's span; metrics; the
-/// rendering of errors; the check of `Host` and `Origin`; the caller and its scope; admission; the deadline; panics; the body of a refused request.
+/// Answers a request: the middleware around the handler of its route. From the outside in: the request's id and the log's span; metrics and the
+/// row of the request log; the rendering of errors; panics; the check of `Host` and `Origin`; the caller and its scope; the limits of its key;
+/// admission; the deadline; the body of a refused request.
 pub(super) async fn answer(router: &Router, request: Request) -> Response {
     let id = id_of(request.headers());
     let span = tracing::info_span!("request", id = %id);
