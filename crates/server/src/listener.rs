@@ -2,6 +2,7 @@
 
 mod activity;
 mod registry;
+mod self_wakes;
 mod service;
 mod stream;
 
@@ -25,6 +26,7 @@ use weir_config::table::Server;
 pub(crate) use activity::RequestActivity;
 use activity::{Activity, Closed, TimeLimits};
 use registry::{Connection, Refused, Registry};
+use self_wakes::SelfWakes;
 use service::HttpService;
 use stream::NotedStream;
 
@@ -237,6 +239,7 @@ impl Acceptor {
         let mut http = pin!(http.serve_connection(stream, service));
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         let mut is_stopping = false;
+        let mut self_wakes = SelfWakes::default();
         let closed = poll_fn(|context| {
             activity.watch(context);
             if activity.is_cut_off() {
@@ -246,7 +249,7 @@ impl Acceptor {
                 is_stopping = true;
                 http.as_mut().graceful_shutdown();
             }
-            match http.as_mut().poll(context) {
+            match self_wakes.poll(context, |context| http.as_mut().poll(context)) {
                 Poll::Ready(ended) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a connection ended early");

@@ -85,7 +85,8 @@ fn paths_of_the_page() -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for row in routes.take_while(|line| line.starts_with('|')) {
         let column = row.split(" | ").next().unwrap();
-        let named: Vec<&str> = column.split('`').skip(1).step_by(2).filter_map(|code| code.split(' ').next_back()).collect();
+        let named: Vec<&str> =
+            column.split('`').skip(1).step_by(2).filter_map(|code| code.split(' ').next_back()).collect();
         let has_both = named.contains(&"/v1");
         for path in named.into_iter().filter(|path| path.starts_with('/') && *path != "/v1") {
             paths.insert(path.to_owned());
