@@ -111,6 +111,14 @@ impl Window {
         if self.held == self.buffer.len() { "" } else { &self.buffer }
     }
 
+    /// The [open text](Window::open_text) of a text that is not this window's, with the same rules and bound.
+    pub fn open_text_of(&self, text: &str) -> String {
+        let mut window = Window::new(self.rules.clone(), self.placeholders.clone(), self.bytes_max);
+        // what is found in it was found already
+        let _ = window.push(text, &mut String::new());
+        window.open_text().to_owned()
+    }
+
     /// Checks the beginning of a text whose reader takes it for the continuation of another one: what begins in `before`, the
     /// [open text](Window::open_text) of that one, and ends in `start`. Gives what is to be pushed in place of `start`.
     ///

@@ -267,9 +267,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a key; `None` also for what is no object.
+    /// The value of a key, of the last one if there are several, as most readers take it; `None` also for what is no object.
     pub fn get(self, name: &str) -> Option<Value<'a>> {
-        self.entries().find(|(key, _)| key.is(name)).map(|(_, value)| value)
+        self.entries().filter(|(key, _)| key.is(name)).last().map(|(_, value)| value)
     }
 
     /// The value at the end of a path of keys.

@@ -338,7 +338,8 @@ mod tests {
                         lease.expire(now);
                         *row = (lease.free(), lease.reserved());
                     }
-                    if reserved == Err(NotLeased::Ask) {
+                    let is_asked = reserved == Err(NotLeased::Ask);
+                    if is_asked {
                         let free = leases[gateway].free();
                         match store.used().grant(LeaseNeed { budgets: budgets(BUDGET), max, estimate, free }) {
                             Ok(grant) => leases[gateway].grant(now, TIME, grant),
@@ -351,7 +352,8 @@ mod tests {
                         Ok(reserved) => running.push((gateway, reserved, (used * max / 100).min(reserved))),
                         Err(NotLeased::Overspent(overspent)) => {
                             prop_assert!(max > overspent.left().unreserved);
-                            prop_assert!(estimate > overspent.left().unspent || !running.is_empty()
+                            // others may have ended since a refusal that is taken to hold
+                            prop_assert!(!is_asked || estimate > overspent.left().unspent || !running.is_empty()
                                 || leases.iter().any(|lease| lease.free() > 0));
                         }
                         Err(NotLeased::Ask) => prop_assert!(false, "neither granted nor refused"),

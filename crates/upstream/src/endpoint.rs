@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use hyper_util::client::legacy;
 use memchr::memmem;
 use serde_json::Value;
 use tower::timeout::error::Elapsed;
@@ -225,9 +226,11 @@ fn replace_in(value: &mut Value, key: &str) -> bool {
     }
 }
 
-/// All causes of an error but the outermost, which names the HTTP library.
+/// All causes of an error but those that name the HTTP library.
 fn reason_of(error: &(dyn Error + 'static)) -> String {
-    let causes: Vec<_> = successors(error.source(), |cause| (*cause).source()).collect();
+    let causes = successors(error.source(), |cause| (*cause).source());
+    let causes: Vec<_> =
+        causes.filter(|cause| !cause.is::<legacy::Error>() || cause.source().is_none()).collect();
     if causes.iter().any(|cause| cause.is::<Elapsed>()) {
         "connecting took too long".to_owned()
     } else if causes.is_empty() {

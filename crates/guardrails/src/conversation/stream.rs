@@ -13,13 +13,12 @@ use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 use super::vocabulary::is_name;
 use super::walk::{Reading, Walk};
 use super::{Checks, Direction, Report, StreamMode};
-use crate::{Action, Placeholders, Restorer, Window, redact_parts};
+use crate::{Action, Placeholders, redact_parts};
 use form::Form;
+use text_state::TextState;
 
 mod form;
-
-/// The text that is held while a stream is buffered has no bound of its own: replies have one.
-const NO_BOUND: usize = usize::MAX;
+mod text_state;
 
 /// Checks the events of one stream.
 pub struct StreamFilter {
@@ -50,22 +49,8 @@ struct LaneState {
     text: TextState,
     /// The last event of the lane before and behind its text, without what else it has: text that is released later is sent in its form.
     template: (Vec<u8>, Vec<u8>),
-}
-
-/// What is known of one text.
-struct TextState {
-    mode: StreamMode,
-    window: Option<Window>,
-    restorer: Option<Restorer>,
-    /// The text that is released when it is whole.
-    held: String,
-    /// Whether it is held until then, and checked as JSON; `None` as long as its beginning does not tell.
-    is_json: Option<bool>,
-    /// The end of the text that it continues, if something may have begun there. Then its beginning is held until it is as long as a window.
-    before: String,
-    bound: usize,
-    /// The same at its own end.
-    open_text: String,
+    /// The escape of half a character at its end, whose other half comes with the next piece.
+    half: Vec<u8>,
 }
 
 /// A rule that blocks found something: nothing more is sent.
@@ -161,6 +146,9 @@ impl StreamFilter {
         let mut edits = Edits::default();
         if let Some(root) = root {
             edits = self.complete_strings(root, &places)?;
+            if self.checks.changes_streams() {
+                without_repeated(root, &mut edits);
+            }
             self.form = form_of_event.filter(|_| edits.is_empty() && !self.has_found);
         }
         for (index, path, place) in &once {
@@ -177,10 +165,14 @@ impl StreamFilter {
         once.iter().for_each(|(.., place)| form.replace(place.clone(), b"null".to_vec()));
         let (mut pieces, mut has_text) = (Vec::new(), false);
         for (lane, range) in found {
-            let text = unescaped(&data[range.clone()]).unwrap_or_default();
-            let released = self.pass(lane, &text, || template(event, &form, data, &range))?;
+            let literal = self.with_half(&lane, &data[range.clone()]);
+            let text = unescaped(&literal).unwrap_or_default();
+            let alone = if lane.kind == Kind::Other { self.whole(&text)? } else { None };
+            let passed = alone.as_deref().unwrap_or(&text);
+            let released = self.pass(lane, passed, || template(event, &form, data, &range))?;
             has_text |= !released.is_empty();
-            pieces.push((range, released, text));
+            let is_changed = released != text || literal != data[range.clone()];
+            pieces.push((range, released, is_changed));
         }
         if has_text && self.lanes.iter().any(|state| ends(&state.lane)) {
             // the pieces of this event stand before what is released now
@@ -192,8 +184,8 @@ impl StreamFilter {
         }
         self.end_lanes(ends, out)?;
         let has_text = pieces.iter().any(|(_, released, _)| !released.is_empty());
-        for (range, released, text) in pieces {
-            if released != text {
+        for (range, released, is_changed) in pieces {
+            if is_changed {
                 edits.replace_by_string(range, &released);
             }
         }
@@ -301,6 +293,28 @@ impl StreamFilter {
         Ok(is_changed.then(|| redact_parts(texts, &found, rules, &mut self.own)))
     }
 
+    /// The JSON string of a piece with the half of a character that the piece before ended with, and without the half at its own end.
+    fn with_half(&mut self, lane: &Lane, literal: &[u8]) -> Vec<u8> {
+        let (text, half) = literal[..literal.len() - 1].split_at(start_of_half(literal));
+        let index = match self.lanes.iter().position(|state| state.lane == *lane) {
+            Some(index) => index,
+            None if half.is_empty() => return literal.to_vec(),
+            None => self.begin_lane(lane.clone()),
+        };
+        let before = std::mem::replace(&mut self.lanes[index].half, half.to_vec());
+        [b"\"", &*before, &text[1..], b"\""].concat()
+    }
+
+    /// What becomes of a text that may be complete in its event or go on in the next ones: nobody knows of an unknown field.
+    fn whole(&mut self, text: &str) -> Result<Option<String>, BlockedBy> {
+        let checks = self.checks.clone();
+        if let Ok(None) = self.complete(&[text], Reading::Text, &checks, false) {
+            return Ok(None); // what is flagged is counted where it goes on
+        }
+        let changed = self.complete(&[text], Reading::Text, &checks, true)?;
+        Ok(changed.and_then(|mut texts| texts.pop()))
+    }
+
     /// What of a piece can be sent now.
     fn pass(
         &mut self,
@@ -310,14 +324,7 @@ impl StreamFilter {
     ) -> Result<String, BlockedBy> {
         let index = match self.lanes.iter().position(|state| state.lane == lane) {
             Some(index) => index,
-            None => {
-                let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
-                if lane.kind == Kind::Answer && self.checks.mode != StreamMode::Audit {
-                    text.before = std::mem::take(&mut self.open_text);
-                }
-                self.lanes.push(LaneState { lane, text, template: Default::default() });
-                self.lanes.len() - 1
-            }
+            None => self.begin_lane(lane),
         };
         let state = &mut self.lanes[index];
         if !text.is_empty() || state.template.0.is_empty() {
@@ -332,6 +339,15 @@ impl StreamFilter {
         }
     }
 
+    fn begin_lane(&mut self, lane: Lane) -> usize {
+        let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
+        if lane.kind == Kind::Answer && self.checks.mode != StreamMode::Audit {
+            text.before = std::mem::take(&mut self.open_text);
+        }
+        self.lanes.push(LaneState { lane, text, template: Default::default(), half: Vec::new() });
+        self.lanes.len() - 1
+    }
+
     /// Sends what is held of lanes that end.
     fn end_lanes(&mut self, ends: impl Fn(&Lane) -> bool, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
         let mut index = 0;
@@ -340,7 +356,7 @@ impl StreamFilter {
                 index += 1;
                 continue;
             }
-            let LaneState { lane, mut text, template: (head, tail) } = self.lanes.remove(index);
+            let LaneState { lane, mut text, template: (head, tail), .. } = self.lanes.remove(index);
             let mut released = String::new();
             let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
             let ended = match is_json {
@@ -394,136 +410,6 @@ impl StreamFilter {
     }
 }
 
-impl TextState {
-    /// `own`: the placeholders of the reply so far.
-    fn new(kind: Kind, checks: &Checks, placeholders: &Arc<Placeholders>, own: Placeholders) -> TextState {
-        let bound = if checks.mode == StreamMode::Buffer { NO_BOUND } else { checks.window_bytes };
-        let restores = checks.restores && !placeholders.is_empty();
-        TextState {
-            mode: checks.mode,
-            window: checks.output.as_ref().map(|rules| Window::new(rules.clone(), own, bound)),
-            restorer: restores.then(|| Restorer::new(placeholders.clone())),
-            held: String::new(),
-            is_json: match checks.changes_streams() || restores {
-                true => (kind == Kind::Arguments).then_some(true),
-                false => Some(false),
-            },
-            before: String::new(),
-            bound,
-            open_text: String::new(),
-        }
-    }
-
-    /// What can be sent after a piece, or the rule that blocks it.
-    fn push(&mut self, text: &str) -> Result<String, usize> {
-        if self.is_json != Some(false) {
-            self.held.push_str(text);
-            self.is_json = self.is_json.or_else(|| is_json(&self.held));
-            if self.is_json != Some(false) {
-                return Ok(String::new());
-            }
-            let held = std::mem::take(&mut self.held);
-            return self.push_text(&held);
-        }
-        self.push_text(text)
-    }
-
-    /// The same for a text that is not held until its end.
-    fn push_text(&mut self, text: &str) -> Result<String, usize> {
-        let continued;
-        let mut text = text;
-        if !self.before.is_empty() {
-            self.held.push_str(text);
-            if self.held.len() < self.bound {
-                return Ok(String::new());
-            }
-            continued = self.continued()?;
-            text = &continued;
-        }
-        let mut checked = String::with_capacity(text.len());
-        match (&mut self.window, self.mode) {
-            (None, _) => checked.push_str(text),
-            (Some(_), StreamMode::Buffer) => self.held.push_str(text),
-            (Some(window), StreamMode::Window) => {
-                if let Some(blocked) = window.push(text, &mut checked) {
-                    return Err(blocked.rule);
-                }
-            }
-            (Some(window), StreamMode::Audit) => {
-                // the reply is not changed: what the window releases is dropped
-                window.push(text, &mut String::new());
-                checked.push_str(text);
-            }
-        }
-        Ok(self.restored(checked))
-    }
-
-    /// What is held, without what began in the text before.
-    fn continued(&mut self) -> Result<String, usize> {
-        let held = std::mem::take(&mut self.held);
-        match &mut self.window {
-            Some(window) if !self.before.is_empty() => {
-                let before = std::mem::take(&mut self.before);
-                window.continue_from(&before, &held).map_err(|blocked| blocked.rule)
-            }
-            _ => Ok(held),
-        }
-    }
-
-    fn restored(&mut self, checked: String) -> String {
-        let Some(restorer) = &mut self.restorer else { return checked };
-        let mut restored = String::with_capacity(checked.len());
-        restorer.push(&checked, &mut restored);
-        restored
-    }
-
-    /// Appends what was held.
-    fn finish(&mut self, out: &mut String) -> Result<(), usize> {
-        let mut checked = String::new();
-        let held = self.continued()?;
-        let mut blocked = None;
-        if let Some(window) = &mut self.window {
-            blocked = window.push(&held, &mut checked);
-            self.open_text = window.open_text().to_owned();
-            blocked = blocked.or_else(|| window.finish(&mut checked));
-        }
-        // the text of an audited reply was sent already
-        let is_audit = self.mode == StreamMode::Audit;
-        if !is_audit {
-            out.push_str(&self.restored(checked));
-        }
-        if let Some(restorer) = &mut self.restorer {
-            restorer.finish(out);
-        }
-        blocked.filter(|_| !is_audit).map_or(Ok(()), |blocked| Err(blocked.rule))
-    }
-}
-
-/// Whether a text that begins so is JSON: an object, or a list that is neither a placeholder nor the number of a source; `None` if more of it is needed
-/// to tell.
-fn is_json(begin: &str) -> Option<bool> {
-    let begin = begin.trim_start();
-    let is_of =
-        |letters: &'static str| move |letter: char| letters.contains(letter) || letter.is_whitespace();
-    let first = begin.chars().next()?;
-    if !matches!(first, '{' | '[') {
-        return Some(false);
-    }
-    let inside = begin.trim_start_matches(is_of("{["));
-    match inside.chars().next()? {
-        '"' | '}' => return Some(true),
-        _ if first == '{' => return Some(false),
-        _ => {}
-    }
-    let behind =
-        inside.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
-    let rest = behind.trim_start_matches(is_of("]"));
-    let count = |text: &str, letter: char| text.matches(letter).count();
-    let opened = count(&begin[..begin.len() - inside.len()], '[');
-    let is_open = count(&behind[..behind.len() - rest.len()], ']') < opened;
-    Some(rest.chars().next()? == ',' && is_open)
-}
-
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
 fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, out: &mut Vec<u8>) {
     match event.data_at() {
@@ -538,6 +424,29 @@ fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, out: &mut Vec<u8>) 
             out.extend_from_slice(b"\n\n");
         }
     }
+}
+
+/// Removes what some servers send beside a piece: the whole message so far, whose end may be a part of a finding.
+fn without_repeated(chunk: Value<'_>, edits: &mut Edits) {
+    for choice in chunk.get("choices").into_iter().flat_map(Value::items) {
+        if let Some(message) =
+            choice.get("message").filter(|message| !message.is_null() && choice.get("delta").is_some())
+        {
+            edits.replace(message.range(), b"null".to_vec());
+        }
+    }
+}
+
+/// Where the first half of a surrogate pair begins that ends a JSON string, as an escape: some servers cut texts between both halves. The end of the
+/// text if there is none.
+fn start_of_half(literal: &[u8]) -> usize {
+    const ESCAPE_BYTES: usize = "\\ud83d".len();
+    let end = literal.len() - 1;
+    let Some(start) = end.checked_sub(ESCAPE_BYTES).filter(|start| *start > 0) else { return end };
+    let escape = literal[start..end].to_ascii_lowercase();
+    let is_half = escape.starts_with(b"\\ud") && matches!(escape[3], b'8' | b'9' | b'a' | b'b');
+    let backslashes = literal[..start].iter().rev().take_while(|byte| **byte == b'\\').count();
+    if is_half && backslashes % 2 == 0 { start } else { end }
 }
 
 /// An event before and behind a place in its data.

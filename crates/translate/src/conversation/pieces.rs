@@ -99,7 +99,8 @@ fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
     let index = index_of(choice, "index").unwrap_or(number);
     for (name, value) in choice.entries() {
         match &*name.string() {
-            "finish_reason" if !value.is_null() => pieces.ended.push(index),
+            // some servers send an empty one with each piece
+            "finish_reason" if value.is_string() && value.range().len() > 2 => pieces.ended.push(index),
             // a whole message in an event is complete
             "message" => {}
             "delta" => add(value, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, pieces),

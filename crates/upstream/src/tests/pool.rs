@@ -134,11 +134,13 @@ async fn a_connection_that_the_server_ends_is_not_used_again() {
 
 #[tokio::test]
 async fn a_reply_that_is_left_before_its_end_leaves_no_connection() {
-    let (client, connections) = counting(vec![reply(200, "", "answer"); 2]).await;
-    let permit = client.permit(Priority::Interactive, None).await.unwrap();
-    drop(client.send(post(LIMITS), permit).await.unwrap());
-    assert_eq!(call(&client).await.unwrap(), "answer");
-    assert_eq!(connections.load(Ordering::Relaxed), 2);
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nanswer".to_owned();
+    let (client, connections) = counting(vec![cut; 2]).await;
+    for count in 1..=2 {
+        let permit = client.permit(Priority::Interactive, None).await.unwrap();
+        drop(client.send(post(LIMITS), permit).await.unwrap());
+        assert_eq!(connections.load(Ordering::Relaxed), count);
+    }
 }
 
 #[tokio::test]

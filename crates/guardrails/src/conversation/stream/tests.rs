@@ -441,6 +441,119 @@ fn events_of_one_form_are_checked_as_if_each_were_read() {
     }
 }
 
+#[test]
+fn an_empty_reason_to_finish_ends_no_text() {
+    for reason in [json!(""), json!(null), json!(false), json!(0), json!({})] {
+        let chunk = |text: &str| {
+            let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": reason});
+            format!("data: {}\n\n", json!({"choices": [choice]}))
+        };
+        let mut events: Vec<String> = ["4111", " 1111", " 1111", " 1111", " x"].map(chunk).into();
+        events.push(END.to_owned());
+        let (ended, text, _) = run(&redacting(), &events);
+        assert_eq!((ended, text.as_str()), (Ok(()), "[PAYMENT_CARD_1] x"), "{reason}");
+    }
+}
+
+#[test]
+fn a_finding_over_more_than_two_texts_is_found() {
+    let chunk = |text: &str| {
+        let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": "stop"});
+        format!("data: {}\n\n", json!({"choices": [choice]}))
+    };
+    let block = |number: usize, text: &str| {
+        let start = json!({"type": "content_block_start", "index": number, "content_block": {"type": "text", "text": ""}});
+        let delta = json!({"type": "content_block_delta", "index": number, "delta": {"type": "text_delta", "text": text}});
+        let stop = json!({"type": "content_block_stop", "index": number});
+        [start, delta, stop]
+            .map(|data| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap()))
+            .concat()
+    };
+    for texts in [
+        &["4111 ", "1111 ", "1111 ", "1111 x"][..],
+        &["ann", "@exam", "ple.com", " x"],
+        &["ann@", "", "example.com "],
+    ] {
+        for action in [Action::Block, Action::Redact] {
+            let checks = Arc::new(rules(action));
+            for api in [Api::ChatCompletions, Api::Messages] {
+                let mut filter = StreamFilter::new(api, checks.clone(), Arc::default(), Vec::new());
+                let mut out = Vec::new();
+                let ended = texts.iter().enumerate().try_for_each(|(number, text)| {
+                    let event = if api == Api::Messages { block(number, text) } else { chunk(text) };
+                    filter.push(event.as_bytes(), &mut out)
+                });
+                let ended = ended.and_then(|()| filter.finish(&mut out));
+                assert_eq!(ended.is_err(), action == Action::Block, "{texts:?} {api:?}");
+                let count = filter.report().iter().map(|found| found.count).sum::<u64>();
+                assert_eq!(count, 1, "{texts:?} {api:?} {action:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_field_is_checked_in_each_event_and_over_them() {
+    let checks = redacting();
+    for parts in [["4111111111111111"; 2], ["ann@exam", "ple.com"]] {
+        let event = |part: &str| {
+            format!(
+                "data: {}\n\n",
+                json!({"note": part, "choices": [{"index": 0, "delta": {"content": "a"}}]})
+            )
+        };
+        let mut events: Vec<String> = parts.map(event).into();
+        events.push(END.to_owned());
+        let (ended, _, all) = run(&checks, &events);
+        assert!(ended.is_ok() && !all.contains("1111") && !all.contains("ple.com"), "{all}");
+        assert!(all.contains("[PAYMENT_CARD_1]") || all.contains("[EMAIL_1]"), "{all}");
+    }
+}
+
+#[test]
+fn a_character_that_is_cut_between_its_halves_comes_whole() {
+    let chunk = |text: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let check = |texts: &[&str], expected: &str| {
+        let mut events: Vec<String> = texts.iter().map(|text| chunk(text)).collect();
+        events.push(END.to_owned());
+        let (ended, text, _) = run(&redacting(), &events);
+        assert_eq!((ended, text.as_str()), (Ok(()), expected), "{texts:?}");
+    };
+    check(&["hi \\ud83d", "\\ude00 4", "2 x"], "hi \u{1F600} 42 x");
+    check(&["\\uD83D", "\\uDE00"], "\u{1F600}");
+    check(&["a \\\\ud83d", "b"], "a \\ud83db");
+    // a card in digits beyond the basic plane
+    let digits = "4111111111111111".bytes().map(|digit| 0xDFCE + u16::from(digit - b'0'));
+    let halves: Vec<String> = digits.flat_map(|low| ["\\ud835".to_owned(), format!("\\u{low:x}")]).collect();
+    let mut halves: Vec<&str> = halves.iter().map(String::as_str).collect();
+    halves.push(" x");
+    check(&halves, "[PAYMENT_CARD_1] x");
+}
+
+#[test]
+fn the_message_so_far_beside_a_piece_is_not_passed() {
+    let event = |piece: &str, so_far: &str| {
+        let choice = json!({"index": 0, "delta": {"content": piece}, "message": {"content": so_far}});
+        format!("data: {}\n\n", json!({"choices": [choice]}))
+    };
+    let events = [event("ann@", "ann@"), event("example.com", "ann@example.com"), END.to_owned()];
+    let (ended, text, all) = run(&redacting(), &events);
+    assert!(ended.is_ok() && text == "[EMAIL_1]" && !all.contains("ann@"), "{all}");
+}
+
+#[test]
+fn of_an_index_that_is_given_twice_the_last_one_is_read() {
+    let event = |index: u8, text: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":{index},\"index\":1,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n"
+        )
+    };
+    let (_, text, _) = run(&redacting(), &[event(0, "ann@exam"), event(2, "ple.com"), END.to_owned()]);
+    assert_eq!(text, "[EMAIL_1]");
+}
+
 /// A text whose placeholders have no numbers: a stream can't leave out those that its rest has.
 fn unnumbered(text: &str) -> String {
     (1..9).fold(text.to_owned(), |text, number| text.replace(&format!("_{number}]"), "_]"))
