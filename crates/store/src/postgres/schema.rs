@@ -8,7 +8,8 @@ use tokio_postgres::Client;
 use super::error::read_only;
 use crate::{Error, Result};
 
-/// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes.
+/// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes. It adds tables, indexes, and columns that may be
+/// missing or have a default: gateways of the version before run over it.
 const MIGRATIONS: [&str; 4] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
 
 /// The oldest version of the server: 15.
@@ -337,4 +338,23 @@ async fn check_server(client: &Client) -> Result<()> {
         )));
     }
     if is_read_only { Err(read_only()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gateways of the version before run over the schema until they are replaced.
+    #[test]
+    fn a_migration_adds_and_changes_nothing_that_the_version_before_uses() {
+        for migration in MIGRATIONS.iter().skip(1) {
+            for statement in migration.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+                let words: Vec<&str> = statement.split_whitespace().collect();
+                let is_new = matches!(words.as_slice(), ["CREATE", "TABLE" | "INDEX", ..]);
+                let is_column = matches!(words.as_slice(), ["ALTER", "TABLE", _, "ADD", "COLUMN", ..])
+                    && (!statement.contains("NOT NULL") || statement.contains("DEFAULT"));
+                assert!(is_new || is_column, "{statement}");
+            }
+        }
+    }
 }

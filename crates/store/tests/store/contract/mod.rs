@@ -134,6 +134,7 @@ macro_rules! contract {
                 a_lease_is_prolonged_and_released_by_its_gateway,
                 a_late_worker_changes_nothing,
                 the_work_of_a_generation_is_told,
+                a_store_that_ends_before_what_is_known_takes_no_changes,
                 a_cancellation_that_was_asked_for_is_carried_out_once,
                 a_store_is_of_one_service,
             }
