@@ -11,6 +11,7 @@ pub mod documents;
 pub mod feedback;
 pub mod idempotency;
 pub mod jobs;
+pub mod kept;
 pub mod keys;
 pub mod leases;
 pub mod prepared;
@@ -128,6 +129,11 @@ macro_rules! contract {
             }
             keys::{
                 keys_and_what_was_done_with_them_are_stored,
+            }
+            kept::{
+                a_kept_file_is_read_in_parts_when_it_is_complete,
+                kept_files_together_have_a_limit,
+                files_that_no_document_has_are_removed,
             }
             leases::{
                 a_lease_is_one_gateways_until_it_ends,

@@ -6,6 +6,7 @@ mod encrypted;
 mod failover;
 mod fleet;
 mod kills;
+mod originals;
 mod outages;
 mod refused;
 mod sharing;
