@@ -91,8 +91,9 @@ crash: ## 50 rounds of SIGKILL while documents and files are sent, jobs cancelle
 	WEIR_CRASH_ROUNDS=$(or $(ROUNDS),50) cargo test $(CHECKED) --test weir -- --nocapture crash::
 
 .PHONY: cluster
-cluster: ## 100 SIGKILLs of three gateways, PostgreSQL and Redis while documents are stored and found and chats spend budgets; KILLS=n for another number
+cluster: ## 100 SIGKILLs of three gateways, PostgreSQL and Redis while documents are stored and found and chats spend budgets, and outages of 30 s; KILLS=n, OUTAGE=seconds for others
 	@scripts/setup.sh
+	WEIR_OUTAGE_SECONDS=$(or $(OUTAGE),30) cargo test $(CHECKED) --test weir -- --nocapture --test-threads 1 cluster::outages
 	WEIR_CLUSTER_KILLS=$(or $(KILLS),100) cargo test $(CHECKED) --test weir -- --nocapture cluster::kills
 
 .PHONY: contract

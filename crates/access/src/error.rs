@@ -44,6 +44,12 @@ pub enum AccessError {
         /// The cause.
         source: weir_store::Error,
     },
+    /// The store has lost changes of keys.
+    #[error(
+        "the database has lost changes of API keys, as in a failover to a standby that did not have its last commits: the keys that were known before \
+         hold until the gateway stops; revoke again what was revoked lately, then start all gateways again"
+    )]
+    LostChanges,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] weir_store::Error),

@@ -18,6 +18,7 @@ use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, Timestamp};
 
 use crate::active::{Active, KEYS_BYTES_MAX, bytes_of};
 use crate::budgets::SharedLedger;
+use crate::follow::History;
 use crate::grants::{self, Grants};
 use crate::ledger::{self, Account, Ledger};
 use crate::limits::Limits;
@@ -43,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) defaults: Mutex<KeyLimitsRequest>,
     /// Most bytes of keys in memory.
     bytes_max: usize,
+    /// Which changes of keys were seen.
+    pub(crate) history: History,
 }
 
 impl Keys {
@@ -71,7 +74,9 @@ impl Keys {
         let active = ArcSwap::from_pointee(active.within(bytes_max));
         let month = ledger::period_of(now).month.into();
         let (unstored, defaults) = (std::sync::Mutex::default(), Mutex::default());
-        Ok(Keys(Arc::new(Inner { store, active, ledger, limits, month, unstored, defaults, bytes_max })))
+        let history = History::default();
+        let inner = Inner { store, active, ledger, limits, month, unstored, defaults, bytes_max, history };
+        Ok(Keys(Arc::new(inner)))
     }
 
     /// Sets the limits that hold for keys where they have none of their own, from now on.
@@ -83,17 +88,6 @@ impl Keys {
         self.reload(&limits, &self.spent(now).await?).await?;
         *defaults = limits;
         Ok(())
-    }
-
-    /// Reads the keys again, which another gateway may have changed.
-    ///
-    /// # Errors
-    /// Those of the store; the keys are unchanged then.
-    pub async fn refresh(&self, now: Timestamp) -> Result<()> {
-        let defaults = self.0.defaults.lock().await;
-        // also of keys that have their first budget now
-        let spent = self.spent(now).await?;
-        self.reload(&defaults, &spent).await
     }
 
     /// How limits are counted with other gateways, if they are.
@@ -260,6 +254,7 @@ impl Keys {
     /// # Errors
     /// `Invalid`; `Exceeds` for a key that would allow more than the administrator's own.
     fn complete(&self, by: &Caller, request: KeyRequest, has_new_filter: bool) -> Result<KeyRequest> {
+        self.check_history()?;
         let active = self.0.active.load();
         let own = active.own(by)?;
         let inherited = own.filter.clone().filter(|_| has_new_filter);
@@ -289,6 +284,7 @@ impl Keys {
     }
 
     fn find_in_force(&self, by: &Caller, id: i64) -> Result<KeyReply> {
+        self.check_history()?;
         let found = self.find(by, id)?;
         if found.revoked_at.is_some() {
             return Err(AccessError::NotFound(id));
@@ -304,12 +300,17 @@ impl Keys {
     }
 
     /// What the ledger has, with all that was spent until now.
-    async fn spent(&self, now: Timestamp) -> Result<HashMap<Account, Spending>> {
+    pub(crate) async fn spent(&self, now: Timestamp) -> Result<HashMap<Account, Spending>> {
         self.flush_ledger(now).await?;
         ledger::read(&self.0.store, now).await
     }
 
-    async fn reload(&self, defaults: &KeyLimitsRequest, spent: &HashMap<Account, Spending>) -> Result<()> {
+    pub(crate) async fn reload(
+        &self,
+        defaults: &KeyLimitsRequest,
+        spent: &HashMap<Account, Spending>,
+    ) -> Result<()> {
+        self.check_history()?;
         let Inner { store, active, ledger, limits, bytes_max, .. } = &*self.0;
         let counted = Counted { limits: limits.clone(), ledger: ledger.clone() };
         let mut stored = store.keys().await?;

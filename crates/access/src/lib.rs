@@ -7,6 +7,7 @@ mod budgets;
 mod chain;
 mod error;
 mod events;
+mod follow;
 mod grants;
 mod keys;
 mod ledger;

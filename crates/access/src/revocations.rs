@@ -90,6 +90,7 @@ impl Keys {
                 "what keys spend can't be stored, and requests of keys with a budget are refused: {failure}"
             ));
         }
+        failing.extend(self.check_history().err().map(|lost| lost.to_string()));
         let unstored = self.unstored().own.len();
         if unstored > 0 {
             failing.push(format!(

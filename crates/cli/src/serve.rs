@@ -62,6 +62,9 @@ pub enum ServeError {
         "Redis refuses this gateway: {0}; check user and password of `redis.url`, and that the server is Redis 5 or newer and no replica"
     )]
     RedisRefused(String),
+    /// The certificate of Redis is not trusted.
+    #[error(transparent)]
+    RedisUntrusted(RedisError),
     /// A collection can't be opened.
     #[error(transparent)]
     Collection(#[from] CollectionError),
@@ -279,6 +282,7 @@ async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, ServeErr
     match shared.connect().await {
         Ok(()) => tracing::info!("limits are counted with other gateways in Redis"),
         Err(RedisError::Refused(reason)) => return Err(ServeError::RedisRefused(reason)),
+        Err(error @ RedisError::Untrusted(_)) => return Err(ServeError::RedisUntrusted(error)),
         Err(error) => {
             tracing::error!(%error, "Redis can't be reached: this gateway counts its share of the limits until it can")
         }
@@ -317,7 +321,6 @@ async fn follow_keys(keys: Keys, store: Store) {
     let mut changes = store.changes();
     let mut check = tokio::time::interval(KEYS_CHECK_INTERVAL);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut known = None;
     loop {
         tokio::select! {
             change = changes.next() => match change {
@@ -327,12 +330,9 @@ async fn follow_keys(keys: Keys, store: Store) {
             },
             _ = check.tick() => {}
         }
-        let Ok(version) = store.keys_version().await else { continue };
-        if known == Some(version) {
-            continue;
-        }
-        match keys.refresh(unix_now()).await {
-            Ok(()) => known = Some(version),
+        match keys.follow(unix_now()).await {
+            Ok(()) => {}
+            Err(AccessError::Store(error)) if error.retry_after().is_some() => {}
             Err(error) => tracing::warn!(%error, "API keys that changed can't be read; it is tried again"),
         }
     }

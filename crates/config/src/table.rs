@@ -274,7 +274,7 @@ settings! {
         comments: bool = true, "true or false", ANY;
         /// Whether archives (.zip, .tar.gz) are unpacked: each file in one is a document. Other archives are refused in any case.
         archives: bool = false, "true or false", ANY;
-        /// Whether the files themselves are kept beside the text of their documents, in the folder `originals` of `server.data_dir`; an upload can say otherwise by
+        /// Whether the files themselves are kept beside the text of their documents, in the folder `originals` of `server.data_dir` or in the database of `store.url`; an upload can say otherwise by
         /// `keep_original`.
         keep_originals: bool = false, "true or false", ANY;
         /// Maximum size of all kept files together; beyond it, uploads that keep theirs are refused with `insufficient_storage`.

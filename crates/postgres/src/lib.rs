@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::error::Error as _;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -23,6 +24,8 @@ use weir_trust::{AuthorityCheck, CertificateCheck};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Without a setting in the address, two hours: too long for a server that has vanished.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(30);
+/// What the client says of a server without TLS.
+const NO_TLS: &str = "server does not support TLS";
 /// The name of the protocol in TLS; servers before PostgreSQL 17 ignore it.
 const PROTOCOL: &[u8] = b"postgresql";
 
@@ -98,6 +101,22 @@ impl Address {
     /// Those of the network, of TLS, and of authentication.
     pub async fn connect(&self) -> Result<(Client, Connection), tokio_postgres::Error> {
         self.config.connect(self.tls.clone()).await
+    }
+}
+
+/// What is wrong with the TLS of an address, if that is why no connection was opened, with the remedy.
+pub fn tls_problem(error: &tokio_postgres::Error) -> Option<String> {
+    let source = error.source()?;
+    let refused = source.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    match refused.and_then(|refused| refused.downcast_ref::<Error>()) {
+        Some(untrusted @ Error::InvalidCertificate(_)) => Some(format!(
+            "its certificate is not trusted ({untrusted}); name the file of its authority as `sslrootcert` in the URL, and the host as the certificate does"
+        )),
+        Some(_) => None,
+        None if source.to_string() == NO_TLS => {
+            Some(format!("{NO_TLS}; turn its `ssl` on, or correct `sslmode` in the URL"))
+        }
+        None => None,
     }
 }
 

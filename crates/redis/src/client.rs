@@ -34,6 +34,11 @@ pub enum RedisError {
     /// The server refuses the password, the user or a command.
     #[error("Redis refuses the connection: {0}")]
     Refused(String),
+    /// The certificate of the server is not trusted.
+    #[error(
+        "the certificate of Redis is not trusted ({0}); name the file of its authority as `ca_file` in the URL, and the host as the certificate does"
+    )]
+    Untrusted(rustls::Error),
     /// The connection can't be opened, or broke.
     #[error("no connection to Redis: {0}")]
     Connection(String),
@@ -41,7 +46,13 @@ pub enum RedisError {
 
 impl From<io::Error> for RedisError {
     fn from(error: io::Error) -> RedisError {
-        RedisError::Connection(error.to_string())
+        let refused = error.get_ref().and_then(|refused| refused.downcast_ref::<rustls::Error>());
+        match refused {
+            Some(untrusted @ rustls::Error::InvalidCertificate(_)) => {
+                RedisError::Untrusted(untrusted.clone())
+            }
+            Some(_) | None => RedisError::Connection(error.to_string()),
+        }
     }
 }
 

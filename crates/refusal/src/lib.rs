@@ -170,6 +170,7 @@ impl From<weir_store::Error> for RequestError {
             | Error::Unavailable { .. }
             | Error::Conflict
             | Error::LeaseLost
+            | Error::LostCommits { .. }
             | Error::OtherService(_)
             | Error::Failed { .. }
             | Error::Closed => ErrorCode::StoreUnavailable,

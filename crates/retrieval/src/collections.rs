@@ -430,6 +430,7 @@ impl Collections {
             feedback_changed: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),
+            lost_operation: AtomicU64::new(0),
             rebuild_until,
             previous: RwLock::new(previous),
             empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),

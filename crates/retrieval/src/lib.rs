@@ -47,11 +47,11 @@ pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE
 pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
-pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
 pub use weir_extraction::{Section, isolation};
+pub use weir_originals::{CopyError, OriginalsReport, copy_originals, verify_originals};
 pub use weir_refusal::{CollectionError, RequestError, Result, chain};
 pub use weir_store::{IdempotencyKey, VersionTest};
 
@@ -69,7 +69,7 @@ pub struct Parts {
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
     extraction: weir_extraction::Extraction,
-    originals: originals::Originals,
+    originals: weir_originals::Originals,
     job_streams: Arc<Semaphore>,
     running_keys: ingest::RunningKeys,
     uploads: ingest::Uploads,
@@ -109,7 +109,8 @@ impl Retrieval {
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
         let extraction = weir_extraction::Extraction::new(config, collections.0.metrics.clone());
-        let originals = originals::Originals::new(config, collections.0.metrics.clone());
+        let originals =
+            weir_originals::Originals::new(config, &collections.0.store, collections.0.metrics.clone());
         let uploads = ingest::Uploads::new(config, collections.0.metrics.clone());
         let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
         let stopping = CancellationToken::new();

@@ -55,6 +55,8 @@ pub struct OpenCollection {
     pub(crate) closing: CancellationToken,
     /// The last operation that this process acknowledged.
     pub(crate) accepted: AtomicU64,
+    /// An operation that the store has lost; 0: none is known.
+    pub(crate) lost_operation: AtomicU64,
     /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
     pub(crate) rebuild_until: u64,
     /// The index from before its documents were split again, which answers searches until the index is complete.
@@ -151,6 +153,17 @@ impl OpenCollection {
     /// Replaces the settings of lexical retrieval.
     pub(crate) fn set_lexical(&self, in_force: LexicalInForce) {
         *self.lexical.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+    }
+
+    /// Refuses changes of a store that has lost commits.
+    ///
+    /// # Errors
+    /// `LostCommits`.
+    pub(crate) fn check_history(&self) -> weir_store::Result<()> {
+        match self.lost_operation.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            operation => Err(weir_store::Error::LostCommits { operation }),
+        }
     }
 
     /// The last acknowledged operation.

@@ -105,7 +105,7 @@ impl Retrieval {
 
     /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
     pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
-        let store = self.store.check().err().filter(|_| !self.is_without_database());
+        let store = self.store.check().err().filter(|_| self.without_database().is_none());
         let mut failing: Vec<String> = store.iter().map(ToString::to_string).collect();
         let damaged = self.models.damaged().into_iter();
         failing.extend(damaged.map(|model| {
@@ -130,9 +130,11 @@ impl Retrieval {
         failing
     }
 
-    /// Whether the database that this gateway shares with others can't be reached. It answers searches meanwhile, as do the others, and stays ready.
-    pub fn is_without_database(&self) -> bool {
-        self.store.is_shared() && self.store.check().is_err_and(|error| error.retry_after().is_some())
+    /// Why the database that this gateway shares with others can't be reached, if it can't. It answers searches meanwhile, as do the others, and stays
+    /// ready.
+    pub fn without_database(&self) -> Option<String> {
+        let failure = self.store.check().err().filter(|_| self.store.is_shared());
+        failure.filter(|error| error.retry_after().is_some()).map(|error| error.to_string())
     }
 
     /// The rows of the store that were found damaged and skipped, each by its kind and name.

@@ -297,9 +297,15 @@ impl CollectionView {
         self.collection.feedback_changed.notify_one();
     }
 
+    /// The store for changes of documents, which it refuses if it has lost any that this gateway knows.
+    fn changed_store(&self) -> Result<StoreView> {
+        self.collection.check_history()?;
+        Ok(self.store.after(self.collection.accepted()))
+    }
+
     /// Stores documents, and wakes the worker. `None` if the collection is deleted.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<Option<Acceptance>> {
-        let accepted = self.store.accept_versioned(submission, now()).await?;
+        let accepted = self.changed_store()?.accept_versioned(submission, now()).await?;
         if let Some(Acceptance { job, is_repeated: false, .. }) = &accepted {
             self.note_accepted(job);
         }
@@ -308,7 +314,7 @@ impl CollectionView {
 
     /// Stores the documents of a job whose files were read, and wakes the worker. `false` if the job has ended, or the collection is deleted.
     pub(crate) async fn accept_read(&self, submission: Submission) -> Result<bool> {
-        let accepted = self.store.accept_versioned(submission, now()).await?;
+        let accepted = self.changed_store()?.accept_versioned(submission, now()).await?;
         let Some(Acceptance { job, .. }) = accepted else { return Ok(false) };
         if job.finished_at.is_some() {
             self.collection.note_ended(&job);
@@ -324,7 +330,7 @@ impl CollectionView {
         new_job: &str,
         webhook: Option<NewWebhook>,
     ) -> Result<Option<Job>> {
-        let job = self.store.retry_job(job, new_job, webhook, now()).await?;
+        let job = self.changed_store()?.retry_job(job, new_job, webhook, now()).await?;
         if let Some(job) = &job {
             self.note_accepted(job);
         }
@@ -396,7 +402,7 @@ impl CollectionView {
 
     /// Deletes a document from the store and hides it in the index; `None` if it is absent.
     pub(crate) async fn delete_document(&self, id: &str) -> Result<Option<DeletedDocument>> {
-        let Some(deleted) = self.store.delete_document(id).await? else { return Ok(None) };
+        let Some(deleted) = self.changed_store()?.delete_document(id).await? else { return Ok(None) };
         self.hide(id, &deleted).await?;
         Ok(Some(deleted))
     }
@@ -417,7 +423,8 @@ impl CollectionView {
                 let id = id.to_owned();
                 return Err(weir_store::Error::PreconditionFailed { id, version }.into());
             }
-            let deleted = self.store.delete_versions(vec![(id.to_owned(), stored.version)]).await?;
+            let deleted =
+                self.changed_store()?.delete_versions(vec![(id.to_owned(), stored.version)]).await?;
             // else it was changed or deleted after it was read
             if let Some(Some(deleted)) = deleted.into_iter().next() {
                 self.hide(id, &deleted).await?;
@@ -429,7 +436,7 @@ impl CollectionView {
     /// Deletes hits, in one commit, that are still in the version that was found: how many were, and the last operation.
     pub(crate) async fn delete_matched(&self, hits: &[Hit]) -> Result<(u64, Option<u64>)> {
         let versions = hits.iter().map(|hit| (hit.document_id.clone(), hit.version)).collect();
-        let deleted = self.store.delete_versions(versions).await?;
+        let deleted = self.changed_store()?.delete_versions(versions).await?;
         let (mut count, mut last) = (0, None);
         for (hit, deleted) in hits.iter().zip(deleted) {
             if let Some(deleted) = deleted {

@@ -127,6 +127,7 @@ fn refused(error: AccessError) -> ApiError {
         AccessError::TooMany { .. } => ApiError::new(ErrorCode::KeyLimitReached, error.to_string()),
         AccessError::NotFound(_) => ApiError::new(ErrorCode::KeyNotFound, error.to_string()),
         AccessError::Unreadable { .. } => ApiError::internal(&error),
+        AccessError::LostChanges => ApiError::new(ErrorCode::StoreUnavailable, error.to_string()),
         AccessError::RevocationNotStored { ref source, .. } => {
             let code = weir_retrieval::RequestError::from(source.clone()).code();
             ApiError::new(code, error.to_string())

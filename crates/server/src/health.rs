@@ -13,6 +13,9 @@ use crate::Result;
 /// Damaged rows that readiness names.
 const DAMAGED_ROWS_MAX: usize = 100;
 
+/// What readiness says while there is no connection to Redis.
+const NO_REDIS: &str = "Redis can't be reached: each gateway counts its share of the limits of keys";
+
 /// Whether the caller may see every document. These routes need no key; only such callers get counts and names of what is stored.
 fn sees_all(gateway: &Gateway, headers: &HeaderMap) -> bool {
     gateway.caller(headers).is_some_and(|caller| caller.is_unrestricted())
@@ -41,15 +44,20 @@ pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -
     let sees_all = sees_all(&gateway, &headers);
     let mut failing = gateway.retrieval.failing_parts(sees_all);
     // the ledger is in the database
-    if !gateway.retrieval.is_without_database() {
-        failing.extend(gateway.keys.failing_parts());
+    let without_database = gateway.retrieval.without_database();
+    let is_without = without_database.is_some();
+    let mut degraded = Vec::from_iter(without_database);
+    let of_keys = if is_without { &mut degraded } else { &mut failing };
+    of_keys.extend(gateway.keys.failing_parts());
+    if gateway.keys.limits_status().is_some_and(|limits| !limits.is_shared) {
+        degraded.push(NO_REDIS.to_owned());
     }
     failing.extend(gateway.is_draining().then(|| "the gateway is about to stop".to_owned()));
     let ready = failing.is_empty();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut damaged = if sees_all { gateway.retrieval.damaged_rows() } else { Vec::new() };
     damaged.truncate(DAMAGED_ROWS_MAX);
-    (status, Json(ReadyReply { ready, failing, damaged })).into_response()
+    (status, Json(ReadyReply { ready, failing, degraded, damaged })).into_response()
 }
 
 /// Everything that is counted, for Prometheus; for a caller with a mandatory filter the documents and chunks of the caller alone.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use weir_filter::Filter;
 use weir_policy::{Caller, KeyId};
 
-use crate::CollectionId;
+use crate::{CollectionId, Error};
 
 /// A collection together with the mandatory filter of the caller that accesses it.
 #[derive(Debug, Clone)]
@@ -14,12 +14,27 @@ pub(crate) struct Access {
     pub(crate) collection: CollectionId,
     /// The API key of the caller.
     pub(crate) key: Option<KeyId>,
+    /// The last operation that is known to be in the store.
+    known: u64,
     filter: Option<Arc<Filter>>,
 }
 
 impl Access {
     pub(crate) fn new(caller: &Caller, collection: CollectionId) -> Access {
-        Access { collection, key: caller.key, filter: caller.filter.clone() }
+        Access { collection, key: caller.key, known: 0, filter: caller.filter.clone() }
+    }
+
+    /// The same with another known operation.
+    pub(crate) fn after(self, known: u64) -> Access {
+        Access { known, ..self }
+    }
+
+    /// Refuses a store that ends before the operation that is known.
+    pub(crate) fn check_known(&self, last_operation: u64) -> Result<(), Error> {
+        if last_operation >= self.known {
+            return Ok(());
+        }
+        Err(Error::LostCommits { operation: self.known })
     }
 
     /// Whether the caller has a mandatory filter.

@@ -113,6 +113,7 @@ impl DoubleTx<'_> {
             Lock::Keys => 3,
             Lock::Audit => 4,
             Lock::Budgets(_) => 5,
+            Lock::KeptFiles => 6,
         };
         let highest = self.held.iter().map(rank).max().unwrap_or(0);
         assert!(rank(&lock) >= highest, "{lock:?} after {:?}", self.held);
@@ -136,6 +137,10 @@ impl DoubleTx<'_> {
             "ledger_writes" => true,
             "budget_leases" if !sql.starts_with("INSERT") => true,
             "budget_leases" => held(|lock| matches!(lock, Lock::Budgets(_))),
+            // each part is written once, and a statement decides which files are removed
+            "kept_parts" => true,
+            "kept_files" if !sql.starts_with("INSERT") => true,
+            "kept_files" => held(|lock| matches!(lock, Lock::KeptFiles)),
             "leases" if sql.starts_with("UPDATE") => true,
             "webhooks" | "idempotency_keys" if !sql.starts_with("INSERT") => true,
             "webhooks" | "idempotency_keys" => held(|lock| matches!(lock, Lock::Caller(_))),

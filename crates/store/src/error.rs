@@ -69,6 +69,15 @@ pub enum Error {
     /// The data directory and the database are of different services.
     #[error("{0}")]
     OtherService(String),
+    /// The database does not have an operation that was acknowledged, or has another one of its number.
+    #[error(
+        "the database has lost operation {operation}, which was acknowledged, and perhaps others, as in a failover to a standby that did not have \
+         its last commits; restore them, or stop all gateways and remove the folder `index` of each, to go on without them"
+    )]
+    LostCommits {
+        /// The number of the operation.
+        operation: u64,
+    },
     /// Another gateway has taken over the work of the collection.
     #[error("another gateway has taken over the work of the collection")]
     LeaseLost,

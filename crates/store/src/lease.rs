@@ -27,4 +27,6 @@ pub struct Position {
     pub fence: u64,
     /// Seconds until the last lease ends, by the clock of the database; 0 when it has ended.
     pub lease_seconds: f64,
+    /// The [`StoreView::operation_identity`](crate::StoreView::operation_identity) of the operation that was asked for.
+    pub identity: Option<i64>,
 }

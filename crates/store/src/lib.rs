@@ -40,6 +40,7 @@ mod error;
 mod feedback;
 mod idempotency;
 mod job;
+mod kept;
 mod key;
 mod lease;
 mod location;
@@ -71,6 +72,7 @@ pub use idempotency::IdempotencyKey;
 pub use job::{
     Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
 };
+pub use kept::Keeping;
 pub use key::{
     AuditEntry, HeldBudget, LeaseAsk, LedgerWrite, LedgerWritten, NewAuditEntry, NewKey, Spent, StoredKey,
 };

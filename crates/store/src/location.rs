@@ -34,6 +34,11 @@ impl Location {
         Ok(Location(Place::Database(Box::new(address), None)))
     }
 
+    /// Whether several gateways can use it at one time.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.0, Place::Database(..))
+    }
+
     /// The same place for a gateway whose other files are in `folder`: opening the store locks the folder, and refuses one that belongs to another
     /// service.
     #[must_use]

@@ -1,6 +1,6 @@
 //! The file from which a document was made.
 
-/// The file from which a document was made, if it was kept. Its bytes are outside of the database, by their SHA-256.
+/// The file from which a document was made, if it was kept. Its bytes are in the data directory or in the store, by their SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Original {
     /// The SHA-256 of its bytes, in hexadecimal.

@@ -63,6 +63,8 @@ pub(crate) enum Lock {
     Audit,
     /// What is leased of the budgets of a key.
     Budgets(KeyId),
+    /// The bytes of all kept files together.
+    KeptFiles,
 }
 
 /// A row of a result.

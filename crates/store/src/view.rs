@@ -47,6 +47,12 @@ impl StoreView {
         StoreView { store, access }
     }
 
+    /// The same view, whose changes of documents fail with [`Error::LostCommits`](crate::Error::LostCommits) if the store ends before this operation.
+    #[must_use]
+    pub fn after(&self, operation: u64) -> StoreView {
+        StoreView { store: self.store.clone(), access: self.access.clone().after(operation) }
+    }
+
     /// The document in its current version. `None` if it does not exist or is hidden.
     pub async fn document(&self, id: &str) -> Result<Option<StoredDocument>> {
         Ok(self.documents(vec![id.to_owned()]).await?.pop().flatten())

@@ -50,9 +50,9 @@ impl Store {
         self.database.write(script!(tx => budgets::write(tx, &write))).await
     }
 
-    /// How far the work of a generation is; `None` if it is not the current one of its collection.
-    pub async fn position(&self, generation: GenerationId) -> Result<Option<Position>> {
-        self.database.read(script!(tx => leases::position(tx, generation))).await
+    /// How far the work of a generation is, and the identity of an operation of its collection; `None` if it is not the current one.
+    pub async fn position(&self, generation: GenerationId, operation: u64) -> Result<Option<Position>> {
+        self.database.read(script!(tx => leases::position(tx, generation, operation))).await
     }
 
     /// Whether a collection is in the store, also with a damaged row.

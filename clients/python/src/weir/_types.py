@@ -703,8 +703,9 @@ class Formats:
 
 @dataclass(frozen=True)
 class Readiness:
-    """Whether the gateway takes requests, and the checks that fail."""
+    """Whether the gateway takes requests, the checks that fail, and what does not work and leaves it ready."""
 
     ready: bool
     failing: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+    degraded: list[str] = field(default_factory=list)

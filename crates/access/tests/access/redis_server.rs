@@ -7,25 +7,42 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+/// The files of a server with TLS.
+const CERTIFICATE: &str = "server.crt";
+const KEY: &str = "server.key";
+
 /// A server of the test.
 pub(crate) struct RedisServer {
     folder: tempfile::TempDir,
     port: u16,
+    has_tls: bool,
     process: Child,
 }
 
 impl RedisServer {
     /// Starts a server that keeps nothing on disk.
     pub(crate) fn start() -> RedisServer {
+        RedisServer::start_by(tempfile::tempdir().unwrap(), false)
+    }
+
+    /// The same over TLS, with the certificate and the key that `issue` writes to two files.
+    #[allow(dead_code, reason = "not all programs that start servers use TLS")]
+    pub(crate) fn start_tls(issue: impl FnOnce(&Path, &Path)) -> RedisServer {
         let folder = tempfile::tempdir().unwrap();
+        issue(&folder.path().join(CERTIFICATE), &folder.path().join(KEY));
+        RedisServer::start_by(folder, true)
+    }
+
+    fn start_by(folder: tempfile::TempDir, has_tls: bool) -> RedisServer {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = run(folder.path(), port);
-        RedisServer { folder, port, process }
+        let process = run(folder.path(), port, has_tls);
+        RedisServer { folder, port, has_tls, process }
     }
 
     /// Its address for clients.
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.has_tls { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// Sends a signal to it.
@@ -38,7 +55,7 @@ impl RedisServer {
     #[allow(dead_code, reason = "not all programs that start servers kill them")]
     pub(crate) fn restart(&mut self) {
         self.process.wait().unwrap();
-        self.process = run(self.folder.path(), self.port);
+        self.process = run(self.folder.path(), self.port, self.has_tls);
     }
 }
 
@@ -49,13 +66,19 @@ impl Drop for RedisServer {
     }
 }
 
-fn run(folder: &Path, port: u16) -> Child {
+fn run(folder: &Path, port: u16, has_tls: bool) -> Child {
     let port = port.to_string();
-    let started = Command::new("redis-server")
-        .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
-        .arg(folder)
-        .stdout(Stdio::null())
-        .spawn();
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]).arg(folder);
+    match has_tls {
+        false => command.args(["--port", &port]),
+        true => command
+            .args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file"])
+            .arg(folder.join(CERTIFICATE))
+            .arg("--tls-key-file")
+            .arg(folder.join(KEY)),
+    };
+    let started = command.stdout(Stdio::null()).spawn();
     let process = started
         .expect("redis-server starts: run `scripts/setup.sh system` or `apt-get install redis-server`");
     let begun = Instant::now();

@@ -173,6 +173,9 @@ pub enum Failure {
     /// The store could not be opened.
     #[error(transparent)]
     Store(#[from] weir_store::Error),
+    /// An original file could not be copied.
+    #[error("the rows are copied, and an original file is not: {0}; empty the target and try again")]
+    Originals(weir_retrieval::CopyError),
     /// So much of a data directory is damaged; it was shown before.
     #[error("{0} problems were found")]
     Damaged(usize),
@@ -320,6 +323,7 @@ impl Failure {
             | Failure::Keys(_)
             | Failure::NotReady(_)
             | Failure::Store(_)
+            | Failure::Originals(_)
             | Failure::Missing(_)
             | Failure::GivenAndUnset(_)
             | Failure::Job(_)

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use weir_config::{ApiKey, Flags};
+use weir_retrieval::copy_originals;
 use weir_store::{Error, Location, Store};
 
 use super::context::Context;
@@ -26,7 +27,7 @@ pub enum StoreCommand {
     ///
     /// Stop all gateways of the store first. Copies collections, documents, embeddings, jobs, API keys and all else in the store, so that nothing is
     /// embedded again; the source stays as it is. Then set `store.url` to the database, or take it away, and start the gateway. Original files
-    /// (the folder `originals` of the data directory) are not in the store: copy them if the data directory changes.
+    /// are copied too: a database has them itself, a data directory has them in its folder `originals`.
     Copy(CopyArguments),
 }
 
@@ -65,15 +66,30 @@ pub async fn run(arguments: &StoreArguments, context: Context<'_>) -> Result<()>
     let to = target(&arguments.to, &context)?;
     let source = Store::open(&from).await?;
     let target = Store::open(&to).await?;
-    let copied = source.copy_to(&target).await;
+    let copied = copy((&source, &from, folder), (&target, &to, Path::new(&arguments.to))).await;
     source.close().await;
     target.close().await;
-    let rows = copied?;
+    let (rows, originals) = copied?;
     match arguments.json {
-        true => writeln!(context.out, "{}", json!({ "rows": rows }))?,
+        true => writeln!(context.out, "{}", json!({"rows": rows, "originals": originals}))?,
         false => writeln!(context.out, "{rows} rows copied to {} and compared", arguments.to)?,
     }
+    if !arguments.json && originals > 0 {
+        writeln!(context.out, "{originals} original files copied")?;
+    }
     Ok(())
+}
+
+/// Copies the rows of a store, and its original files. With each its place and its data directory, if it is one.
+async fn copy(
+    (source, from, from_dir): (&Store, &Location, &Path),
+    (target, to, to_dir): (&Store, &Location, &Path),
+) -> Result<(u64, u64)> {
+    let rows = source.copy_to(target).await?;
+    let in_folder = |place: &Location, data_dir| (!place.is_shared()).then_some(data_dir);
+    let from = (source, in_folder(from, from_dir));
+    let originals = copy_originals(from, (target, in_folder(to, to_dir))).await;
+    Ok((rows, originals.map_err(Failure::Originals)?))
 }
 
 /// The place that `--to` names.

@@ -16,9 +16,9 @@ use weir_store::{
 };
 use weir_text::PageMap;
 
-use crate::originals::KeptFile;
 use crate::webhooks;
 use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
+use weir_originals::KeptFile;
 use weir_refusal::RequestError;
 
 /// Documents that are on disk and become searchable soon.

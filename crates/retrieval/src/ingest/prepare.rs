@@ -42,17 +42,6 @@ pub(crate) enum IngestError {
     /// Embedding failed.
     #[error("embedding failed: {0}")]
     Inference(#[from] InferenceError),
-    /// The database lost commits, as in a failover to a standby that did not have them.
-    #[error(
-        "the database ends at operation {found}, and operation {known} was acknowledged: it has lost its last commits; restore them, or stop all \
-         gateways and remove the folder `index` of each, to go on without them"
-    )]
-    WentBack {
-        /// The last operation that was known.
-        known: u64,
-        /// The last operation of the database.
-        found: u64,
-    },
     /// The thread that chunked the documents panicked or was shut down.
     #[error("chunking was interrupted; the log has the reason")]
     Interrupted,

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_index::{Change, IndexError};
+use weir_index::{Change, HistoryPoint, IndexError};
 use weir_store::{DocumentState, Position};
 
 use super::IngestError;
@@ -57,14 +57,19 @@ impl Share {
             return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
         }
         self.is_settled = false;
-        let known = collection.accepted();
         let (store, generation) = (&collection.preparer.store, collection.preparer.generation);
-        let Some(position) = store.position(generation).await? else {
+        let (known, point) = (collection.accepted(), collection.engine.read_to().await?);
+        let asked = point.map_or(known, |point| point.operation);
+        let Some(position) = store.position(generation, asked).await? else {
             lease.take();
             return Ok(Turn::Wait);
         };
-        if position.last_operation < known {
-            return Err(IngestError::WentBack { known, found: position.last_operation });
+        if let Err(error) = check_history(collection, known.max(asked), point, &position) {
+            // others may do the work that this gateway refuses
+            if let Some(fence) = lease.take() {
+                store.release_lease(fence).await?;
+            }
+            return Err(error);
         }
         collection.accepted.fetch_max(position.last_operation, Ordering::Relaxed);
         if let Some(fence) = lease.get().filter(|fence| fence.number != position.fence) {
@@ -168,6 +173,21 @@ impl Share {
         collection.notify_applied(applied_seq);
         Ok(true)
     }
+}
+
+/// Refuses a store that has lost an operation which this gateway knows, or has another one of its number.
+fn check_history(
+    collection: &OpenCollection,
+    known: u64,
+    point: Option<HistoryPoint>,
+    position: &Position,
+) -> Result<(), IngestError> {
+    // that of an operation that was pruned is not known
+    let other = point.filter(|point| position.identity.is_some_and(|found| found != point.identity));
+    let lost = other.map(|point| point.operation).or((position.last_operation < known).then_some(known));
+    let Some(operation) = lost else { return Ok(()) };
+    collection.lost_operation.store(operation, Ordering::Relaxed);
+    Err(weir_store::Error::LostCommits { operation }.into())
 }
 
 /// Removes the documents of operations after `sure` from the index that do not exist, or are to be kept out of it, by now.

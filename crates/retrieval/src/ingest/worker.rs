@@ -455,7 +455,6 @@ async fn prepare_apart(
             Err(
                 error @ (IngestError::Inference(InferenceError::Stopping)
                 | IngestError::Store(_)
-                | IngestError::WentBack { .. }
                 | IngestError::Index(_)),
             ) => return Err(error),
             Err(error) => error,
@@ -463,10 +462,7 @@ async fn prepare_apart(
         let is_refused = match &error {
             IngestError::Inference(error) => preparer.is_text_refused(error).await,
             // reading the text panicked
-            IngestError::Store(_)
-            | IngestError::Index(_)
-            | IngestError::WentBack { .. }
-            | IngestError::Interrupted => true,
+            IngestError::Store(_) | IngestError::Index(_) | IngestError::Interrupted => true,
         };
         if !is_refused && !is_last {
             return Err(error);

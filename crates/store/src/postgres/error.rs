@@ -48,6 +48,13 @@ pub(super) fn from_connecting(error: &tokio_postgres::Error) -> Error {
     if matches!(class, Some("28" | "3D")) {
         return Error::Unsupported(format!("PostgreSQL says: {}; correct its URL", message(error)));
     }
+    // such as a missing password
+    if message(error).starts_with("invalid configuration") {
+        return Error::Unsupported(format!("of its URL: {}; correct it", message(error)));
+    }
+    if let Some(problem) = weir_postgres::tls_problem(error) {
+        return Error::Unsupported(format!("of the TLS of PostgreSQL: {problem}"));
+    }
     unreached(error)
 }
 

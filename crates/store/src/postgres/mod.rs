@@ -4,6 +4,7 @@
 //! snapshot each. Every call has a transaction of its own on a connection of a small pool. It runs as a task, so that a caller that goes away leaves
 //! no connection in the middle of a transaction.
 
+mod answering;
 mod error;
 mod listen;
 mod pool;
@@ -21,6 +22,7 @@ use weir_postgres::Address;
 use crate::change::{Announcer, Change};
 use crate::tx::{AnyResult, AnyScript, Tx};
 use crate::{Error, Result};
+use answering::Answering;
 use pool::{Pool, PooledSession};
 pub(crate) use tx::PostgresTx;
 pub(crate) use values::cell;
@@ -31,6 +33,7 @@ pub(crate) struct Postgres {
     pool: Arc<Pool>,
     /// Why the last call could not reach the database; `None` after one that could.
     failure: Arc<Mutex<Option<Error>>>,
+    answering: Answering,
     listener: Arc<Listener>,
     /// The lock of the gateway's data directory.
     lock: Arc<Mutex<Option<File>>>,
@@ -65,9 +68,11 @@ impl Postgres {
         let mut session = pool.session().await?;
         schema::migrate(session.client()).await?;
         session.release();
-        let listener = Listener(tokio::spawn(listen::listen(address.clone(), announcer)));
-        let (pool, listener) = (Arc::new(pool), Arc::new(listener));
-        Ok(Postgres { pool, failure: Arc::default(), listener, lock: Arc::new(Mutex::new(lock)) })
+        let answering = Answering::new();
+        let listener = listen::listen(address.clone(), announcer, answering.clone());
+        let (pool, listener) = (Arc::new(pool), Arc::new(Listener(tokio::spawn(listener))));
+        let lock = Arc::new(Mutex::new(lock));
+        Ok(Postgres { pool, failure: Arc::default(), answering, listener, lock })
     }
 
     /// Whether the database has a store.
@@ -93,7 +98,7 @@ impl Postgres {
     async fn run(&self, kind: Kind, told: Option<Change>, script: AnyScript) -> Result<AnyResult> {
         let postgres = self.clone();
         let task = tokio::spawn(async move {
-            let done = postgres.transact(kind, told, script).await;
+            let done = postgres.answering.run(postgres.transact(kind, told, script)).await;
             postgres.note(&done);
             done
         });
@@ -120,6 +125,7 @@ impl Postgres {
 
     /// Whether the last call reached the database.
     pub(crate) fn check(&self) -> Result<()> {
+        self.answering.check()?;
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.clone().map_or(Ok(()), Err)
     }

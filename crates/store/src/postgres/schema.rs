@@ -8,8 +8,9 @@ use tokio_postgres::Client;
 use super::error::read_only;
 use crate::{Error, Result};
 
-/// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 4] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
+/// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes. It adds tables, indexes, and columns that may be
+/// missing or have a default: gateways of the version before run over it.
+const MIGRATIONS: [&str; 5] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
 
 /// The oldest version of the server: 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
@@ -288,6 +289,24 @@ CREATE TABLE ledger_writes (
 );
 "#;
 
+/// See SQLite's format 21. Files are mostly compressed already.
+const FORMAT_5: &str = r#"
+CREATE TABLE kept_files (
+    sha256      text COLLATE "C" PRIMARY KEY,
+    bytes       bigint NOT NULL,
+    is_complete bigint NOT NULL,
+    kept_at     double precision NOT NULL
+);
+
+CREATE TABLE kept_parts (
+    sha256 text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    bytes  bytea NOT NULL,
+    PRIMARY KEY (sha256, number)
+);
+ALTER TABLE kept_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+"#;
+
 /// The format of the schema; `None` if there is none.
 pub(super) async fn format(client: &Client) -> Result<Option<u32>> {
     let is_missing: bool = client.query_one("SELECT to_regclass('weir.format') IS NULL", &[]).await?.get(0);
@@ -337,4 +356,25 @@ async fn check_server(client: &Client) -> Result<()> {
         )));
     }
     if is_read_only { Err(read_only()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gateways of the version before run over the schema until they are replaced.
+    #[test]
+    fn a_migration_adds_and_changes_nothing_that_the_version_before_uses() {
+        for migration in MIGRATIONS.iter().skip(1) {
+            for statement in migration.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+                let words: Vec<&str> = statement.split_whitespace().collect();
+                let is_new = matches!(words.as_slice(), ["CREATE", "TABLE" | "INDEX", ..]);
+                let is_column = matches!(words.as_slice(), ["ALTER", "TABLE", _, "ADD", "COLUMN", ..])
+                    && (!statement.contains("NOT NULL") || statement.contains("DEFAULT"));
+                // of a table that it has made
+                let is_of_new = matches!(words.as_slice(), ["ALTER", "TABLE", name, ..] if migration.contains(&format!("CREATE TABLE {name} (")));
+                assert!(is_new || is_column || is_of_new, "{statement}");
+            }
+        }
+    }
 }

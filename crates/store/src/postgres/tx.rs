@@ -234,6 +234,7 @@ impl<'a> PostgresTx<'a> {
             Lock::Keys => self.run(ADVISORY, &advisory(OTHER_LOCKS, 1)).await?,
             Lock::Audit => self.run(ADVISORY, &advisory(OTHER_LOCKS, 2)).await?,
             Lock::Budgets(key) => self.run(ADVISORY, &advisory(BUDGETS_LOCKS, key.0)).await?,
+            Lock::KeptFiles => self.run(ADVISORY, &advisory(OTHER_LOCKS, 3)).await?,
         };
         Ok(())
     }

@@ -82,6 +82,7 @@ pub(crate) async fn accept(
     let Some(mut row) = CollectionRow::by_id(tx, collection).await? else {
         return Ok(None);
     };
+    access.check_known(row.next_operation - 1)?;
     let is_read = matches!(submission.submission.files, SubmittedFiles::Read(_));
     if is_read && !jobs::is_reading(tx, &submission.submission.job_id).await? {
         // it was cancelled

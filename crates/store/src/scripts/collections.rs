@@ -206,10 +206,11 @@ pub(crate) async fn prune(tx: &mut Tx<'_>, id: CollectionId, retention: Retentio
 }
 
 /// Takes the next operation number for a change other than a submission, which has locked the collection; `None` when the collection is deleted.
-pub(super) async fn take_operation_number(tx: &mut Tx<'_>, id: CollectionId) -> Result<Option<u64>> {
-    let Some(mut row) = CollectionRow::by_id(tx, id).await? else {
+pub(super) async fn take_operation_number(tx: &mut Tx<'_>, access: &Access) -> Result<Option<u64>> {
+    let Some(mut row) = CollectionRow::by_id(tx, access.collection).await? else {
         return Ok(None);
     };
+    access.check_known(row.next_operation - 1)?;
     let number = row.next_operation;
     row.next_operation += 1;
     row.save(tx).await?;

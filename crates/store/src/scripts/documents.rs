@@ -449,7 +449,7 @@ async fn delete_stored(
     let Some((generation, fingerprint_id)) = generations::current_id(tx, collection).await? else {
         return Ok(None);
     };
-    let Some(operation) = collections::take_operation_number(tx, collection).await? else {
+    let Some(operation) = collections::take_operation_number(tx, access).await? else {
         return Ok(None);
     };
     operations::prune_superseded(tx, collection, &[version]).await?;

@@ -99,6 +99,7 @@ pub(crate) async fn retry(
         tx.lock(Lock::Caller(access.key)).await?;
     }
     let Some(mut row) = CollectionRow::by_id(tx, collection).await? else { return Ok(None) };
+    access.check_known(row.next_operation - 1)?;
     let found: Vec<(u64, String)> = tx.all(
         "SELECT o.number, o.document_id FROM jobs j
          JOIN unsearchable u ON u.collection_id = $1 AND u.number BETWEEN j.first_operation AND j.last_operation

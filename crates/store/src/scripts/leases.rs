@@ -64,15 +64,20 @@ pub(super) async fn check(tx: &mut Tx<'_>, fence: Option<Fence>) -> Result<()> {
     last.ok_or(Error::LeaseLost)
 }
 
-/// How far the work of a generation is; `None` if it is not the current one of its collection.
-pub(crate) async fn position(tx: &mut Tx<'_>, generation: GenerationId) -> Result<Option<Position>> {
+/// See [`Store::position`](crate::Store::position).
+pub(crate) async fn position(
+    tx: &mut Tx<'_>,
+    generation: GenerationId,
+    operation: u64,
+) -> Result<Option<Position>> {
     let found = tx
         .first(
-            "SELECT c.id, c.next_operation - 1, c.pruned_to, g.indexed, l.fence, l.ends_at
+            "SELECT c.id, c.next_operation - 1, c.pruned_to, g.indexed, l.fence, l.ends_at, o.identity
              FROM generations g JOIN collections c ON c.id = g.collection_id
              LEFT JOIN leases l ON l.collection_id = c.id
+             LEFT JOIN operations o ON o.collection_id = c.id AND o.number = $2
              WHERE g.id = $1 AND g.current = 1",
-            &values![generation.0],
+            &values![generation.0, operation],
             |row| {
                 let position = Position {
                     collection: CollectionId(row.get(0)?),
@@ -81,6 +86,7 @@ pub(crate) async fn position(tx: &mut Tx<'_>, generation: GenerationId) -> Resul
                     prepared_to: row.get(3)?,
                     fence: row.get::<Option<u64>>(4)?.unwrap_or(0),
                     lease_seconds: 0.0,
+                    identity: row.get(6)?,
                 };
                 Ok((position, row.get::<Option<f64>>(5)?.unwrap_or(0.0)))
             },

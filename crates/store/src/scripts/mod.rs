@@ -15,6 +15,7 @@ pub(crate) mod generations;
 pub(crate) mod idempotency;
 pub(crate) mod job_control;
 pub(crate) mod jobs;
+pub(crate) mod kept_files;
 pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod operations;

@@ -1,4 +1,4 @@
-//! The original files of documents: which document has which file. The bytes are outside of the database.
+//! The original files of documents: which document has which file.
 
 use super::documents;
 use crate::access::Access;

@@ -5,10 +5,10 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 21] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
     FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17, FORMAT_18, FORMAT_19,
-    FORMAT_20,
+    FORMAT_20, FORMAT_21,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -349,6 +349,23 @@ CREATE TABLE ledger_writes (
     gateway    TEXT PRIMARY KEY,
     number     INTEGER NOT NULL,
     written_at REAL NOT NULL
+) STRICT;
+";
+
+/// The bytes of original files, where several gateways use the store; those of a gateway with a file of its own are in its data directory.
+const FORMAT_21: &str = "
+CREATE TABLE kept_files (
+    sha256      TEXT PRIMARY KEY,
+    bytes       INTEGER NOT NULL,
+    is_complete INTEGER NOT NULL,
+    kept_at     REAL NOT NULL
+) STRICT;
+
+CREATE TABLE kept_parts (
+    sha256 TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    bytes  BLOB NOT NULL,
+    PRIMARY KEY (sha256, number)
 ) STRICT;
 ";
 

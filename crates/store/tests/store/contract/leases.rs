@@ -93,18 +93,39 @@ pub async fn the_work_of_a_generation_is_told(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;
     accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
-    let idle = store.position(made.generation.id).await.unwrap().unwrap();
+    let idle = store.position(made.generation.id, 2).await.unwrap().unwrap();
     assert_eq!((idle.collection, idle.last_operation, idle.prepared_to), (made.id, 2, 0));
     assert_eq!((idle.pruned_to, idle.fence, idle.lease_seconds), (0, 0, 0.0));
+    assert_eq!(idle.identity, view(&store, &made).operation_identity(2).await.unwrap());
+    assert!(idle.identity.is_some());
+    assert_eq!(store.position(made.generation.id, 3).await.unwrap().unwrap().identity, None);
     let fence = store.claim_lease(made.id, "one", LONG).await.unwrap().unwrap();
     store.fenced(fence).record_applied(made.generation.id, 1, 3.0).await.unwrap();
-    let held = store.position(made.generation.id).await.unwrap().unwrap();
+    let held = store.position(made.generation.id, 2).await.unwrap().unwrap();
     assert_eq!((held.last_operation, held.prepared_to, held.fence), (2, 1, fence.number));
     assert!(held.lease_seconds > LONG / 2.0 && held.lease_seconds <= LONG, "{held:?}");
     store.release_lease(fence).await.unwrap();
-    assert_eq!(store.position(made.generation.id).await.unwrap().unwrap().lease_seconds, 0.0);
+    assert_eq!(store.position(made.generation.id, 2).await.unwrap().unwrap().lease_seconds, 0.0);
     store.start_generation(made.id, "m2", 4.0).await.unwrap();
-    assert_eq!(store.position(made.generation.id).await.unwrap(), None);
+    assert_eq!(store.position(made.generation.id, 2).await.unwrap(), None);
+    close_sound(store).await;
+}
+
+pub async fn a_store_that_ends_before_what_is_known_takes_no_changes(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    let job = accept(&store, &made, "j", &[document("a", "1"), document("b", "2")]).await;
+    let (known, lost) = (view(&store, &made).after(2), view(&store, &made).after(3));
+    let is_refused = |error: Error| matches!(error, Error::LostCommits { operation: 3 });
+    assert!(is_refused(lost.accept(submission("k", &[document("c", "3")]), 3.0).await.unwrap_err()));
+    assert!(is_refused(lost.delete_document("a").await.unwrap_err()));
+    assert!(is_refused(lost.delete_versions(vec![("a".to_owned(), 1)]).await.unwrap_err()));
+    assert!(is_refused(lost.retry_job(&job.id, "l", None, 3.0).await.unwrap_err()));
+    assert_eq!(view(&store, &made).last_operation().await.unwrap().unwrap().0, 2);
+    assert_eq!(lost.document("a").await.unwrap().unwrap().text, "1");
+    assert!(known.accept(submission("k", &[document("c", "3")]), 3.0).await.unwrap().is_some());
+    assert_eq!(known.delete_document("a").await.unwrap().unwrap().operation, 4);
+    assert!(lost.delete_document("b").await.unwrap().is_some(), "it is there by now");
     close_sound(store).await;
 }
 

@@ -11,6 +11,7 @@ pub mod documents;
 pub mod feedback;
 pub mod idempotency;
 pub mod jobs;
+pub mod kept;
 pub mod keys;
 pub mod leases;
 pub mod prepared;
@@ -129,11 +130,17 @@ macro_rules! contract {
             keys::{
                 keys_and_what_was_done_with_them_are_stored,
             }
+            kept::{
+                a_kept_file_is_read_in_parts_when_it_is_complete,
+                kept_files_together_have_a_limit,
+                files_that_no_document_has_are_removed,
+            }
             leases::{
                 a_lease_is_one_gateways_until_it_ends,
                 a_lease_is_prolonged_and_released_by_its_gateway,
                 a_late_worker_changes_nothing,
                 the_work_of_a_generation_is_told,
+                a_store_that_ends_before_what_is_known_takes_no_changes,
                 a_cancellation_that_was_asked_for_is_carried_out_once,
                 a_store_is_of_one_service,
             }

@@ -54,6 +54,12 @@ impl Postgres {
         Postgres { binaries, folder, port, is_durable, process }
     }
 
+    /// The folder of its data.
+    #[allow(dead_code, reason = "not all programs that start servers change their files")]
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Its address for clients.
     pub(crate) fn url(&self) -> String {
         format!("postgresql://weir@127.0.0.1:{}/postgres", self.port)
@@ -92,7 +98,14 @@ impl Postgres {
         std::iter::once(server).chain(children).collect()
     }
 
-    /// Starts again after it was killed.
+    /// Has it end its connections and itself, and waits for that.
+    #[allow(dead_code, reason = "not all programs that start servers shut them down")]
+    pub(crate) fn shut_down(&mut self) {
+        kill_process(Pid::from_raw(self.process.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts again after it was killed or shut down.
     pub(crate) fn restart(&mut self) {
         self.process.wait().unwrap();
         self.process = run(&self.binaries, self.folder.path(), self.port, self.is_durable);

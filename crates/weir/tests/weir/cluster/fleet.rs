@@ -169,6 +169,15 @@ impl Fleet {
     }
 }
 
+/// Ends all callers when it is dropped: at the end of the test, or where one of them fails.
+pub(super) struct End<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A gateway that logs this has lost what was stored.
 pub(super) fn check_log(weir: &Weir) {
     let log = weir.log();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use weir_store::{Location, Store};
 
-use super::fleet::{Caller, Fleet, GATEWAYS, Victim, check_log};
+use super::fleet::{Caller, End, Fleet, GATEWAYS, Victim, check_log};
 use super::wait;
 use crate::crash::check_counts;
 use crate::crash::expectations::{Expectations, Random};
@@ -74,15 +74,6 @@ fn kills() -> u64 {
     #[allow(clippy::disallowed_methods, reason = "how long the test runs; no setting of the product")]
     let said = std::env::var("WEIR_CLUSTER_KILLS").ok();
     said.map_or(2, |text| text.parse().expect("WEIR_CLUSTER_KILLS is a number"))
-}
-
-/// Ends all callers when it is dropped: at the end of the kills, or where one of them fails.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Kills one process after the other, a gateway first; the names of all.

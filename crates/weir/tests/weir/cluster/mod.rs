@@ -1,10 +1,17 @@
 //! Several gateways over one PostgreSQL, by the real binary.
 
 mod budgets;
+mod certificates;
+mod encrypted;
+mod failover;
 mod fleet;
 mod kills;
+mod originals;
+mod outages;
+mod refused;
 mod sharing;
 mod store_copy;
+mod upgrades;
 mod work;
 
 use std::path::Path;
