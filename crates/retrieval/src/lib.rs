@@ -11,6 +11,7 @@ mod export;
 mod feedback;
 mod feedback_worker;
 mod follow;
+mod index_checks;
 mod ingest;
 mod job_events;
 mod jobs;
@@ -26,8 +27,8 @@ mod rechunk;
 mod rerank;
 mod search;
 mod settings;
+mod shared_engines;
 mod view;
-mod webhooks;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -47,11 +48,11 @@ pub use feedback::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE
 pub use ingest::{IngestOutcome, IngestTerms, KeyedRequest, LineIngest, UploadedFile};
 pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
-pub use originals::{OriginalsReport, verify_originals};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
 pub use view::CollectionView;
 pub use weir_extraction::{Section, isolation};
+pub use weir_originals::{OriginalsReport, verify_originals};
 pub use weir_refusal::{CollectionError, RequestError, Result, chain};
 pub use weir_store::{IdempotencyKey, VersionTest};
 
@@ -69,7 +70,7 @@ pub struct Parts {
     background_work: Arc<Semaphore>,
     recall_sampling: search::RecallSampling,
     extraction: weir_extraction::Extraction,
-    originals: originals::Originals,
+    originals: weir_originals::Originals,
     job_streams: Arc<Semaphore>,
     running_keys: ingest::RunningKeys,
     uploads: ingest::Uploads,
@@ -109,7 +110,7 @@ impl Retrieval {
         let background_work = Arc::new(Semaphore::new(cores));
         let recall_sampling = search::RecallSampling::default();
         let extraction = weir_extraction::Extraction::new(config, collections.0.metrics.clone());
-        let originals = originals::Originals::new(config, collections.0.metrics.clone());
+        let originals = weir_originals::Originals::new(config, collections.0.metrics.clone());
         let uploads = ingest::Uploads::new(config, collections.0.metrics.clone());
         let job_streams = Arc::new(Semaphore::new(config.limits.job_streams_max));
         let stopping = CancellationToken::new();
@@ -131,7 +132,14 @@ impl Retrieval {
             stopping,
         });
         originals::start_sweeping(&parts);
-        webhooks::start(&parts);
+        weir_webhooks::start(weir_webhooks::SenderParts {
+            store: parts.store.clone(),
+            metrics: parts.metrics.clone(),
+            settings: parts.config.webhooks.clone(),
+            render: |job| jobs::render(job, None),
+            due: parts.webhooks_due.clone(),
+            stopping: parts.stopping.clone(),
+        });
         Retrieval(parts)
     }
 

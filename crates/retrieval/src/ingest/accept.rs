@@ -16,9 +16,8 @@ use weir_store::{
 };
 use weir_text::PageMap;
 
-use crate::originals::KeptFile;
-use crate::webhooks;
 use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
+use weir_originals::KeptFile;
 use weir_refusal::RequestError;
 
 /// Documents that are on disk and become searchable soon.
@@ -55,7 +54,7 @@ impl IngestTerms {
     /// # Errors
     /// `invalid_parameter` for an address that is not allowed.
     pub(crate) fn webhook(&self, settings: &weir_config::table::Webhooks) -> Result<Option<NewWebhook>> {
-        self.webhook_url.as_ref().map(|url| webhooks::checked(url, settings)).transpose()
+        Ok(self.webhook_url.as_ref().map(|url| weir_webhooks::checked(url, settings)).transpose()?)
     }
 }
 

@@ -71,6 +71,7 @@ const VARIABLES: [(&str, &str); 7] = [
     ("AZURE_API_KEY", "unused"),
     ("COHERE_API_KEY", "unused"),
     ("REDIS_URL", "redis://127.0.0.1:6379"),
+    ("QDRANT_API_KEY", "unused"),
 ];
 
 /// What a filter of a page may name.
