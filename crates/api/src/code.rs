@@ -150,6 +150,8 @@ error_codes! {
         "Revoke keys that are not needed, or use fewer names and shorter filters.";
     CollectionNotReady "collection_not_ready" 503 BUSY "The collection's index is being rebuilt",
         "Retry after the time in `Retry-After`; `GET /v1/collections/{name}` shows the status.";
+    EngineUnavailable "engine_unavailable" 503 BUSY "The engine of the collection does not answer",
+        "Retry after the time in `Retry-After`; if the error persists, check the nodes of `qdrant.urls` and the gateway's log.";
     Overloaded "overloaded" 503 BUSY "The gateway is at its capacity",
         "Retry after the time in `Retry-After`, or send fewer requests at once.";
     DeadlineExceeded "deadline_exceeded" 504 BUSY "The request took longer than its deadline",

@@ -38,6 +38,8 @@ pub struct CollectionSettings {
     /// How texts are split into chunks. Can be changed later with `?rechunk=true`.
     #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
+    /// Where its index is; absent: `embedded`.
+    pub engine: Option<EngineChoice>,
     /// Whether the files of documents are kept beside their text, unless an upload says otherwise; default: the gateway's `extract.keep_originals`.
     pub keep_originals: Option<bool>,
     /// Synonyms, stop words and the weight of titles. They can be changed later, and apply to the next search.
@@ -60,6 +62,13 @@ pub struct LexicalSettings {
 }
 
 impl LexicalSettings {
+    /// Whether they change nothing.
+    pub fn is_default(&self) -> bool {
+        self.synonyms.as_ref().is_none_or(BTreeMap::is_empty)
+            && self.stop_words.is_none()
+            && self.title_weight.is_none_or(|weight| weight == 1.0)
+    }
+
     fn check(&self) -> Result<()> {
         let synonyms = self.synonyms.iter().flatten();
         let count = self.synonyms.as_ref().map_or(0, BTreeMap::len);
@@ -104,6 +113,25 @@ impl LexicalSettings {
     }
 }
 
+/// Where the index of a collection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineChoice {
+    /// In the gateway.
+    Embedded,
+    /// In the Qdrant cluster of the gateway's `qdrant.urls`.
+    Qdrant,
+}
+
+impl From<EngineChoice> for &'static str {
+    fn from(engine: EngineChoice) -> &'static str {
+        match engine {
+            EngineChoice::Embedded => "embedded",
+            EngineChoice::Qdrant => "qdrant",
+        }
+    }
+}
+
 /// The alternative to an embedding model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -141,6 +169,8 @@ pub enum CollectionStatus {
     /// The index is being rebuilt from the store. If the documents are split again, searches find their earlier chunks; otherwise they return
     /// `collection_not_ready`.
     Rebuilding,
+    /// Its engine does not answer: searches return `engine_unavailable`, and the numbers of documents and chunks are 0.
+    Unavailable,
 }
 
 /// Checks a collection's name: 1 to 128 characters of `A-Z a-z 0-9 _ . -`, and neither `.` nor `..`.

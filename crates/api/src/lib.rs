@@ -48,7 +48,7 @@ pub use cohere::{
     CohereUnits, EmbeddingType, EmbeddingsByType,
 };
 pub use collections::{
-    CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, LexicalSettings,
+    CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, EngineChoice, LexicalSettings,
     check_collection_name,
 };
 pub use count::Count;

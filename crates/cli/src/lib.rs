@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+mod qdrant;
 pub mod reload;
 pub mod serve;
 mod store_location;

@@ -26,6 +26,7 @@ use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, Services, Signals, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
+use crate::qdrant;
 use crate::reload::{ConfigSource, Reload, default_limits};
 use crate::store_location::store_location;
 use weir_telemetry::requests::{KnownKeys, RequestLog};
@@ -65,6 +66,9 @@ pub enum ServeError {
     /// The certificate of Redis is not trusted.
     #[error(transparent)]
     RedisUntrusted(RedisError),
+    /// The Qdrant cluster can't be used as it is.
+    #[error(transparent)]
+    Qdrant(#[from] weir_qdrant::SetupError),
     /// A collection can't be opened.
     #[error(transparent)]
     Collection(#[from] CollectionError),
@@ -184,11 +188,12 @@ async fn serve(
     let memory = MemoryBudget::new(&config.inference, &models)?;
     let scheduler =
         Scheduler::start(&config.inference, &models, memory, metrics.clone()).map_err(ServeError::Start)?;
+    let engines = engines(&config, &store, limiter, &metrics).await?;
     let collections = Collections::open(
         store.clone(),
         models.clone(),
         scheduler.clone(),
-        Engines::embedded(config.server.data_dir.join("index"), limiter, config.index.open_max),
+        engines,
         config.clone(),
         metrics.clone(),
         background.clone(),
@@ -271,6 +276,21 @@ async fn serve(
     requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// The engines of collections: in the data directory, and in a Qdrant cluster if there is one.
+async fn engines(
+    config: &Config,
+    store: &Store,
+    limiter: CpuLimiter,
+    metrics: &Metrics,
+) -> Result<Engines, ServeError> {
+    let embedded = Engines::embedded(config.server.data_dir.join("index"), limiter, config.index.open_max);
+    let service = store.service().await?.id;
+    Ok(match qdrant::engines(&config.qdrant, service, metrics).await? {
+        Some(cluster) => embedded.with_qdrant(cluster),
+        None => embedded,
+    })
 }
 
 /// Where limits are counted: in Redis if there is one by the settings.

@@ -63,6 +63,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
     if unknowns.are_known(&["redis.url"]) {
         problems.extend(config.check_redis());
     }
+    if unknowns.are_known(&["qdrant.api_key", "qdrant.copies", "qdrant.copies_written"]) {
+        problems.extend(config.check_qdrant());
+    }
     if unknowns.are_known(&TLS_FILES) {
         problems.extend(config.check_tls_pair());
     }
@@ -254,6 +257,22 @@ impl Config {
         let message = format!("`redis.url` can't be used: {reason}");
         let hint = "set a variable or write a file with redis://USER:PASSWORD@HOST:PORT/DATABASE, and name it in `redis.url` as env:NAME or file:PATH";
         Some(Problem::new(Location::General, message).hint(hint))
+    }
+
+    /// Checks the API key of the Qdrant cluster, if there is one, and that it can lose a node.
+    fn check_qdrant(&self) -> Option<Problem> {
+        let qdrant = &self.qdrant;
+        qdrant.nodes().next()?;
+        if let Some(reason) = qdrant.api_key.as_ref().and_then(|key| key.secret().err()) {
+            let message = format!("`qdrant.api_key` can't be used: {reason}");
+            let hint = "set that variable or write that file, or remove `qdrant.api_key` if the cluster requires none";
+            return Some(Problem::new(Location::General, message).hint(hint));
+        }
+        let (copies, written) = (qdrant.copies, qdrant.copies_written);
+        let is_fit = written < copies || (copies, written) == (1, 1);
+        let message = format!("qdrant.copies is {copies} and qdrant.copies_written is {written}");
+        let hint = "ask for fewer copies than there are, or the loss of one node stops all changes: 1 of 2, or 2 of 3";
+        (!is_fit).then(|| Problem::new(Location::General, message).hint(hint))
     }
 
     /// Checks that `search.rerank` is a reranker. A model whose files can't be read has a problem of its own.

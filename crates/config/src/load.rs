@@ -167,7 +167,10 @@ impl Layers {
         for key in keys.into_iter().flatten() {
             key.read(environment);
         }
-        for secret in [&mut config.webhooks.secret, &mut config.redis.url].into_iter().flatten() {
+        for secret in [&mut config.webhooks.secret, &mut config.redis.url, &mut config.qdrant.api_key]
+            .into_iter()
+            .flatten()
+        {
             secret.read(environment);
         }
         layers
@@ -265,7 +268,7 @@ impl Layers {
         let keys = self.config.models.iter().filter_map(ModelConfig::api_key);
         let keys = keys.chain(&self.config.telemetry.postgres_url).chain(&self.config.webhooks.secret);
         let keys = keys.chain(&self.config.extract.api_key).chain(&self.config.store.url);
-        let keys = keys.chain(&self.config.redis.url);
+        let keys = keys.chain(&self.config.redis.url).chain(&self.config.qdrant.api_key);
         let mut keys = keys.chain(self.config.llm.api_keys());
         keys.any(|key| key.variable() == Some(variable))
     }

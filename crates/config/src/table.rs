@@ -464,6 +464,27 @@ settings! {
         /// Least number of gateways among which limits are divided while Redis can't be reached. More count if more were seen before.
         gateways_min: u64 = 1, "gateways", 1.0..=10_000.0;
     }
+    /// A Qdrant cluster, for collections that are created with `"engine": "qdrant"`.
+    qdrant: QdrantCluster {
+        /// Comma-separated gRPC addresses of the nodes, such as `http://10.0.0.1:6334`; `https` for TLS. Empty: there is no cluster.
+        urls: String = String::new(), "URLs", ANY;
+        /// Where the API key of the cluster is, if it needs one: `env:NAME` or `file:PATH`.
+        api_key: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
+        /// PEM file with certificates of authorities that are trusted for `https`, in addition to those of Mozilla's list.
+        ca_file: String = String::new(), "file", ANY;
+        /// What the names of Qdrant collections begin with. A copy of the store that uses the same cluster needs another one.
+        prefix: String = "weir".to_owned(), "text", ANY;
+        /// Shards of a new Qdrant collection, which can't be changed later. 12 can be divided among 2, 3, 4 and 6 nodes.
+        shards: u32 = 12, "shards", 1.0..=1024.0;
+        /// Copies of each shard of a new Qdrant collection, on as many nodes.
+        copies: u32 = 2, "copies", 1.0..=16.0;
+        /// Copies that must have taken a change before it is applied. Fewer than `qdrant.copies`, or a lost node stops all changes.
+        copies_written: u32 = 1, "copies", 1.0..=16.0;
+        /// Time that one node has for a part of a search, before another one is asked.
+        read_timeout_ms: u64 = 1_000, "milliseconds", 10.0..=60_000.0;
+        /// Time that one node has for a change, before another one is asked. A node waits up to 30 s until the cluster has marked a lost copy.
+        write_timeout_ms: u64 = 35_000, "milliseconds", 100.0..=600_000.0;
+    }
     /// The request log, slow requests and traces.
     telemetry: Telemetry {
         /// Where a row per request is stored: the file `telemetry.sqlite` in `server.data_dir`, PostgreSQL, or nowhere.
@@ -500,6 +521,13 @@ impl Server {
     /// The origins of `cors_origins`.
     pub fn cors_origins(&self) -> impl Iterator<Item = &str> {
         self.cors_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
+    }
+}
+
+impl QdrantCluster {
+    /// The addresses of the nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
     }
 }
 

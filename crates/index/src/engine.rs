@@ -49,6 +49,9 @@ pub struct Opened {
 pub struct Capabilities {
     /// The dense ranking compares every embedding exactly, so that measuring its [`Recall`] is pointless.
     pub exact_dense: bool,
+    /// Other processes use the same index: only one of them at a time may apply changes to it, and the others take over its state by
+    /// [`Engine::refresh`].
+    pub shared: bool,
     /// [`IndexQuery::pin`] and [`IndexQuery::as_of`] let later pages see the snapshot of the first.
     pub pinned_snapshots: bool,
 }
@@ -61,6 +64,19 @@ macro_rules! each {
             Engine::Qdrant($name) => $call,
             #[cfg(test)]
             Engine::Exact($name) => $call,
+        }
+    };
+}
+
+/// Awaits a function of whichever engine it is. Calls of a cluster are deep: their state is not part of that of a request, which would be as large
+/// where the engine is embedded.
+macro_rules! ask {
+    ($engine:expr, $name:ident => $call:expr) => {
+        match $engine {
+            Engine::Embedded($name) => $call.await,
+            Engine::Qdrant($name) => Box::pin($call).await,
+            #[cfg(test)]
+            Engine::Exact($name) => $call.await,
         }
     };
 }
@@ -80,11 +96,11 @@ impl Engine {
     pub fn capabilities(&self) -> Capabilities {
         match self {
             // the scan of 4-bit codes is approximate
-            Engine::Embedded(_) => Capabilities { exact_dense: false, pinned_snapshots: true },
+            Engine::Embedded(_) => Capabilities { exact_dense: false, shared: false, pinned_snapshots: true },
             // what a graph misses can't be told from here
-            Engine::Qdrant(_) => Capabilities { exact_dense: true, pinned_snapshots: false },
+            Engine::Qdrant(_) => Capabilities { exact_dense: true, shared: true, pinned_snapshots: false },
             #[cfg(test)]
-            Engine::Exact(_) => Capabilities { exact_dense: true, pinned_snapshots: false },
+            Engine::Exact(_) => Capabilities { exact_dense: true, shared: false, pinned_snapshots: false },
         }
     }
 
@@ -104,15 +120,16 @@ impl Engine {
         applied_seq: u64,
         read_to: Option<HistoryPoint>,
     ) -> Result<()> {
-        each!(self, engine => engine.apply(changes, applied_seq, read_to).await)
+        ask!(self, engine => engine.apply(changes, applied_seq, read_to))
     }
 
     /// Hides a document from both retrievers at once; returns whether it was live.
     ///
     /// `operation` is the number of the removal, which must be in the store already. Until a batch reaches it, earlier changes do
-    /// not bring the document back; the batch that contains the removal makes it durable.
+    /// not bring the document back; the batch that contains the removal makes it durable. After
+    /// [`IndexError::Unavailable`](crate::IndexError::Unavailable) too, this process does not show the document any more.
     pub async fn remove_now(&self, document_id: &str, operation: u64) -> Result<bool> {
-        each!(self, engine => engine.remove_now(document_id, operation).await)
+        ask!(self, engine => engine.remove_now(document_id, operation))
     }
 
     /// Searches one state of the index.
@@ -122,7 +139,7 @@ impl Engine {
     /// engine, [`IndexError::Panicked`](crate::IndexError::Panicked).
     pub async fn search(&self, caller: &Caller, query: IndexQuery) -> Result<IndexResult> {
         let query = self.restricted(caller, query)?;
-        each!(self, engine => engine.search(query).await)
+        ask!(self, engine => engine.search(query))
     }
 
     /// What an engine is asked: a query that it supports, restricted to the documents that exist for the caller.
@@ -136,7 +153,7 @@ impl Engine {
     /// # Errors
     /// Errors of the engine, [`IndexError::Panicked`](crate::IndexError::Panicked).
     pub async fn read_query(&self, caller: &Caller, text: &str) -> Result<Reading> {
-        each!(self, engine => engine.read_query(caller, text).await)
+        ask!(self, engine => engine.read_query(caller, text))
     }
 
     /// Replaces what was learned from users' judgments of earlier hits. It is not stored: call this after opening.
@@ -154,7 +171,7 @@ impl Engine {
     /// # Errors
     /// When that can't be made durable.
     pub async fn reset_baseline(&self) -> Result<()> {
-        each!(self, engine => engine.reset_baseline().await)
+        ask!(self, engine => engine.reset_baseline())
     }
 
     /// The features from which the relevance of a document in this search is computed, on whichever page it is: to be stored with
@@ -166,7 +183,7 @@ impl Engine {
         document_id: &str,
     ) -> Result<Option<HitFeatures>> {
         let query = self.restricted(caller, query)?;
-        each!(self, engine => engine.features(query, document_id).await)
+        ask!(self, engine => engine.features(query, document_id))
     }
 
     /// Compares the first `limit` chunks of the dense ranking with those of an exact comparison. `None` without an embedding, and if
@@ -180,6 +197,16 @@ impl Engine {
         }
     }
 
+    /// Takes over what other processes have applied to the same index; see [`Capabilities::shared`].
+    pub async fn refresh(&self) -> Result<()> {
+        match self {
+            Engine::Qdrant(engine) => Box::pin(engine.refresh()).await,
+            Engine::Embedded(_) => Ok(()),
+            #[cfg(test)]
+            Engine::Exact(_) => Ok(()),
+        }
+    }
+
     /// The last operation whose effect is visible and durable, as far as this process knows; 0 in an empty engine.
     pub fn applied_seq(&self) -> u64 {
         each!(self, engine => engine.applied_seq())
@@ -189,28 +216,28 @@ impl Engine {
     /// [`Engine::applied_seq`]. A store without exactly this operation has another history, and the index is not of it. `None` if no batch
     /// recorded one.
     pub async fn read_to(&self) -> Result<Option<HistoryPoint>> {
-        each!(self, engine => engine.read_to().await)
+        ask!(self, engine => engine.read_to())
     }
 
     /// The current sizes.
     pub async fn counts(&self) -> Result<IndexCounts> {
-        each!(self, engine => engine.counts().await)
+        ask!(self, engine => engine.counts())
     }
 
     /// Bytes on disk; 0 where an engine does not know them.
     pub async fn disk_bytes(&self) -> Result<u64> {
-        each!(self, engine => engine.disk_bytes().await)
+        ask!(self, engine => engine.disk_bytes())
     }
 
     /// Makes the index as fast to search as it can be. Call it when no changes are waiting. Batches may be applied meanwhile; none needs it
     /// to be durable.
     pub async fn flush(&self) -> Result<()> {
-        each!(self, engine => engine.flush().await)
+        ask!(self, engine => engine.flush())
     }
 
     /// Opens the index if it is not open.
     pub async fn ensure_open(&self) -> Result<()> {
-        each!(self, engine => engine.ensure_open().await)
+        ask!(self, engine => engine.ensure_open())
     }
 
     /// Checks that the content is still there, without reading it. If it is not, the index is emptied.
@@ -218,7 +245,7 @@ impl Engine {
     /// # Errors
     /// [`IndexError::Lost`](crate::IndexError::Lost) if it was emptied; errors of the engine.
     pub async fn check_files(&self) -> Result<()> {
-        each!(self, engine => engine.check_files().await)
+        ask!(self, engine => engine.check_files())
     }
 
     /// Empties the index, to be filled again from the store.
@@ -226,7 +253,7 @@ impl Engine {
     /// # Errors
     /// [`IndexError::Lost`](crate::IndexError::Lost) when that is done, if there was anything; errors of the engine.
     pub async fn discard(&self) -> Result<()> {
-        each!(self, engine => engine.discard().await)
+        ask!(self, engine => engine.discard())
     }
 
     /// Removes what was deleted, where an engine keeps it, if the last time was at least `interval` ago; whether it did. Searches go on
@@ -235,12 +262,12 @@ impl Engine {
     /// # Errors
     /// [`IndexError::Lost`](crate::IndexError::Lost); errors of the engine.
     pub async fn compact_if_due(&self, interval: Duration) -> Result<bool> {
-        each!(self, engine => engine.compact_if_due(interval).await)
+        ask!(self, engine => engine.compact_if_due(interval))
     }
 
     /// Ends background work. Searches are still answered; applying returns [`IndexError::Closed`](crate::IndexError::Closed).
     pub async fn close(&self) -> Result<()> {
-        each!(self, engine => engine.close().await)
+        ask!(self, engine => engine.close())
     }
 
     /// Checks the content against its checksums, each live chunk against its document and its one lexical entry, and the counts.
@@ -248,6 +275,6 @@ impl Engine {
     /// # Errors
     /// Errors of reading; inconsistencies are listed in the report.
     pub async fn verify(&self) -> Result<ConsistencyReport> {
-        each!(self, engine => engine.verify().await)
+        ask!(self, engine => engine.verify())
     }
 }

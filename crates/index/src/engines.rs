@@ -4,33 +4,32 @@ use std::path::{Path, PathBuf};
 
 use crate::embedded::blocking;
 use crate::{
-    CpuLimiter, EmbeddedEngine, Engine, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError, OpenIndexes,
-    Opened, QdrantEngines, Result,
+    CpuLimiter, EmbeddedEngine, Engine, EngineKind, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError,
+    OpenIndexes, Opened, QdrantEngines, Result,
 };
 
-/// Opens and deletes the engines of all collections. Clones share them. Callers know collections by the ids of the store, and not where
-/// their indexes are.
+/// Opens and deletes the engines of all collections, of every kind that this process has. Clones share them. Callers know collections by the
+/// ids of the store, and not where their indexes are.
 #[derive(Clone)]
-#[non_exhaustive]
-pub enum Engines {
-    /// In this process, with files in the folder of the data directory.
-    Embedded(EmbeddedEngines),
-    /// In a Qdrant cluster.
-    Qdrant(QdrantEngines),
+pub struct Engines {
+    embedded: EmbeddedEngines,
+    qdrant: Option<QdrantEngines>,
 }
 
 /// The embedded engines of a process, in one folder.
 #[derive(Clone)]
-pub struct EmbeddedEngines {
+struct EmbeddedEngines {
     /// Has a folder for each collection, which has one for each generation.
     folder: PathBuf,
     limiter: CpuLimiter,
     open: OpenIndexes,
 }
 
-/// Names an engine: a generation of a collection, by the ids of the store. Ids are never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Names an engine: where it is, and a generation of a collection by the ids of the store. Ids are never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineId {
+    /// Where it is.
+    pub kind: EngineKind,
     /// The collection.
     pub collection: i64,
     /// Its generation.
@@ -51,16 +50,34 @@ pub struct EnginesInUse {
 impl Engines {
     /// Embedded engines in `folder`, of which at most `open_max` have open files. `limiter` bounds the CPU work of their searches.
     pub fn embedded(folder: impl Into<PathBuf>, limiter: CpuLimiter, open_max: usize) -> Engines {
-        Engines::Embedded(EmbeddedEngines {
-            folder: folder.into(),
-            limiter,
-            open: OpenIndexes::new(open_max),
-        })
+        let (folder, open) = (folder.into(), OpenIndexes::new(open_max));
+        Engines { embedded: EmbeddedEngines { folder, limiter, open }, qdrant: None }
+    }
+
+    /// The same, and those in a Qdrant cluster.
+    pub fn with_qdrant(self, qdrant: QdrantEngines) -> Engines {
+        Engines { qdrant: Some(qdrant), ..self }
+    }
+
+    /// Whether engines of a kind can be opened.
+    pub fn has(&self, kind: EngineKind) -> bool {
+        kind == EngineKind::Embedded || self.qdrant.is_some()
+    }
+
+    /// Whether some engines are those of other processes too.
+    pub fn has_shared(&self) -> bool {
+        self.qdrant.is_some()
+    }
+
+    fn qdrant(&self) -> Result<&QdrantEngines> {
+        let reason = "the collection is in a Qdrant cluster, and none is configured; set `qdrant.urls`";
+        self.qdrant.as_ref().ok_or_else(|| IndexError::Engine { reason: reason.to_owned() })
     }
 
     /// Opens an engine, empty if there is none. `store_last_operation` is the collection's last operation in the store.
     ///
-    /// If the content is damaged, of an older format or of other settings, it is removed and the engine starts empty.
+    /// If the content is damaged, of an older format or of other settings, it is removed and the engine starts empty. What other processes use
+    /// too is removed with the first batch.
     ///
     /// # Errors
     /// [`IndexError::AheadOfStore`], [`IndexError::Locked`], errors of the engine.
@@ -70,82 +87,95 @@ impl Engines {
         settings: EngineSettings,
         store_last_operation: u64,
     ) -> Result<Opened> {
-        match self {
-            Engines::Embedded(engines) => {
-                let EmbeddedEngines { limiter, open, .. } = engines.clone();
-                let folder = engines.folder_of(id);
+        match id.kind {
+            EngineKind::Embedded => {
+                let EmbeddedEngines { limiter, open, .. } = self.embedded.clone();
+                let folder = self.embedded.folder_of(id);
                 let (engine, rebuilt) =
                     EmbeddedEngine::open(folder, settings, limiter, open, store_last_operation).await?;
                 Ok(Opened { engine: Engine::Embedded(engine), rebuilt })
             }
-            Engines::Qdrant(engines) => {
-                let (engine, rebuilt) = engines.open(id, settings, store_last_operation).await?;
+            EngineKind::Qdrant => {
+                let (engine, rebuilt) = self.qdrant()?.open(id, settings, store_last_operation).await?;
                 Ok(Opened { engine: Engine::Qdrant(engine), rebuilt })
             }
         }
     }
 
+    /// Checks that the engines that other processes use too can be used now.
+    ///
+    /// # Errors
+    /// [`IndexError::Unavailable`], and [`IndexError::Engine`] when they are not set up as they have to be.
+    pub async fn check_shared(&self) -> Result<()> {
+        match &self.qdrant {
+            Some(engines) => engines.check().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Of the processes in which engines are that other processes use too: how many there are, and how many have answered the last call.
+    pub fn nodes(&self) -> (usize, usize) {
+        self.qdrant.as_ref().map_or((0, 0), QdrantEngines::nodes)
+    }
+
     /// The generations of a collection of which something is stored, the latest first.
-    pub async fn generations(&self, collection: i64) -> Result<Vec<i64>> {
-        match self {
-            Engines::Embedded(engines) => {
-                let folder = engines.folder.join(collection.to_string());
+    pub async fn generations(&self, kind: EngineKind, collection: i64) -> Result<Vec<i64>> {
+        match kind {
+            EngineKind::Embedded => {
+                let folder = self.embedded.folder.join(collection.to_string());
                 blocking(move || Ok(generations_in(&folder))).await
             }
-            // so that no earlier one answers while documents are split again
-            Engines::Qdrant(_) => Ok(Vec::new()),
+            EngineKind::Qdrant => self.qdrant()?.generations(collection).await,
         }
     }
 
     /// Removes what an engine that was closed has stored.
     pub async fn delete(&self, id: EngineId) -> Result<()> {
-        match self {
-            Engines::Embedded(engines) => remove_folder(engines.folder_of(id)).await,
-            Engines::Qdrant(engines) => engines.delete(id).await,
+        match id.kind {
+            EngineKind::Embedded => remove_folder(self.embedded.folder_of(id)).await,
+            EngineKind::Qdrant => self.qdrant()?.delete(id).await,
         }
     }
 
     /// Removes what the engines of a collection, which were closed, have stored.
-    pub async fn delete_collection(&self, collection: i64) -> Result<()> {
-        match self {
-            Engines::Embedded(engines) => remove_folder(engines.folder.join(collection.to_string())).await,
-            Engines::Qdrant(engines) => engines.delete_collection(collection).await,
+    pub async fn delete_collection(&self, kind: EngineKind, collection: i64) -> Result<()> {
+        match kind {
+            EngineKind::Embedded => remove_folder(self.embedded.folder.join(collection.to_string())).await,
+            EngineKind::Qdrant => self.qdrant()?.delete_collection(collection).await,
         }
     }
 
-    /// Where the index of a collection after the `last` of the store is, if there is one: a lost store would leave it behind.
+    /// Where the index of a collection after the `last` of the store is, if there is one: a lost store would leave it behind. Of those in files:
+    /// others have the id of their service.
     pub async fn foreign_after(&self, last: i64) -> Result<Option<String>> {
-        match self {
-            Engines::Embedded(engines) => {
-                let folder = engines.folder.clone();
-                blocking(move || Ok(collection_after(&folder, last))).await
+        let folder = self.embedded.folder.clone();
+        blocking(move || Ok(collection_after(&folder, last))).await
+    }
+
+    /// The collections of this service of which engines that other processes use too store something.
+    pub async fn shared_collections(&self) -> Result<Vec<(EngineKind, i64)>> {
+        match &self.qdrant {
+            Some(engines) => {
+                let ids = engines.collections().await?;
+                Ok(ids.into_iter().map(|id| (EngineKind::Qdrant, id)).collect())
             }
-            // points have the id of their service
-            Engines::Qdrant(_) => Ok(None),
+            None => Ok(Vec::new()),
         }
     }
 
     /// What they hold now.
     pub fn in_use(&self) -> EnginesInUse {
-        match self {
-            Engines::Embedded(engines) => {
-                let open = engines.open.count();
-                EnginesInUse {
-                    open,
-                    filter_cache_bytes: engines.open.filter_cache_bytes(),
-                    filter_cache_bytes_max: open * FILTER_CACHE_BYTES_MAX,
-                }
-            }
-            Engines::Qdrant(_) => EnginesInUse::default(),
+        let open = self.embedded.open.count();
+        EnginesInUse {
+            open,
+            filter_cache_bytes: self.embedded.open.filter_cache_bytes(),
+            filter_cache_bytes_max: open * FILTER_CACHE_BYTES_MAX,
         }
     }
 
     /// The limit on the CPU work of searches in this process.
     pub fn search_limiter(&self) -> &CpuLimiter {
-        match self {
-            Engines::Embedded(engines) => &engines.limiter,
-            Engines::Qdrant(engines) => engines.limiter(),
-        }
+        &self.embedded.limiter
     }
 }
 

@@ -37,6 +37,6 @@ use weir_pipeline::{field_values, pipeline, restricted, search};
 
 pub use embedded::{Embedded, EmbeddedEngine, FILTER_CACHE_BYTES_MAX, OpenIndexes, RebuildReason};
 pub use engine::{Capabilities, Engine, Opened};
-pub use engines::{EmbeddedEngines, EngineId, Engines, EnginesInUse};
+pub use engines::{EngineId, Engines, EnginesInUse};
 pub use limiter::CpuLimiter;
 pub use qdrant::{QdrantEngine, QdrantEngines, QdrantPlacement};

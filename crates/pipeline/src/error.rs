@@ -15,7 +15,7 @@ pub enum IndexError {
     /// The index contains operations that the store lacks: they have different histories.
     #[error(
         "the index has applied operation {applied_seq}, but the store ends at {store}: the store was restored or replaced; \
-         remove the index folder to rebuild it from this store, or restore the newer store"
+         remove the index folder (in a Qdrant cluster: set another `qdrant.prefix`) to rebuild it from this store, or restore the newer store"
     )]
     AheadOfStore {
         /// The last operation applied to the index.

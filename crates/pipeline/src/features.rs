@@ -15,6 +15,16 @@ pub enum EngineKind {
     Qdrant,
 }
 
+impl EngineKind {
+    /// Whether all processes that use an index have the same one, which is not theirs: only one of them may apply changes to it.
+    pub fn is_shared(self) -> bool {
+        match self {
+            EngineKind::Embedded => false,
+            EngineKind::Qdrant => true,
+        }
+    }
+}
+
 /// Who does a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
@@ -42,7 +52,11 @@ pub struct Feature {
 }
 
 /// What to do where a query can have words alone.
-const WORDS: &str = "search for words alone, or move the collection to the embedded engine";
+const WORDS: &str = "search for words alone, or use a collection with the embedded engine";
+
+/// The feature that settings of a collection ask for, and what to do without it.
+const LEXICAL_SETTINGS: &str = "synonyms, stop words, weight of titles";
+const NO_LEXICAL_SETTINGS: &str = "leave out `lexical`, or create the collection with the embedded engine";
 
 /// The features of a search, in the order of its stages; who does each in the embedded engine, and in Qdrant.
 pub const FEATURES: &[Feature] = &[
@@ -83,7 +97,7 @@ pub const FEATURES: &[Feature] = &[
         [Support::Engine, Support::Refused("leave out `prefix`")],
     ),
     row("spelling correction", &[], never, [Support::Engine, Support::Absent]),
-    row("synonyms, stop words, weight of titles", &[], never, [Support::Engine, Support::Absent]),
+    row(LEXICAL_SETTINGS, &[], never, [Support::Engine, Support::Refused(NO_LEXICAL_SETTINGS)]),
     row("filter", &["filter"], |query| query.filter.is_some(), [Support::Engine, Support::Engine]),
     row("list without a query", &[], IndexQuery::is_listing, [Support::Engine, Support::Engine]),
     row(
@@ -118,7 +132,7 @@ pub const FEATURES: &[Feature] = &[
         "pages of one snapshot",
         &["cursor"],
         |query| query.as_of.is_some() || query.pin,
-        [Support::Engine, Support::Refused("page by `offset`")],
+        [Support::Engine, Support::Absent],
     ),
     row("neighbouring chunks", &["context"], |query| query.context > 0, [Support::Engine, Support::Engine]),
     row("parts of scores", &["explain"], |query| query.explain, [Support::Engine, Support::Engine]),
@@ -158,6 +172,19 @@ pub fn check(support: impl Fn(&Feature) -> Support, query: &IndexQuery) -> Resul
         if let Support::Refused(remedy) = support(feature)
             && (feature.is_asked)(query)
         {
+            return Err(IndexError::NotSupported { feature: feature.name, remedy });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses synonyms, stop words and weights of titles in the settings of a collection whose engine does not have them.
+///
+/// # Errors
+/// [`IndexError::NotSupported`] with the remedy.
+pub fn check_lexical_settings(engine: EngineKind) -> Result<()> {
+    for feature in FEATURES.iter().filter(|feature| feature.name == LEXICAL_SETTINGS) {
+        if let Support::Refused(remedy) = feature.support(engine) {
             return Err(IndexError::NotSupported { feature: feature.name, remedy });
         }
     }

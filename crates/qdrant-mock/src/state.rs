@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use qdrant_client::qdrant::facet_value::Variant as FacetVariant;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::value::Kind;
@@ -9,12 +10,16 @@ use qdrant_client::qdrant::vector::Vector as VectorKind;
 use qdrant_client::qdrant::vectors::VectorsOptions;
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
-    CreateCollection, DeletePoints, Direction, Distance, Filter, Modifier, OrderBy, PayloadIndexParams,
-    PointId, PointStruct, PointsSelector, UpdateMode, UpsertPoints, Value, Vector, VectorParams,
+    CreateCollection, DeletePoints, Direction, Distance, FacetCounts, FacetHit, FacetValue, Filter, Modifier,
+    OrderBy, PayloadIndexParams, PointId, PointStruct, PointsSelector, UpdateMode, UpsertPoints, Value,
+    Vector, VectorParams,
 };
 use tonic::{Code, Status};
 
 use crate::filter::{passes, passes_optional, values_at};
+
+/// Qdrant's default.
+const FACET_LIMIT: u64 = 10;
 
 /// What a point carries beside its vectors.
 pub(crate) type Payload = HashMap<String, Value>;
@@ -55,6 +60,22 @@ pub enum StoredVector {
     Dense(Vec<f32>),
     /// Values by index.
     Sparse(BTreeMap<u32, f32>),
+}
+
+/// Gives the dense vectors of a collection another length and distance, as if it had been created so; returns those before.
+///
+/// # Panics
+/// Without vectors that have a name.
+pub fn set_dense(config: &mut CreateCollection, size: u64, distance: i32) -> (u64, i32) {
+    let Some(Config::ParamsMap(map)) =
+        config.vectors_config.as_mut().and_then(|config| config.config.as_mut())
+    else {
+        panic!("the vectors have no names")
+    };
+    let Some(dense) = map.map.values_mut().next() else { panic!("there are no vectors") };
+    let before = (dense.size, dense.distance);
+    (dense.size, dense.distance) = (size, distance);
+    before
 }
 
 /// An id as text.
@@ -194,6 +215,33 @@ impl Collection {
             }
         }
         Ok(ids)
+    }
+
+    /// The values of an indexed field, those of most points first.
+    pub(crate) fn facet(&self, request: &FacetCounts) -> Result<Vec<FacetHit>, Status> {
+        if !self.indexes.contains_key(&request.key) {
+            let message = format!(
+                "Bad request: Index required but not found for `{}` of one of the following types: [keyword]",
+                request.key
+            );
+            return Err(Status::invalid_argument(message));
+        }
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for id in self.passing(request.filter.as_ref())? {
+            for value in values_at(&self.points[&id].payload, &request.key) {
+                if let Some(Kind::StringValue(text)) = &value.kind {
+                    *counts.entry(text.clone()).or_default() += 1;
+                }
+            }
+        }
+        let hit = |(text, count)| {
+            let value = FacetValue { variant: Some(FacetVariant::StringValue(text)) };
+            FacetHit { value: Some(value), count }
+        };
+        let mut hits: Vec<FacetHit> = counts.into_iter().map(hit).collect();
+        hits.sort_by_key(|hit| std::cmp::Reverse(hit.count));
+        hits.truncate(request.limit.unwrap_or(FACET_LIMIT) as usize);
+        Ok(hits)
     }
 
     /// Orders points by an indexed integer; those without it are left out.

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
+use qdrant_client::qdrant::facet_value::Variant;
 use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::value::Kind;
 use qdrant_client::qdrant::vector_output::Vector;
 use qdrant_client::qdrant::vectors_output::VectorsOptions;
 use qdrant_client::qdrant::{
-    CountPoints, DeletePoints, Filter, GetPoints, PointId, PointStruct, PointsOperationResponse,
-    PointsSelector, QueryBatchPoints, QueryPoints, ScrollPoints, UpdateStatus, UpsertPoints, Value,
-    VectorsOutput, WithPayloadSelector, WithVectorsSelector, WriteOrdering, WriteOrderingType,
+    CountPoints, DeletePoints, FacetCounts, FacetHit, Filter, GetPoints, PointId, PointStruct,
+    PointsOperationResponse, PointsSelector, QueryBatchPoints, QueryPoints, ScrollPoints, UpdateStatus,
+    UpsertPoints, Value, VectorsOutput, WithPayloadSelector, WithVectorsSelector, WriteOrdering,
+    WriteOrderingType,
 };
 
 use crate::collection::{DENSE, SPARSE};
@@ -18,6 +20,9 @@ use crate::{Qdrant, QdrantError, Result};
 
 /// Points of one change. A change of more is made in several calls.
 pub const BATCH_POINTS_MAX: usize = 128;
+
+/// Values that [`Qdrant::values`] returns.
+pub const VALUES_MAX: u64 = 100_000;
 
 /// A point that was found or read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -154,6 +159,32 @@ impl Qdrant {
             .await?;
         let result = answer.result.ok_or(QdrantError::Malformed { call: CALL, what: "result" })?;
         Ok(result.count)
+    }
+
+    /// The values that an indexed field of payloads has in the points that pass a filter; at most [`VALUES_MAX`].
+    ///
+    /// # Errors
+    /// Those of calls.
+    pub async fn values(&self, collection: &str, field: &str, filter: Option<Filter>) -> Result<Vec<String>> {
+        let request = FacetCounts {
+            collection_name: collection.to_owned(),
+            key: field.to_owned(),
+            filter,
+            limit: Some(VALUES_MAX),
+            exact: Some(true),
+            ..Default::default()
+        };
+        let answer = self
+            .read("facet", request, |node, request| {
+                let mut points = node.points();
+                async move { points.facet(request).await }
+            })
+            .await?;
+        let text = |hit: FacetHit| match hit.value?.variant? {
+            Variant::StringValue(text) => Some(text),
+            Variant::IntegerValue(_) | Variant::BoolValue(_) => None,
+        };
+        Ok(answer.hits.into_iter().filter_map(text).collect())
     }
 
     /// The points of these ids that exist, in no particular order.

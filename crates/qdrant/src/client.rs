@@ -52,6 +52,33 @@ impl QdrantSettings {
     }
 }
 
+/// A call that has ended, with all its attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Its name, as `upsert`.
+    pub name: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The time that it took.
+    pub took: Duration,
+    /// Attempts after the first.
+    pub retries: usize,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A node carried it out.
+    Done,
+    /// It can't succeed.
+    Refused,
+    /// No node carried it out.
+    Unavailable,
+}
+
+/// Is told each call that has ended.
+pub type Observer = Arc<dyn Fn(Call) + Send + Sync>;
+
 /// The nodes of a cluster. Clones share the connections.
 #[derive(Clone)]
 pub struct Qdrant(Arc<Shared>);
@@ -62,6 +89,7 @@ struct Shared {
     next: AtomicUsize,
     read_timeout: Duration,
     write_timeout: Duration,
+    observer: Option<Observer>,
 }
 
 /// What was found of the nodes.
@@ -95,6 +123,14 @@ impl Qdrant {
     /// # Errors
     /// When an address, the file of certificates or the API key has not the right form.
     pub fn new(settings: &QdrantSettings) -> Result<Qdrant, SetupError> {
+        Qdrant::observed(settings, None)
+    }
+
+    /// The same; each call is told to `observer` when it has ended.
+    ///
+    /// # Errors
+    /// As [`Qdrant::new`].
+    pub fn observed(settings: &QdrantSettings, observer: Option<Observer>) -> Result<Qdrant, SetupError> {
         if settings.urls.is_empty() {
             return Err(SetupError::NoNodes);
         }
@@ -114,7 +150,14 @@ impl Qdrant {
             next: AtomicUsize::new(0),
             read_timeout: settings.read_timeout,
             write_timeout: settings.write_timeout,
+            observer,
         })))
+    }
+
+    /// How many nodes there are, and of how many the last call was answered.
+    pub fn nodes(&self) -> (usize, usize) {
+        let nodes = &self.0.nodes;
+        (nodes.len(), nodes.iter().filter(|node| node.answers()).count())
     }
 
     /// Asks each node for its version.
@@ -130,6 +173,11 @@ impl Qdrant {
                 Ok(answer) => answer,
                 Err(_) => Err(Status::deadline_exceeded("no answer in time")),
             };
+            if answer.is_ok() {
+                node.trust()
+            } else {
+                node.avoid()
+            }
             let url = node.url.clone();
             match answer {
                 Ok(answer) => {
@@ -161,10 +209,27 @@ impl Qdrant {
     where
         F: Future<Output = Result<Response<R>, Status>> + Send,
     {
+        let mut sent = 0;
+        let (started, answer) = (Instant::now(), self.read_at_nodes(call, request, send, &mut sent).await);
+        self.observe(call, started, sent, &answer);
+        answer
+    }
+
+    async fn read_at_nodes<Q: Clone, R, F>(
+        &self,
+        call: &'static str,
+        request: Q,
+        send: impl Fn(&Node, Request<Q>) -> F,
+        sent: &mut usize,
+    ) -> Result<R>
+    where
+        F: Future<Output = Result<Response<R>, Status>> + Send,
+    {
         let attempts = self.0.nodes.len().clamp(READ_ATTEMPTS.0, READ_ATTEMPTS.1);
         let nodes = self.in_turn();
         let (started, mut reasons) = (Instant::now(), Vec::new());
         for attempt in 0..2 * attempts {
+            *sent = attempt + 1;
             // a connection that broke is noticed by the first call that needs it: each node gets a second one if there is time
             if attempt >= attempts && started.elapsed() >= self.0.read_timeout {
                 break;
@@ -197,10 +262,28 @@ impl Qdrant {
     where
         F: Future<Output = Result<Response<R>, Status>> + Send,
     {
+        let (mut sent, started) = (0, Instant::now());
+        let answer = self.write_at_nodes(call, request, send, incomplete, &mut sent).await;
+        self.observe(call, started, sent, &answer);
+        answer
+    }
+
+    async fn write_at_nodes<Q: Clone, R, F>(
+        &self,
+        call: &'static str,
+        request: Q,
+        send: impl Fn(&Node, Request<Q>) -> F,
+        incomplete: impl Fn(&R) -> Option<String>,
+        sent: &mut usize,
+    ) -> Result<R>
+    where
+        F: Future<Output = Result<Response<R>, Status>> + Send,
+    {
         let nodes = self.in_turn();
         let attempts = (nodes.len() * WRITE_ATTEMPTS.0).max(WRITE_ATTEMPTS.1);
         let (mut reasons, mut pause) = (Vec::new(), WRITE_PAUSE);
         for attempt in 0..attempts {
+            *sent = attempt + 1;
             let node = nodes[attempt % nodes.len()];
             match self.attempt(call, node, self.0.write_timeout, request.clone(), &send).await {
                 Ok(answer) => match incomplete(&answer) {
@@ -225,6 +308,16 @@ impl Qdrant {
             }
         }
         Err(QdrantError::Unavailable { call, reason: reasons.join("; "), retry_after: RETRY_AFTER })
+    }
+
+    fn observe<R>(&self, name: &'static str, started: Instant, sent: usize, answer: &Result<R>) {
+        let Some(observer) = &self.0.observer else { return };
+        let outcome = match answer {
+            Ok(_) => Outcome::Done,
+            Err(QdrantError::Unavailable { .. }) => Outcome::Unavailable,
+            Err(QdrantError::Refused { .. } | QdrantError::Malformed { .. }) => Outcome::Refused,
+        };
+        observer(Call { name, outcome, took: started.elapsed(), retries: sent.saturating_sub(1) });
     }
 
     async fn attempt<Q, R, F>(

@@ -42,8 +42,8 @@ mod node;
 
 pub use qdrant_client::qdrant as api;
 
-pub use calls::{BATCH_POINTS_MAX, FoundPoint};
-pub use client::{Checked, Qdrant, QdrantSettings, VERSIONS};
+pub use calls::{BATCH_POINTS_MAX, FoundPoint, VALUES_MAX};
+pub use client::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
 pub use collection::{DENSE, KEYWORDS, Layout, SPARSE, TENANT};
 pub use error::{QdrantError, Result, SetupError};
 pub use ids::{digest, point_id};

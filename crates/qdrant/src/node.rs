@@ -1,5 +1,6 @@
 //! A node of a cluster: its address and its connection.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,8 @@ pub(crate) struct Node {
     api_key: ApiKey,
     /// Until when others are preferred.
     avoided_until: Mutex<Option<Instant>>,
+    /// Whether its last call was answered.
+    answers: AtomicBool,
 }
 
 impl Node {
@@ -83,7 +86,13 @@ impl Node {
             endpoint = endpoint.tls_config(tls).map_err(|error| unfit(error.to_string()))?;
         }
         let channel = endpoint.connect_lazy();
-        Ok(Node { url: url.to_owned(), channel, api_key, avoided_until: Mutex::new(None) })
+        Ok(Node {
+            url: url.to_owned(),
+            channel,
+            api_key,
+            avoided_until: Mutex::new(None),
+            answers: AtomicBool::new(true),
+        })
     }
 
     pub(crate) fn points(&self) -> PointsClient<Connection> {
@@ -101,12 +110,18 @@ impl Node {
 
     /// Prefers other nodes for a while.
     pub(crate) fn avoid(&self) {
+        self.answers.store(false, Ordering::Relaxed);
         *self.avoided() = Some(Instant::now() + AVOIDED_FOR);
     }
 
     /// Takes it as others again.
     pub(crate) fn trust(&self) {
+        self.answers.store(true, Ordering::Relaxed);
         *self.avoided() = None;
+    }
+
+    pub(crate) fn answers(&self) -> bool {
+        self.answers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_avoided(&self) -> bool {

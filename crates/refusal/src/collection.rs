@@ -56,6 +56,12 @@ pub enum CollectionError {
          it back, or remove the folder to go on with this store"
     )]
     NotOfStore(String),
+    /// The engine of a collection has not answered since the gateway started.
+    #[error("the engine of collection `{collection}` does not answer")]
+    Waiting {
+        /// The collection.
+        collection: String,
+    },
     /// There are as many collections as the limit allows.
     #[error("there are {limit} collections; that is the limit `limits.collections_max`")]
     TooMany {

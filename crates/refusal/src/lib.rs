@@ -30,6 +30,9 @@ const RETRY_AFTER_MS: u32 = 1000;
 /// Nobody is told to wait longer than this, whatever a queue or an upstream says.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
+/// What a caller is told of an engine that does not answer.
+const ENGINE_UNAVAILABLE: &str = "the engine of the collection does not answer";
+
 impl RequestError {
     /// The message of a failure whose details are in the log alone.
     pub const INTERNAL: &str = "internal error; the log has the details under the request's id";
@@ -47,7 +50,9 @@ impl RequestError {
     /// A failure of the index that is not the request's fault. An engine that does not answer may do so later.
     pub fn of_index(error: &IndexError) -> RequestError {
         let IndexError::Unavailable { retry_after, .. } = error else { return RequestError::internal(error) };
-        RequestError::new(ErrorCode::CollectionNotReady, error.to_string()).retry_after(*retry_after)
+        // its reason has addresses of nodes
+        tracing::warn!(%error, "the engine of a collection does not answer");
+        RequestError::new(ErrorCode::EngineUnavailable, ENGINE_UNAVAILABLE).retry_after(*retry_after)
     }
 
     /// A limit of the caller's key is reached; `wait`: until a retry can succeed, `None` if none can.
@@ -250,6 +255,13 @@ impl From<CollectionError> for RequestError {
             }
             CollectionError::NoModel { model, .. } => no_model(&model),
             CollectionError::Inference { source, .. } => source.into(),
+            CollectionError::Waiting { .. } => {
+                RequestError::new(ErrorCode::EngineUnavailable, error.to_string())
+            }
+            CollectionError::Index { source: source @ IndexError::Unavailable { .. }, .. }
+            | CollectionError::Engines(source @ IndexError::Unavailable { .. }) => {
+                RequestError::of_index(&source)
+            }
             CollectionError::Index { .. }
             | CollectionError::Settings { .. }
             | CollectionError::Engines(_)

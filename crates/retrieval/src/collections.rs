@@ -8,17 +8,19 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use weir_api::{CollectionSettings, EmbeddingChoice, LexicalSettings, VectorSettings};
-use weir_index::{CpuLimiter, Engine, EngineId, EngineSettings, Engines, EnginesInUse, IndexError, Opened};
+use weir_api::{CollectionSettings, EmbeddingChoice, EngineChoice, LexicalSettings, VectorSettings};
+use weir_index::{CpuLimiter, EngineId, EngineSettings, Engines, EnginesInUse, IndexError, Opened};
 use weir_policy::Caller;
-use weir_store::{Collection, CollectionId, OperationKind, Store, StoreView};
+use weir_store::{Collection, CollectionId, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
+use crate::index_checks::{hide_deleted, unusable};
 use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::own_vectors;
 use crate::previous::PreviousIndex;
+use crate::shared_engines::{Waiting, is_engine_unavailable, kind_of};
 use weir_config::Config;
 use weir_inference::{LoadedModel, Models, Scheduler};
 use weir_preparation::Chunker;
@@ -48,6 +50,10 @@ pub struct Inner {
     pub(crate) gateway: Arc<str>,
     /// The key of cursors, if the store is shared.
     pub(crate) cursor_key: Option<[u8; 32]>,
+    /// Collections whose engine did not answer when they were to be opened.
+    pub(crate) waiting: Waiting,
+    /// Whether engines may have something of deleted collections.
+    pub(crate) has_leftovers: AtomicBool,
     /// Ends what follows the store.
     pub(crate) stopping: CancellationToken,
 }
@@ -79,15 +85,26 @@ impl Collections {
             webhooks_due: Arc::default(),
             gateway: uuid::Uuid::new_v4().simple().to_string().into(),
             cursor_key,
+            waiting: Waiting::default(),
+            has_leftovers: AtomicBool::new(true),
             stopping: CancellationToken::new(),
         }));
         collections.check_engines(collections.0.store.last_collection_id().await?).await?;
         for collection in collections.0.store.collections(&Caller::system()).await? {
-            collections.open_stored(collection).await?;
+            let name = collection.name.clone();
+            match collections.open_stored(collection).await {
+                Err(error) if is_engine_unavailable(&error) => {
+                    tracing::error!(collection = name, %error, "the collection is opened when its engine answers")
+                }
+                opened => drop(opened?),
+            }
         }
         // without a model it would stay without embeddings for ever; the start does not wait for upstreams
         if collections.0.models.default_model().is_some_and(|model| model.dimension().is_some()) {
             collections.create_default().await?;
+        }
+        if collections.0.engines.has_shared() {
+            tokio::spawn(crate::shared_engines::keep_up(collections.clone()));
         }
         if let Some(changes) = changes {
             tokio::spawn(crate::follow::run(collections.clone(), changes));
@@ -115,6 +132,11 @@ impl Collections {
     /// What the indexes hold now.
     pub(crate) fn engines_in_use(&self) -> EnginesInUse {
         self.0.engines.in_use()
+    }
+
+    /// The processes of engines that are not in this process, and how many of them answer.
+    pub(crate) fn engine_nodes(&self) -> (usize, usize) {
+        self.0.engines.nodes()
     }
 
     /// The limit on the CPU work of searches, which all collections share.
@@ -194,6 +216,9 @@ impl Collections {
         if let Some(open) = self.get(&Caller::system(), name) {
             return Ok((open, false));
         }
+        if self.0.waiting.get(&Caller::system(), name).is_some() {
+            return Err(CollectionError::Waiting { collection: name.to_owned() });
+        }
         let limit = self.0.config.limits.collections_max;
         if self.count() >= limit {
             return Err(CollectionError::TooMany { limit });
@@ -225,7 +250,8 @@ impl Collections {
         if let Err(error) = deleted {
             tracing::error!(collection = collection.name, %error, "a collection that could not be opened stays in the store, empty");
         }
-        if let Err(error) = self.delete_engines(collection.id).await {
+        self.0.waiting.remove(&collection.name);
+        if let Err(error) = self.delete_engines_of(collection).await {
             tracing::warn!(collection = collection.name, %error, "the index of no collection stays");
         }
     }
@@ -236,12 +262,14 @@ impl Collections {
     /// [`CollectionError`]; after an error of the index the collection is deleted all the same.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<bool, CollectionError> {
         let _changing = self.0.changing.lock().await;
-        let Some(collection) = self.get(caller, name) else { return Ok(false) };
+        let Some(collection) = self.get(caller, name) else {
+            return Ok(self.delete_waiting(caller, name).await?.unwrap_or(false));
+        };
         let deleted = self.0.store.view(caller, &collection.stored)?.delete_collection(now()).await?;
         self.0.webhooks_due.notify_one();
         self.remove(name);
         collection.close().await;
-        self.delete_engines(collection.id).await?;
+        self.delete_engines_of(&collection.stored).await?;
         tracing::info!(collection = name, "collection deleted; its unfinished ingest jobs are cancelled");
         Ok(deleted)
     }
@@ -282,6 +310,7 @@ impl Collections {
         CollectionSettings {
             model: settings.model.clone(),
             embedding: settings.embedding,
+            engine: settings.engine.filter(|engine| *engine != EngineChoice::Embedded),
             language: Some(language_of(settings, config).name().to_owned()),
             vectors: settings
                 .vectors
@@ -317,13 +346,9 @@ impl Collections {
             .model_for(settings)
             .is_ok_and(|model| fingerprint_of(settings, model.as_deref()) == collection.preparer.fingerprint);
         same_model
+            && kind_of(settings) == collection.engine_id.kind
             && self.pinned(settings).language == collection.settings.language
             && settings.keep_originals == collection.settings.keep_originals
-    }
-
-    /// Removes the indexes of a collection, which were closed.
-    pub(crate) async fn delete_engines(&self, id: CollectionId) -> Result<(), CollectionError> {
-        self.0.engines.delete_collection(id.0).await.map_err(CollectionError::Engines)
     }
 
     pub(crate) async fn open_stored(
@@ -333,8 +358,26 @@ impl Collections {
         self.open_stored_after(stored, None).await
     }
 
-    /// The same; `previous` answers searches until the index is complete. Without it, that index is looked for on the disk.
+    /// The same; `previous` answers searches until the index is complete. Without it, that index is looked for. If the engine does not answer, the
+    /// collection is opened when it does.
     pub(crate) async fn open_stored_after(
+        &self,
+        stored: Collection,
+        previous: Option<PreviousIndex>,
+    ) -> Result<Arc<OpenCollection>, CollectionError> {
+        let opened = self.open_now(stored.clone(), previous).await;
+        match &opened {
+            Ok(_) => self.0.waiting.remove(&stored.name),
+            Err(error) if is_engine_unavailable(error) => {
+                self.remove(&stored.name);
+                self.0.waiting.add(stored);
+            }
+            Err(_) => {}
+        }
+        opened
+    }
+
+    async fn open_now(
         &self,
         stored: Collection,
         previous: Option<PreviousIndex>,
@@ -360,12 +403,15 @@ impl Collections {
             fingerprint: fingerprint.clone(),
             writer_memory_bytes: self.0.config.index.writer_memory_bytes,
         };
-        let engine_id = EngineId { collection: stored.id.0, generation: stored.generation.id.0 };
+        let (collection, generation) = (stored.id.0, stored.generation.id.0);
+        let engine_id = EngineId { kind: kind_of(&settings), collection, generation };
+        let others_apply = engine_id.kind.is_shared() && self.0.store.is_shared();
         let index_error = |source| CollectionError::Index { collection: name.clone(), source };
         let mut opened =
             self.open_index(engine_id, &engine_settings, stored.last_operation).await.map_err(index_error)?;
         let documents = self.0.store.view(&Caller::system(), &stored)?;
-        if let Some(reason) = unusable(&stored, &documents, &opened.engine, index_error).await? {
+        if let Some(reason) = unusable(&stored, &documents, &opened.engine, others_apply, index_error).await?
+        {
             tracing::warn!(collection = name, "{reason}: it is rebuilt");
             opened.engine.close().await.map_err(index_error)?;
             drop(opened);
@@ -398,7 +444,7 @@ impl Collections {
             Some(previous) => Some(previous),
             None => {
                 let is_needed = engine.applied_seq() < rebuild_until;
-                self.find_previous(&stored, &engine_settings, &documents, is_needed).await?
+                self.find_previous(&stored, engine_id, &engine_settings, &documents, is_needed).await?
             }
         };
         let lexical = LexicalInForce::new(settings.lexical.take().unwrap_or_default(), language);
@@ -441,6 +487,10 @@ impl Collections {
             webhooks_due: self.0.webhooks_due.clone(),
             job_log: JobLog::default(),
             workers: Mutex::default(),
+            engines: self.0.engines.clone(),
+            engine_id,
+            complete_since: Mutex::default(),
+            is_alone: AtomicBool::new(false),
             engine,
         });
         // so that relevance is the same before and after a restart
@@ -462,6 +512,9 @@ impl Collections {
         last_operation: u64,
     ) -> Result<Opened, IndexError> {
         let (engines, settings) = (self.0.engines.clone(), settings.clone());
+        // others may have applied more since that was read; `unusable` compares
+        let last_operation =
+            if id.kind.is_shared() && self.0.store.is_shared() { u64::MAX } else { last_operation };
         // the threads of an index inherit the priority of the thread that opens it
         let opening = async move { engines.open(id, settings, last_operation).await };
         self.0.background.spawn(opening).await.unwrap_or(Err(IndexError::Interrupted))
@@ -483,7 +536,12 @@ impl Collections {
             "the model has changed: a new generation is embedded"
         );
         let started = self.0.store.start_generation(stored.id, fingerprint, now()).await?;
-        self.delete_engines(stored.id).await?;
+        let settings =
+            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&stored.name, &error))?;
+        // other gateways may still search the same index
+        if !kind_of(&settings).is_shared() {
+            self.delete_engines_of(&stored).await?;
+        }
         Ok(started.unwrap_or(stored))
     }
 }
@@ -501,48 +559,6 @@ async fn learn_dimension(name: &str, model: Option<&LoadedModel>) -> Result<(), 
     let Some(model) = model else { return Ok(()) };
     let error = |source| CollectionError::Inference { collection: name.to_owned(), source };
     model.fetch_dimension().await.map_err(error)
-}
-
-/// Why an index can't be brought to the state of the store by the operations after its applied sequence.
-pub(crate) async fn unusable(
-    stored: &Collection,
-    documents: &StoreView,
-    engine: &Engine,
-    index_error: impl Fn(IndexError) -> CollectionError,
-) -> Result<Option<&'static str>, CollectionError> {
-    let applied_seq = engine.applied_seq();
-    if applied_seq == 0 {
-        return Ok(None);
-    }
-    if applied_seq < stored.pruned_to {
-        return Ok(Some("the index is older than what it has missed"));
-    }
-    let recorded = engine.read_to().await.map_err(index_error)?;
-    let operation = recorded.map_or(applied_seq, |point| point.operation);
-    // an index without a number is of a store that had none: both are of an earlier version
-    let is_of_store = documents.operation_identity(operation).await? == recorded.map(|point| point.identity);
-    Ok((!is_of_store)
-        .then_some("the index was made from another history of the store, which was restored or replaced"))
-}
-
-/// Hides the documents that were deleted by operations after `after`: an acknowledged deletion must hold for the first search. Returns the last
-/// operation.
-pub(crate) async fn hide_deleted(
-    documents: &StoreView,
-    engine: &Engine,
-    mut after: u64,
-    index_error: impl Fn(IndexError) -> CollectionError,
-) -> Result<u64, CollectionError> {
-    // an empty index has nothing to hide
-    while engine.applied_seq() > 0 {
-        let operations = documents.operations_after(after, 1000).await?;
-        let Some(last) = operations.last() else { break };
-        after = last.number;
-        for operation in operations.iter().filter(|operation| operation.kind == OperationKind::Delete) {
-            engine.remove_now(&operation.document_id, operation.number).await.map_err(&index_error)?;
-        }
-    }
-    Ok(after)
 }
 
 /// The language of the settings, or the configured one.

@@ -93,7 +93,7 @@ impl Retrieval {
             filter: wanted.filter,
             sort: sort_keys(&wanted.sort),
             offset: usize::try_from(offset).unwrap_or(usize::MAX),
-            as_of: page.map(|page| page.applied_seq),
+            as_of: page.map(|page| page.applied_seq).filter(|_| view.pins_snapshots()),
             pin: view.pins_snapshots(),
             ..IndexQuery::new(RetrievalMode::Lexical, None, None, wanted.limit)
         };
@@ -104,7 +104,11 @@ impl Retrieval {
         if documents.len() < found.hits.len() {
             // the page ends early; the search is repeated up to there, because deleted documents have positions too
             let limit = documents.len();
-            let again = IndexQuery { limit, as_of: Some(found.applied_seq), ..query };
+            let again = IndexQuery {
+                limit,
+                as_of: Some(found.applied_seq).filter(|_| view.pins_snapshots()),
+                ..query
+            };
             let shown = view.search(again).await.map_err(refused)?;
             documents.truncate(shown.hits.len());
             end = offset + limit as u64;

@@ -11,6 +11,7 @@ use weir_store::{Change, Changes, Collection, CollectionId};
 
 use crate::collections::{Collections, unreadable};
 use crate::open_collection::{LexicalInForce, OpenCollection};
+use crate::shared_engines::is_engine_unavailable;
 use weir_refusal::CollectionError;
 
 /// How often everything is looked at, beside what is told.
@@ -103,9 +104,12 @@ impl Collections {
             let followed = match self.get(&Caller::system(), &name) {
                 Some(open) if open.id == one.id => self.follow(&open, one).await,
                 Some(_) => Ok(()),
+                None if self.0.waiting.get(&Caller::system(), &name).is_some() => Ok(()),
                 None => self.open_if_it_fits(one).await,
             };
-            if let Err(error) = followed {
+            if let Err(error) = followed
+                && !is_engine_unavailable(&error)
+            {
                 tracing::error!(collection = name, %error, "a collection of another gateway can't be opened");
             }
         }
@@ -117,13 +121,16 @@ impl Collections {
         self.remove(&open.name);
         open.preparer.lease.take();
         open.close().await;
-        self.delete_engines(open.id).await?;
+        // the gateway that has deleted it removes an index that all use
+        if !open.engine_id.kind.is_shared() {
+            self.delete_engines_of(&open.stored).await?;
+        }
         tracing::info!(collection = open.name, "the collection was deleted by another gateway");
         Ok(())
     }
 
     /// Opens a collection that another gateway has created, if this one has its model: it starts no generation of another model.
-    async fn open_if_it_fits(&self, stored: Collection) -> Result<(), CollectionError> {
+    pub(crate) async fn open_if_it_fits(&self, stored: Collection) -> Result<(), CollectionError> {
         let name = stored.name.clone();
         let own = self.fingerprint_for(&stored).await?;
         if own != stored.generation.fingerprint {

@@ -4,7 +4,7 @@
 //! its leases at the latest after [`LEASE_SECONDS`] and the pause of an idle worker.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_policy::Caller;
 use weir_store::Fence;
@@ -18,29 +18,59 @@ pub(crate) const LEASE_SECONDS: f64 = 15.0;
 /// How often leases are prolonged.
 const RENEW_EVERY: Duration = Duration::from_secs(4);
 
+/// How often it is looked whether a lease was lost or taken.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+
 /// The lease that this gateway has on a collection, if it has it. Unused over a store of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Lease(Mutex<Option<Fence>>);
+pub(crate) struct Lease(Mutex<Option<Held>>);
+
+/// A lease, and until when no other gateway can have a later one: by the clock of this machine, from before it was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    fence: Fence,
+    until: Instant,
+}
 
 impl Lease {
     pub(crate) fn get(&self) -> Option<Fence> {
-        *self.lock()
+        self.lock().map(|held| held.fence)
     }
 
-    pub(crate) fn set(&self, fence: Fence) {
-        *self.lock() = Some(fence);
+    /// A lease that was asked for at `asked`.
+    pub(crate) fn set(&self, fence: Fence, asked: Instant) {
+        *self.lock() = Some(Held { fence, until: asked + Duration::from_secs_f64(LEASE_SECONDS) });
     }
 
     pub(crate) fn take(&self) -> Option<Fence> {
-        self.lock().take()
+        self.lock().take().map(|held| held.fence)
     }
 
     /// Forgets a lease, unless there is another one by now.
     pub(crate) fn lose(&self, fence: Fence) {
-        self.lock().take_if(|held| *held == fence);
+        self.lock().take_if(|held| held.fence == fence);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Fence>> {
+    /// Notes that a lease was prolonged, as was asked for at `asked`.
+    fn prolong(&self, fence: Fence, asked: Instant) {
+        if let Some(held) = self.lock().as_mut().filter(|held| held.fence == fence) {
+            held.until = asked + Duration::from_secs_f64(LEASE_SECONDS);
+        }
+    }
+
+    /// Waits until another gateway may have a later lease. Cancel safe.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let now = Instant::now();
+            let until = self.lock().map(|held| held.until);
+            match until {
+                Some(until) if now < until => tokio::time::sleep((until - now).min(CHECK_EVERY)).await,
+                Some(_) | None => return,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,6 +89,7 @@ pub(crate) async fn renew(collections: Collections) {
         if held.is_empty() {
             continue;
         }
+        let asked = Instant::now();
         let live = match inner.store.renew_leases(&inner.gateway, LEASE_SECONDS).await {
             Ok(live) => live,
             // what is written without a lease is refused
@@ -68,7 +99,9 @@ pub(crate) async fn renew(collections: Collections) {
             }
         };
         for (collection, fence) in held {
-            if !live.contains(&fence) {
+            if live.contains(&fence) {
+                collection.preparer.lease.prolong(fence, asked);
+            } else {
                 tracing::info!(collection = collection.name, "another gateway has taken over the ingest");
                 collection.preparer.lease.lose(fence);
                 collection.look_again();

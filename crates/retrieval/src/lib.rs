@@ -11,6 +11,7 @@ mod export;
 mod feedback;
 mod feedback_worker;
 mod follow;
+mod index_checks;
 mod ingest;
 mod job_events;
 mod jobs;
@@ -26,8 +27,8 @@ mod rechunk;
 mod rerank;
 mod search;
 mod settings;
+mod shared_engines;
 mod view;
-mod webhooks;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -132,7 +133,14 @@ impl Retrieval {
             stopping,
         });
         originals::start_sweeping(&parts);
-        webhooks::start(&parts);
+        weir_webhooks::start(weir_webhooks::SenderParts {
+            store: parts.store.clone(),
+            metrics: parts.metrics.clone(),
+            settings: parts.config.webhooks.clone(),
+            render: |job| jobs::render(job, None),
+            due: parts.webhooks_due.clone(),
+            stopping: parts.stopping.clone(),
+        });
         Retrieval(parts)
     }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weir_api::{CollectionSettings, LexicalSettings};
-use weir_index::{Engine, IndexError};
+use weir_index::{Engine, EngineId, Engines, IndexError};
 use weir_inference::LoadedModel;
 use weir_store::{Collection, CollectionId, Job, Retention};
 use weir_telemetry::metrics::Metrics;
@@ -37,6 +37,13 @@ pub struct OpenCollection {
     pub(crate) created_at: f64,
     /// Its index.
     pub(crate) engine: Engine,
+    /// Names the index.
+    pub(crate) engine_id: EngineId,
+    /// Where indexes come from.
+    pub(crate) engines: Engines,
+    /// When the index was first found complete; and whether no earlier generation of it is left, where a restart does not see to that.
+    pub(crate) complete_since: Mutex<Option<Instant>>,
+    pub(crate) is_alone: AtomicBool,
     /// Prepares its documents; holds the model.
     pub(crate) preparer: Preparer,
     /// Limits of a batch.
@@ -83,6 +90,8 @@ pub(crate) struct Failure {
     pub(crate) reason: String,
     /// When the first of these errors occurred, in unix seconds.
     pub(crate) since: f64,
+    /// Whether other gateways fail alike: none of them is less ready than another.
+    pub(crate) is_alike: bool,
 }
 
 /// The settings of lexical retrieval in force.
@@ -223,7 +232,14 @@ impl OpenCollection {
     pub(crate) fn note_failure(&self, reason: Option<String>) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let since = failure.as_ref().map_or_else(now, |before| before.since);
-        *failure = reason.map(|reason| Failure { reason, since });
+        *failure = reason.map(|reason| Failure { reason, since, is_alike: false });
+    }
+
+    /// The same for an engine or a database that all gateways use and that does not answer.
+    pub(crate) fn note_unavailable(&self, reason: String) {
+        self.note_failure(Some(reason));
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.iter_mut().for_each(|failure| failure.is_alike = true);
     }
 
     /// Logs and counts a job that has ended.

@@ -9,7 +9,8 @@ use std::sync::{Arc, PoisonError};
 use weir_index::{Engine, EngineId, EngineSettings, Engines, IndexError};
 use weir_store::{Collection, GenerationId, StoreView};
 
-use crate::collections::{Collections, hide_deleted, unusable};
+use crate::collections::Collections;
+use crate::index_checks::{hide_deleted, unusable};
 use crate::open_collection::OpenCollection;
 use weir_refusal::CollectionError;
 
@@ -119,7 +120,10 @@ impl OpenCollection {
             collection = self.name,
             "its documents are split again: the previous index is removed"
         );
-        if let Err(error) = previous.0.engines.delete(previous.0.id).await {
+        // other gateways may still search it
+        if !previous.0.id.kind.is_shared()
+            && let Err(error) = previous.0.engines.delete(previous.0.id).await
+        {
             tracing::warn!(collection = self.name, %error, "the previous index stays until the next start");
         }
     }
@@ -139,13 +143,14 @@ impl Collections {
         open: &OpenCollection,
     ) -> Result<Option<PreviousIndex>, CollectionError> {
         let index_error = |source| CollectionError::Index { collection: open.name.clone(), source };
-        let engines = self.engines().clone();
-        let id = EngineId { collection: open.id.0, generation: open.preparer.generation.0 };
+        let (engines, id) = (self.engines().clone(), open.engine_id);
         if !open.is_rebuilding() {
             return PreviousIndex::of(open.engine.clone(), id, engines).await.map_err(index_error);
         }
         open.engine.close().await.map_err(index_error)?;
-        engines.delete(id).await.map_err(index_error)?;
+        if !id.kind.is_shared() {
+            engines.delete(id).await.map_err(index_error)?;
+        }
         Ok(open.take_previous())
     }
 
@@ -153,15 +158,19 @@ impl Collections {
     pub(crate) async fn find_previous(
         &self,
         stored: &Collection,
+        EngineId { kind, collection, generation: current }: EngineId,
         settings: &EngineSettings,
         documents: &StoreView,
         is_needed: bool,
     ) -> Result<Option<PreviousIndex>, CollectionError> {
         let index_error = |source| CollectionError::Index { collection: stored.name.clone(), source };
-        let (engines, current) = (self.engines(), stored.generation.id.0);
+        let engines = self.engines();
         let mut found = None;
-        for generation in engines.generations(stored.id.0).await.map_err(index_error)? {
-            let id = EngineId { collection: stored.id.0, generation };
+        if kind.is_shared() && !is_needed {
+            return Ok(None);
+        }
+        for generation in engines.generations(kind, collection).await.map_err(index_error)? {
+            let id = EngineId { kind, collection, generation };
             if generation < current && is_needed && found.is_none() {
                 match self.open_previous(stored, id, settings, documents).await {
                     Ok(opened) => found = opened,
@@ -173,7 +182,7 @@ impl Collections {
                     continue;
                 }
             }
-            if generation != current {
+            if generation != current && !kind.is_shared() {
                 engines.delete(id).await.map_err(index_error)?;
             }
         }
@@ -190,7 +199,8 @@ impl Collections {
         let index_error = |source| CollectionError::Index { collection: stored.name.clone(), source };
         let opened = self.open_index(id, settings, stored.last_operation).await;
         let engine = opened.map_err(index_error)?.engine;
-        let is_usable = unusable(stored, documents, &engine, index_error).await?.is_none();
+        let others_apply = id.kind.is_shared() && self.0.store.is_shared();
+        let is_usable = unusable(stored, documents, &engine, others_apply, index_error).await?.is_none();
         let previous = PreviousIndex::of(engine, id, self.engines().clone()).await.map_err(index_error)?;
         let Some(previous) = previous.filter(|_| is_usable) else { return Ok(None) };
         previous.hide_deleted(documents, index_error).await?;

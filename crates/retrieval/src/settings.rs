@@ -20,8 +20,10 @@ impl Retrieval {
     pub async fn collection_list(&self, caller: &Arc<Caller>) -> Result<List<CollectionReply>> {
         let mut all = Vec::new();
         for view in self.views(caller)? {
-            all.push(self.describe(&view).await?);
+            all.push(view.describe_now().await?);
         }
+        all.extend(self.collections.waiting(caller));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(List::whole(all))
     }
 
@@ -30,7 +32,10 @@ impl Retrieval {
     /// # Errors
     /// `collection_not_found`.
     pub async fn collection(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionReply> {
-        self.describe(&self.view(caller, name)?).await
+        match self.collections.waiting(caller).into_iter().find(|waiting| waiting.name == name) {
+            Some(waiting) => Ok(waiting),
+            None => self.view(caller, name)?.describe_now().await,
+        }
     }
 
     /// Creates a collection, or checks that the existing one has these settings and changes those of lexical retrieval; `true` if it was
@@ -83,13 +88,8 @@ impl Retrieval {
             self.collections.change_lexical(&collection, view.store(), lexical).await?;
         }
         // a new collection is empty, and must not be answered with an error
-        let counts = if created { (0, 0) } else { view.counts().await? };
-        Ok((view.describe(counts), created))
-    }
-
-    /// A collection as the API shows it, with the counts of what the caller may see.
-    async fn describe(&self, view: &CollectionView) -> Result<CollectionReply> {
-        Ok(view.describe(view.counts().await?))
+        let shown = if created { view.describe((0, 0)) } else { view.describe_now().await? };
+        Ok((shown, created))
     }
 
     /// Deletes a collection and everything in it.
@@ -119,7 +119,7 @@ impl Retrieval {
                     false => "the index of a collection is being rebuilt".to_owned(),
                 });
             }
-            if let Some(failure) = collection.failure() {
+            if let Some(failure) = collection.failure().filter(|failure| !failure.is_alike) {
                 failing.push(match names_collections {
                     true => format!("ingest into collection `{name}` fails: {}", failure.reason),
                     false => "ingest into a collection fails; ask with the key of an administrator without restrictions, or see the log".to_owned(),
@@ -160,6 +160,8 @@ impl Retrieval {
             self.collections.engines_in_use();
         self.metrics.indexes_open(open);
         self.metrics.table("filter_results", filter_cache_bytes, filter_cache_bytes_max);
+        let (nodes, answering) = self.collections.engine_nodes();
+        self.metrics.qdrant_nodes(nodes, answering);
         let mut gauges = Vec::new();
         for view in self.views(caller)? {
             gauges.push(view.gauges().await?);
@@ -170,6 +172,7 @@ impl Retrieval {
     fn check_settings(&self, caller: &Caller, settings: &CollectionSettings) -> Result<()> {
         let defaults = &self.config.chunking;
         settings.check(defaults.max_tokens, defaults.overlap_tokens)?;
+        self.collections.check_engine(settings)?;
         settings.model.as_ref().map(|name| embedder(&self.models, caller, name)).transpose()?;
         match &settings.language {
             Some(name) if Language::parse(name).is_none() => {

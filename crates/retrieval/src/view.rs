@@ -44,7 +44,7 @@ impl Parts {
     /// `collection_not_found`, also for a collection that the caller may not see.
     pub(crate) fn view(&self, caller: &Arc<Caller>, name: &str) -> Result<CollectionView> {
         let collection =
-            self.collections.get(caller, name).ok_or_else(|| RequestError::no_collection(name))?;
+            self.collections.get(caller, name).ok_or_else(|| self.collections.absence(caller, name))?;
         self.view_of(caller, collection)
     }
 
@@ -203,6 +203,16 @@ impl CollectionView {
         }
     }
 
+    /// The same with the numbers of what the caller may see. Where the engine does not answer, the status says so.
+    pub(crate) async fn describe_now(&self) -> Result<CollectionReply> {
+        match self.counts().await {
+            Err(error) if error.code() == ErrorCode::EngineUnavailable => {
+                Ok(CollectionReply { status: CollectionStatus::Unavailable, ..self.describe((0, 0)) })
+            }
+            counts => Ok(self.describe(counts?)),
+        }
+    }
+
     /// Searchable documents and chunks that the caller may see.
     pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
         if !self.is_filtered() {
@@ -218,7 +228,10 @@ impl CollectionView {
 
     /// Gauges of the collection; with a mandatory filter the numbers of documents and chunks alone, because the others are of the whole.
     pub(crate) async fn gauges(&self) -> Result<CollectionGauges> {
-        let (documents, chunks) = self.counts().await?;
+        let (documents, chunks) = match self.counts().await {
+            Err(error) if error.code() == ErrorCode::EngineUnavailable => (None, None),
+            counts => counts.map(|(documents, chunks)| (Some(documents), Some(chunks)))?,
+        };
         let gauges =
             CollectionGauges { name: self.name().to_owned(), documents, chunks, ..Default::default() };
         if self.is_filtered() {
@@ -455,8 +468,8 @@ impl CollectionView {
         let hidden = self.collection.hide(id, deleted.operation).await;
         self.collection.note_lost(&hidden);
         match hidden {
-            // an empty index does not have the document either
-            Ok(_) | Err(IndexError::Lost { .. }) => Ok(()),
+            // an empty index does not have the document either; and one that does not answer shows it no more when it does
+            Ok(_) | Err(IndexError::Lost { .. } | IndexError::Unavailable { .. }) => Ok(()),
             Err(error) => Err(RequestError::of_index(&error)),
         }
     }

@@ -4,6 +4,7 @@ mod files;
 mod guards;
 mod labels;
 mod llm;
+mod qdrant;
 mod render;
 
 use std::sync::atomic::AtomicU64;
@@ -18,10 +19,10 @@ use weir_api::{DegradedReason, Timings};
 
 pub use guards::{OpenConnection, Queued};
 use labels::{
-    BuildLabels, CollectionLabel, ExtractionLabels, FindingLabels, KeyLabel, KeyResultLabels, KeyTokenLabels,
-    LabelValue, LaneLabel, ModelLabel, ModelTokenLabels, ModelUpstreamLabel, ModelUpstreamLabels,
-    ReasonLabel, RecallLabels, RequestLabels, ResultLabel, RouteLabel, StageLabel, TableLabel,
-    UpstreamLabels,
+    BuildLabels, CallLabel, CallLabels, CollectionLabel, ExtractionLabels, FindingLabels, KeyLabel,
+    KeyResultLabels, KeyTokenLabels, LabelValue, LaneLabel, ModelLabel, ModelTokenLabels, ModelUpstreamLabel,
+    ModelUpstreamLabels, ReasonLabel, RecallLabels, RequestLabels, ResultLabel, RouteLabel, StageLabel,
+    TableLabel, UpstreamLabels,
 };
 pub use llm::{KeySeries, ModelSeries};
 pub use render::CollectionGauges;
@@ -164,6 +165,16 @@ table! {
     store_up: Gauge = Gauge::default(), "weir_store_up", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
     indexes_lost: Counter = Counter::default(), "weir_indexes_lost_total", Counter, [];
+    /// Calls of the Qdrant cluster, each with all its attempts: done, refused, or unavailable (no node carried it out).
+    qdrant_calls: Family<CallLabels, Counter> = Family::default(), "weir_qdrant_calls_total", Counter, ["call", "result"];
+    /// Time of a call of the Qdrant cluster, with all its attempts.
+    qdrant_seconds: Histograms<CallLabel> = Family::new_with_constructor(seconds), "weir_qdrant_call_seconds", Histogram, ["call"];
+    /// Attempts of calls of the Qdrant cluster after the first, at other nodes or later.
+    qdrant_retries: Family<CallLabel, Counter> = Family::default(), "weir_qdrant_retries_total", Counter, ["call"];
+    /// Nodes of the Qdrant cluster in `qdrant.urls`.
+    qdrant_nodes: Gauge = Gauge::default(), "weir_qdrant_nodes", Gauge, [];
+    /// Those of them whose last call was answered.
+    qdrant_nodes_up: Gauge = Gauge::default(), "weir_qdrant_nodes_up", Gauge, [];
     /// Judgments that count for a collection's relevance.
     feedback_votes: Family<CollectionLabel, Gauge> = Family::default(), "weir_feedback_votes", Gauge, ["collection"];
     /// The largest change of a relevance by judgments, negative if it falls; at most `search.feedback_shift_max`.

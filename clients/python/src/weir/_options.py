@@ -211,5 +211,6 @@ class NewCollection(TypedDict, total=False):
     vectors: Vectors
     language: str
     chunking: Chunks
+    engine: Literal["embedded", "qdrant"]
     keep_originals: bool
     lexical: Lexical

@@ -539,13 +539,14 @@ class CollectionSettings:
     vectors: Optional[VectorSettings] = None
     language: Optional[str] = None
     chunking: Optional[Chunking] = None
+    engine: Optional[str] = None
     keep_originals: Optional[bool] = None
     lexical: Optional[LexicalSettings] = None
 
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection. `status` is `ready` or `rebuilding`."""
+    """A collection. `status` is `ready`, `rebuilding`, or `unavailable` while its engine does not answer."""
 
     name: str
     document_count: int

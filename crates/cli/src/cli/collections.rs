@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use weir_api::{
     Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings,
-    CollectionStatus, Count, EmbeddingChoice, Metric, PreviewedChunk, VectorSettings,
+    CollectionStatus, Count, EmbeddingChoice, EngineChoice, Metric, PreviewedChunk, VectorSettings,
 };
 use weir_client::{Client, ClientError, Reply, RetryPolicy};
 
@@ -96,6 +96,9 @@ pub struct SettingsArguments {
     /// The language of the texts, such as `english`, for stemming and stop words.
     #[arg(long)]
     pub language: Option<String>,
+    /// Where its index is [default: embedded].
+    #[arg(long, value_parser = one_of(ENGINES))]
+    pub engine: Option<EngineChoice>,
     /// How texts are split.
     #[command(flatten)]
     pub chunking: ChunkingArguments,
@@ -107,6 +110,12 @@ pub struct SettingsArguments {
 /// How embeddings are compared.
 const METRICS: [(Metric, &str); 2] =
     [(Metric::Cosine, "By their angle"), (Metric::Dot, "By their dot product")];
+
+/// Where the index of a collection is.
+const ENGINES: [(EngineChoice, &str); 2] = [
+    (EngineChoice::Embedded, "In the gateway"),
+    (EngineChoice::Qdrant, "In the Qdrant cluster of the gateway"),
+];
 
 /// How texts are split.
 #[derive(Debug, Args)]
@@ -236,6 +245,7 @@ fn settings_of(arguments: &SettingsArguments) -> CollectionSettings {
             .map(|dimension| VectorSettings { dimension: dimension.into(), metric: arguments.metric }),
         model: arguments.embedding.clone().filter(|_| !is_none),
         embedding: is_none.then_some(EmbeddingChoice::None),
+        engine: arguments.engine,
         language: arguments.language.clone(),
         chunking: arguments.chunking.settings(),
         keep_originals: arguments.keep_originals.then_some(true),
@@ -280,6 +290,7 @@ fn render_one(collection: &CollectionReply) -> String {
         ("chunks", Some(collection.chunk_count.to_string())),
         ("model", Some(model_of(collection))),
         ("vectors", vectors),
+        ("engine", collection.settings.engine.map(|engine| <&str>::from(engine).to_owned())),
         ("language", collection.settings.language.clone()),
         ("chunking", Some(policy.to_owned())),
         ("max tokens", count(chunking.max_tokens)),
@@ -344,5 +355,6 @@ fn status_of(collection: &CollectionReply) -> &'static str {
     match collection.status {
         CollectionStatus::Ready => "ready",
         CollectionStatus::Rebuilding => "rebuilding",
+        CollectionStatus::Unavailable => "unavailable",
     }
 }

@@ -1,13 +1,16 @@
-//! `weir doctor`: the full check of a store and of the original files beside it.
+//! `weir doctor`: the full check of a store and of the original files beside it, and whether the nodes of its Qdrant cluster can be used.
 
 use clap::Args;
 use serde_json::json;
 use weir_config::Flags;
+use weir_config::table::QdrantCluster;
+use weir_qdrant::{Checked, SetupError};
 use weir_retrieval::verify_originals;
 use weir_store::{Location, Store, VerifyReport};
 
 use super::context::Context;
 use super::failure::{Failure, Result};
+use crate::qdrant;
 use crate::store_location::store_location;
 
 /// The arguments of `weir doctor`.
@@ -38,18 +41,63 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
     let originals = verify_originals(folder, &location).await?;
     let mut problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     problems.extend(originals.problems);
+    let cluster = check_cluster(&config.qdrant).await;
+    problems.extend(cluster.iter().flat_map(|cluster| cluster.problems.clone()));
     let originals = originals.files;
     let VerifyReport { collections, documents, operations, chunks, embeddings, .. } = report;
     if arguments.json {
         let rows = json!({"collections": collections, "documents": documents, "operations": operations,
             "chunks": chunks, "embeddings": embeddings, "originals": originals});
-        writeln!(context.out, "{}", json!({"rows": rows, "problems": problems}))?;
+        let mut report = json!({"rows": rows, "problems": problems});
+        if let Some(Cluster { nodes, .. }) = &cluster {
+            let node = |(url, version): &(String, String)| json!({"url": url, "version": version});
+            report["qdrant"] = nodes.iter().map(node).collect();
+        }
+        writeln!(context.out, "{report}")?;
     } else {
         writeln!(
             context.out,
             "{shown}: {collections} collections, {documents} documents, {operations} operations, {chunks} chunks, {embeddings} embeddings, {originals} original files"
         )?;
+        if let Some(Cluster { nodes, .. }) = &cluster {
+            let shown = nodes.iter().map(|(url, version)| format!("{url} ({version})"));
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            writeln!(
+                context.out,
+                "Qdrant: {} nodes answer{}{shown}",
+                nodes.len(),
+                if nodes.is_empty() { "" } else { ": " }
+            )?;
+        }
         problems.iter().try_for_each(|problem| writeln!(context.out, "  {problem}"))?;
     }
     if problems.is_empty() { Ok(()) } else { Err(Failure::Damaged(problems.len())) }
+}
+
+/// What was found of a Qdrant cluster.
+#[derive(Default)]
+struct Cluster {
+    /// Address and version of each node that can be used.
+    nodes: Vec<(String, String)>,
+    problems: Vec<String>,
+}
+
+/// Asks the nodes of the Qdrant cluster; `None` if there is none.
+async fn check_cluster(settings: &QdrantCluster) -> Option<Cluster> {
+    let failed = |error: SetupError| Cluster { problems: vec![error.to_string()], ..Cluster::default() };
+    let client = match qdrant::client(settings, None) {
+        Ok(client) => client?,
+        Err(error) => return Some(failed(error)),
+    };
+    Some(match client.check().await {
+        Ok(Checked { nodes, missing }) => {
+            let problem = |(url, reason)| {
+                format!(
+                    "the node `{url}` of `qdrant.urls` does not answer ({reason}); start it, or remove its address"
+                )
+            };
+            Cluster { nodes, problems: missing.into_iter().map(problem).collect() }
+        }
+        Err(error) => failed(error),
+    })
 }

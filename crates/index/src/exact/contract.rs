@@ -12,9 +12,9 @@ use weir_text::Language;
 use super::Exact;
 use crate::features::{FEATURES, Support};
 use crate::{
-    Change, CpuLimiter, Engine, EngineId, EngineSettings, Engines, FacetSpec, Grouping, HistoryPoint,
-    IndexError, IndexQuery, IndexResult, IndexedChunk, IndexedDocument, MatchCount, QdrantEngines,
-    QdrantPlacement, SortKey, TraceStage,
+    Change, CpuLimiter, Engine, EngineId, EngineKind, EngineSettings, Engines, FacetSpec, Grouping,
+    HistoryPoint, IndexError, IndexQuery, IndexResult, IndexedChunk, IndexedDocument, MatchCount,
+    QdrantEngines, QdrantPlacement, SortKey, TraceStage,
 };
 
 pub(crate) const DIMENSION: usize = 4;
@@ -38,7 +38,8 @@ pub(crate) fn settings() -> EngineSettings {
 pub(crate) async fn embedded() -> Opened {
     let folder = tempfile::tempdir().unwrap();
     let engines = Engines::embedded(folder.path(), CpuLimiter::start(1, || ()).unwrap(), 1);
-    let opened = engines.open(EngineId { collection: 1, generation: 1 }, settings(), 1_000_000).await;
+    let id = EngineId { kind: EngineKind::Embedded, collection: 1, generation: 1 };
+    let opened = engines.open(id, settings(), 1_000_000).await;
     Opened { engine: opened.unwrap().engine, _folder: Some(folder), _cluster: None }
 }
 
@@ -60,6 +61,11 @@ async fn real_qdrant() -> Option<Engine> {
     Some(in_cluster(&urls, &format!("contract-{}-{}", std::process::id(), now.as_nanos()), 1).await)
 }
 
+/// The engines of a process that has embedded ones too.
+pub(crate) fn beside_embedded(qdrant: QdrantEngines) -> Engines {
+    Engines::embedded("/nonexistent", CpuLimiter::start(1, || ()).unwrap(), 1).with_qdrant(qdrant)
+}
+
 /// An engine in a cluster.
 pub(crate) async fn in_cluster(urls: &[String], service: &str, collection: i64) -> Engine {
     let client = Qdrant::new(&QdrantSettings::new(urls.to_vec())).unwrap();
@@ -70,9 +76,8 @@ pub(crate) async fn in_cluster(urls: &[String], service: &str, collection: i64) 
         copies: 3,
         copies_written: 2,
     };
-    let limiter = CpuLimiter::start(1, || ()).unwrap();
-    let engines = Engines::Qdrant(QdrantEngines::new(client, placement, limiter));
-    let id = EngineId { collection, generation: 1 };
+    let id = EngineId { kind: EngineKind::Qdrant, collection, generation: 1 };
+    let engines = beside_embedded(QdrantEngines::new(client, placement));
     engines.open(id, settings(), 1_000_000).await.unwrap().engine
 }
 
@@ -487,7 +492,7 @@ async fn what_the_table_refuses_is_refused_and_nothing_else(engine: &Engine) {
                 assert!(matches!(error, IndexError::NotSupported { .. }));
                 assert!(engine.features(&Caller::system(), query, "a").await.is_err());
             }
-            (Support::Engine | Support::Pipeline, Ok(result)) => {
+            (Support::Engine | Support::Pipeline | Support::Absent, Ok(result)) => {
                 assert_eq!(names(&result), "a.0", "{query:?}")
             }
             (support, result) => panic!("`{}` is {support:?}: {result:?}", feature.name),

@@ -7,7 +7,7 @@ use weir_qdrant::BATCH_POINTS_MAX;
 use weir_qdrant::api::{Condition, Filter, PointStruct, WriteOrderingType};
 
 use super::Shared;
-use super::conditions::{of_documents, of_tenant, older};
+use super::conditions::{of_tenant, older};
 use super::points::points_of;
 use crate::embedded::lock;
 use crate::{Change, HistoryPoint, IndexError, IndexedDocument, Result};
@@ -69,9 +69,9 @@ impl Shared {
             read_to.or(state.read_to)
         };
         // another gateway, to which the changes belong too, may be further already
-        let is_ahead = self.read_head().await?.is_some_and(|head| head.applied_seq > applied_seq);
-        if !is_ahead {
-            self.carry_out(outcomes(changes)).await?;
+        let applied = self.prepare_to_apply().await?;
+        if applied <= applied_seq {
+            self.carry_out(outcomes(changes), applied_seq).await?;
             self.remove_hidden(applied_seq).await?;
             self.write_head(applied_seq, read_to).await?;
         }
@@ -81,11 +81,31 @@ impl Shared {
         Ok(())
     }
 
-    async fn carry_out(&self, outcomes: Vec<(String, Outcome)>) -> Result<()> {
+    /// What the cluster says is applied. Where it has nothing that can be used, what there may be is removed: it is of a first batch that did not
+    /// end, or in another form.
+    async fn prepare_to_apply(&self) -> Result<u64> {
+        let (known, is_emptied) = {
+            let state = lock(&self.state);
+            (state.applied_seq, state.is_emptied)
+        };
+        if let Some(head) = self.current_head(known).await?.filter(|head| head.applied_seq >= known) {
+            return Ok(head.applied_seq);
+        }
+        if known > 0 || !is_emptied {
+            self.remove_all().await?;
+            self.forget();
+        }
+        if known > 0 { Err(self.lost()) } else { Ok(0) }
+    }
+
+    /// Changes of operations up to `applied_seq`. What is removed is removed in versions up to there: a call that is delivered late
+    /// removes nothing that was put since.
+    async fn carry_out(&self, outcomes: Vec<(String, Outcome)>, applied_seq: u64) -> Result<()> {
         let (mut removed, mut put) = (Vec::new(), Vec::new());
         for (id, Outcome { is_removed, put: document }) in outcomes {
             if is_removed {
-                removed.push(id);
+                let before = document.as_ref().map_or(applied_seq.saturating_add(1), |put| put.version);
+                removed.push((id, before));
             }
             put.extend(document);
         }
@@ -108,8 +128,7 @@ impl Shared {
         if documents.is_empty() {
             return Ok(());
         }
-        let is_older: Vec<Condition> = documents.iter().map(|(id, version)| older(id, *version)).collect();
-        let older = Filter { should: is_older, ..Filter::must([of_tenant(&self.tenant.name)]) };
+        let older = self.older_versions(&documents);
         let mut points = points.into_iter().peekable();
         while points.peek().is_some() {
             let batch = points.by_ref().take(BATCH_POINTS_MAX).collect();
@@ -119,20 +138,28 @@ impl Shared {
         self.client.delete(&self.alias, older, WriteOrderingType::Medium).await
     }
 
-    /// Deletes documents. What is put later for one of them must come later at every replica.
-    pub(super) async fn remove(&self, ids: Vec<String>) -> Result<()> {
-        for ids in ids.chunks(DELETED_MAX) {
-            let filter = self.filter([of_documents(ids.to_vec())]);
+    /// Deletes documents, each in the versions before one. What is put later for one of them must come later at every replica.
+    pub(super) async fn remove(&self, versions: Vec<(String, u64)>) -> Result<()> {
+        for versions in versions.chunks(DELETED_MAX) {
+            let filter = self.older_versions(versions);
             self.client.delete(&self.alias, filter, WriteOrderingType::Strong).await?;
         }
         Ok(())
     }
 
+    /// The points of documents in versions before those given.
+    fn older_versions(&self, versions: &[(String, u64)]) -> Filter {
+        let is_older: Vec<Condition> = versions.iter().map(|(id, version)| older(id, *version)).collect();
+        Filter { should: is_older, ..Filter::must([of_tenant(&self.tenant.name)]) }
+    }
+
     /// Deletes documents again that were removed meanwhile, which a batch of earlier changes may have brought back.
     async fn remove_hidden(&self, applied_seq: u64) -> Result<()> {
         let is_later = |(_, removal): &(&String, &u64)| **removal > applied_seq;
-        let hidden: Vec<String> =
-            lock(&self.state).hidden.iter().filter(is_later).map(|(id, _)| id.clone()).collect();
+        let hidden: Vec<(String, u64)> = {
+            let state = lock(&self.state);
+            state.hidden.iter().filter(is_later).map(|(id, removal)| (id.clone(), *removal)).collect()
+        };
         self.remove(hidden).await
     }
 

@@ -1,5 +1,7 @@
 //! The calls of the cluster, with the errors of engines.
 
+use std::time::Duration;
+
 use weir_qdrant::api::{
     Filter, PointId, PointStruct, QueryPoints, ScrollPoints, WithPayloadSelector, WithVectorsSelector,
     WriteOrderingType,
@@ -15,6 +17,24 @@ pub(super) struct Cluster(Qdrant);
 impl Cluster {
     pub(super) fn new(client: Qdrant) -> Cluster {
         Cluster(client)
+    }
+
+    pub(super) fn nodes(&self) -> (usize, usize) {
+        self.0.nodes()
+    }
+
+    /// Asks each node; those that don't answer are missing only.
+    pub(super) async fn check(&self) -> Result<()> {
+        self.0.check().await.map(drop).map_err(of_setup)
+    }
+
+    pub(super) async fn values(
+        &self,
+        collection: &str,
+        field: &str,
+        filter: Option<Filter>,
+    ) -> Result<Vec<String>> {
+        self.0.values(collection, field, filter).await.map_err(of_call)
     }
 
     pub(super) async fn ensure(&self, layout: &Layout) -> Result<()> {
@@ -71,6 +91,9 @@ impl Cluster {
     }
 }
 
+/// When to try again, where no node has said so.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 fn of_call(error: QdrantError) -> IndexError {
     let reason = error.to_string();
     match error {
@@ -82,11 +105,11 @@ fn of_call(error: QdrantError) -> IndexError {
 fn of_setup(error: SetupError) -> IndexError {
     match error {
         SetupError::Call(error) => of_call(error),
+        SetupError::Unreachable { reason } => IndexError::Unavailable { reason, retry_after: RETRY_AFTER },
         SetupError::NoNodes
         | SetupError::Address { .. }
         | SetupError::Authorities(_)
         | SetupError::KeyForm
-        | SetupError::Unreachable { .. }
         | SetupError::KeyRefused { .. }
         | SetupError::Version { .. }
         | SetupError::AliasElsewhere { .. }

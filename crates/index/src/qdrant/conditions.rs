@@ -22,10 +22,6 @@ pub(super) fn of_document(id: &str) -> Condition {
     Condition::matches(DOCUMENT, id.to_owned())
 }
 
-pub(super) fn of_documents(ids: Vec<String>) -> Condition {
-    Condition::matches(DOCUMENT, ids)
-}
-
 pub(super) fn first_chunks() -> Condition {
     Condition::matches(CHUNK, 0i64)
 }

@@ -1,17 +1,18 @@
 //! Opens and deletes engines of a cluster.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use weir_qdrant::api::{Condition, Filter, WriteOrderingType};
 use weir_qdrant::{Layout, Qdrant, TENANT, digest};
 
 use super::cluster::Cluster;
+use super::head::HEAD;
 use super::points::{OWNER, Tenant};
 use super::statistics::Statistics;
 use super::{QdrantEngine, Shared, State};
 use crate::embedded::lock;
-use crate::{CpuLimiter, EngineId, EngineSettings, IndexError, RebuildReason, Result};
+use crate::{EngineId, EngineKind, EngineSettings, IndexError, RebuildReason, Result};
 
 /// Where collections are placed in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,22 +36,26 @@ pub struct QdrantEngines {
     placement: Arc<QdrantPlacement>,
     /// Aliases whose collections were checked.
     checked: Arc<Mutex<HashSet<String>>>,
-    limiter: CpuLimiter,
 }
 
 impl QdrantEngines {
     /// Engines in a cluster, which [`Qdrant::check`] has found usable.
-    pub fn new(client: Qdrant, placement: QdrantPlacement, limiter: CpuLimiter) -> QdrantEngines {
+    pub fn new(client: Qdrant, placement: QdrantPlacement) -> QdrantEngines {
         QdrantEngines {
             client: Cluster::new(client),
             placement: Arc::new(placement),
             checked: Arc::default(),
-            limiter,
         }
     }
 
-    pub(crate) fn limiter(&self) -> &CpuLimiter {
-        &self.limiter
+    /// See [`crate::Engines::nodes`].
+    pub(crate) fn nodes(&self) -> (usize, usize) {
+        self.client.nodes()
+    }
+
+    /// See [`crate::Engines::check_shared`].
+    pub(crate) async fn check(&self) -> Result<()> {
+        self.client.check().await
     }
 
     /// See [`crate::Engines::open`].
@@ -76,9 +81,10 @@ impl QdrantEngines {
             learned: Mutex::default(),
             observed: Mutex::default(),
         };
+        // what can't be used is removed before the first batch is applied: another gateway may be about to fill it
         let rebuilt = match shared.read_head().await? {
             None => Some(RebuildReason::Missing),
-            Some(head) => match head.unfit(&shared.settings) {
+            Some(head) => match head.unfit(&shared.settings)? {
                 Some(reason) => Some(reason),
                 None if head.applied_seq > store_last_operation => {
                     let (applied_seq, store) = (head.applied_seq, store_last_operation);
@@ -91,21 +97,49 @@ impl QdrantEngines {
                 }
             },
         };
-        if rebuilt.is_some() {
-            // also what a first batch has left that did not end
-            shared.remove_all().await?;
-        }
         Ok((QdrantEngine(Arc::new(shared)), rebuilt))
+    }
+
+    /// The generations of a collection of which there are points, the latest first.
+    pub(crate) async fn generations(&self, collection: i64) -> Result<Vec<i64>> {
+        let owner = self.tenant(EngineId { kind: EngineKind::Qdrant, collection, generation: 0 }).owner;
+        let filter = Filter::must([Condition::matches(OWNER, owner.clone())]);
+        let tenants = self.values_of(TENANT, Some(filter)).await?;
+        let number = |tenant: &String| {
+            let generation = tenant.strip_prefix(&owner)?.strip_prefix('/')?;
+            generation.strip_suffix(HEAD).unwrap_or(generation).parse().ok()
+        };
+        let mut generations: Vec<i64> = tenants.iter().filter_map(number).collect();
+        generations.sort_unstable_by(|a, b| b.cmp(a));
+        generations.dedup();
+        Ok(generations)
+    }
+
+    /// The collections of the service of which there are points.
+    pub(crate) async fn collections(&self) -> Result<Vec<i64>> {
+        let owners = self.values_of(OWNER, None).await?;
+        let number =
+            |owner: &String| owner.strip_prefix(&self.placement.service)?.strip_prefix('/')?.parse().ok();
+        Ok(owners.iter().filter_map(number).collect())
+    }
+
+    /// The values of an indexed field in all Qdrant collections.
+    async fn values_of(&self, field: &str, filter: Option<Filter>) -> Result<BTreeSet<String>> {
+        let mut values = BTreeSet::new();
+        for alias in self.client.aliases(&format!("{}-", self.placement.prefix)).await? {
+            values.extend(self.client.values(&alias, field, filter.clone()).await?);
+        }
+        Ok(values)
     }
 
     pub(crate) async fn delete(&self, id: EngineId) -> Result<()> {
         let tenant = self.tenant(id).name;
-        let tenants = vec![format!("{tenant}/head"), tenant];
+        let tenants = vec![format!("{tenant}{HEAD}"), tenant];
         self.delete_where(Condition::matches(TENANT, tenants)).await
     }
 
     pub(crate) async fn delete_collection(&self, collection: i64) -> Result<()> {
-        let owner = self.tenant(EngineId { collection, generation: 0 }).owner;
+        let owner = self.tenant(EngineId { kind: EngineKind::Qdrant, collection, generation: 0 }).owner;
         self.delete_where(Condition::matches(OWNER, owner)).await
     }
 

@@ -9,10 +9,16 @@ use weir_text::ANALYSER_VERSION;
 
 use super::Shared;
 use super::points::{OWNER, id, integer};
-use crate::{EngineSettings, HistoryPoint, RebuildReason, Result};
+use crate::{EngineSettings, HistoryPoint, IndexError, RebuildReason, Result};
+
+/// Nodes that are asked what is applied before it is believed to be less than it was.
+const HEAD_READS: usize = 3;
 
 /// The version of the payloads. Points of another version are made again.
 const FORMAT: u64 = 1;
+
+/// What follows the tenant of a collection in that of its head.
+pub(super) const HEAD: &str = "/head";
 
 const APPLIED: &str = "applied";
 const OPERATION: &str = "operation";
@@ -33,14 +39,22 @@ pub(super) struct Head {
 
 impl Head {
     /// Why what the cluster has can't be used.
-    pub(super) fn unfit(&self, settings: &EngineSettings) -> Option<RebuildReason> {
+    ///
+    /// # Errors
+    /// When a newer version has written it, whose gateways may still use it.
+    pub(super) fn unfit(&self, settings: &EngineSettings) -> Result<Option<RebuildReason>> {
+        if self.format > FORMAT || self.analyser > u64::from(ANALYSER_VERSION) {
+            let reason = "its points are of a newer version of weir; start that version".to_owned();
+            return Err(IndexError::Engine { reason });
+        }
         if self.format != FORMAT {
-            return Some(RebuildReason::Format(self.format as u32));
+            return Ok(Some(RebuildReason::Format(self.format as u32)));
         }
         if self.analyser != u64::from(ANALYSER_VERSION) {
-            return Some(RebuildReason::Analyser(self.analyser as u32));
+            return Ok(Some(RebuildReason::Analyser(self.analyser as u32)));
         }
-        (self.language != settings.language.name()).then(|| RebuildReason::Language(self.language.clone()))
+        let is_other = self.language != settings.language.name();
+        Ok(is_other.then(|| RebuildReason::Language(self.language.clone())))
     }
 
     fn of(point: &FoundPoint) -> Head {
@@ -60,7 +74,7 @@ impl Head {
 impl Shared {
     /// The tenant of the head.
     pub(super) fn head_tenant(&self) -> String {
-        format!("{}/head", self.tenant.name)
+        format!("{}{HEAD}", self.tenant.name)
     }
 
     fn head_id(&self) -> String {
@@ -72,6 +86,25 @@ impl Shared {
         let points = self.client.get(&self.alias, vec![self.head_id()], true.into(), false.into()).await?;
         let tenant = self.head_tenant();
         Ok(points.first().filter(|point| point.text(TENANT) == Some(&tenant)).map(Head::of))
+    }
+
+    /// What is applied, if that can be used. A node that lags behind the others may not know it yet: as long as it is less than `known`,
+    /// others are asked.
+    pub(super) async fn current_head(&self, known: u64) -> Result<Option<Head>> {
+        let mut found: Option<Head> = None;
+        for _ in 0..HEAD_READS {
+            let read = self.read_head().await?;
+            if read.as_ref().map(|head| head.applied_seq) > found.as_ref().map(|head| head.applied_seq) {
+                found = read;
+            }
+            if found.as_ref().is_some_and(|head| head.applied_seq >= known) {
+                break;
+            }
+        }
+        match found {
+            Some(head) if head.unfit(&self.settings)?.is_none() => Ok(Some(head)),
+            Some(_) | None => Ok(None),
+        }
     }
 
     /// Records what is applied, unless more is.

@@ -38,7 +38,7 @@ use crate::{
     pipeline,
 };
 use cluster::Cluster;
-use conditions::{first_chunks, of_document, of_tenant};
+use conditions::{first_chunks, of_tenant, older};
 use points::Tenant;
 use search::QdrantSearch;
 use statistics::Statistics;
@@ -77,6 +77,8 @@ struct State {
     /// The chunks that were counted last, and when.
     counted: Option<(Instant, u64)>,
     is_closed: bool,
+    /// Whether there is nothing but what this process has applied. Otherwise points are removed before the first batch is applied.
+    is_emptied: bool,
 }
 
 impl QdrantEngine {
@@ -89,11 +91,11 @@ impl QdrantEngine {
             let latest = state.hidden.entry(document_id.to_owned()).or_insert(operation);
             *latest = operation.max(*latest);
         }
-        let filter = self.0.filter([of_document(document_id)]);
+        let filter = self.0.filter([older(document_id, operation)]);
         let was_live = self.0.client.count(&self.0.alias, filter).await? > 0;
         if was_live {
             // for the searches of other gateways
-            self.0.remove([document_id.to_owned()].into()).await?;
+            self.0.remove([(document_id.to_owned(), operation)].into()).await?;
         }
         Ok(was_live)
     }
@@ -171,23 +173,34 @@ impl QdrantEngine {
     /// Checks that the cluster still has what was applied.
     pub(crate) async fn check_files(&self) -> Result<()> {
         let applied_seq = self.applied_seq();
-        match self.0.read_head().await? {
+        if applied_seq == 0 {
+            return Ok(());
+        }
+        match self.0.current_head(applied_seq).await? {
             Some(head) if head.applied_seq >= applied_seq => Ok(()),
-            None if applied_seq == 0 => Ok(()),
             Some(_) | None => self.discard().await,
         }
+    }
+
+    /// See [`crate::Engine::refresh`].
+    pub(crate) async fn refresh(&self) -> Result<()> {
+        let head = self.0.current_head(self.applied_seq()).await?;
+        let (applied_seq, read_to) = head.map_or((0, None), |head| (head.applied_seq, head.read_to));
+        let mut state = lock(&self.0.state);
+        if applied_seq != state.applied_seq {
+            (state.applied_seq, state.read_to, state.counted) = (applied_seq, read_to, None);
+            state.hidden.retain(|_, removal| *removal > applied_seq);
+            state.is_emptied = false;
+        }
+        Ok(())
     }
 
     pub(crate) async fn discard(&self) -> Result<()> {
         let _one_writer = self.0.applying.lock().await;
         self.0.remove_all().await?;
-        let had = std::mem::take(&mut *lock(&self.0.state));
-        match had.applied_seq {
+        match self.0.forget() {
             0 => Ok(()),
-            _ => Err(IndexError::Lost {
-                folder: self.0.alias.clone().into(),
-                reason: "its points are gone, or were removed".to_owned(),
-            }),
+            _ => Err(self.0.lost()),
         }
     }
 
@@ -217,6 +230,20 @@ impl QdrantEngine {
 }
 
 impl Shared {
+    /// Takes it that there are no points; returns what was applied.
+    fn forget(&self) -> u64 {
+        let mut state = lock(&self.state);
+        (state.read_to, state.counted, state.is_emptied) = (None, None, true);
+        std::mem::take(&mut state.applied_seq)
+    }
+
+    fn lost(&self) -> IndexError {
+        IndexError::Lost {
+            folder: self.alias.clone().into(),
+            reason: "its points are gone, or were removed".to_owned(),
+        }
+    }
+
     /// The points of the tenant that meet all conditions.
     fn filter(&self, conditions: impl IntoIterator<Item = Condition>) -> Filter {
         Filter::must(std::iter::once(of_tenant(&self.tenant.name)).chain(conditions))

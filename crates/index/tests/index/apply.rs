@@ -245,7 +245,7 @@ async fn the_asynchronous_engine_does_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let limiter = weir_index::CpuLimiter::start(1, || ()).unwrap();
     let engines = Engines::embedded(folder.path().join("new/folder"), limiter, usize::MAX);
-    let id = EngineId { collection: 3, generation: 1 };
+    let id = EngineId { kind: weir_index::EngineKind::Embedded, collection: 3, generation: 1 };
     let opened = engines.open(id, settings(), 0).await.unwrap();
     assert_eq!(opened.rebuilt, Some(RebuildReason::Missing));
     let engine = opened.engine;
@@ -270,6 +270,6 @@ async fn the_asynchronous_engine_does_the_same() {
     let opened = engines.open(id, settings(), 0).await.unwrap();
     assert_eq!((opened.rebuilt, engines.in_use().open), (Some(RebuildReason::Missing), 1));
     opened.engine.close().await.unwrap();
-    engines.delete_collection(3).await.unwrap();
+    engines.delete_collection(weir_index::EngineKind::Embedded, 3).await.unwrap();
     assert_eq!(engines.foreign_after(0).await.unwrap(), None);
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use qdrant_client::qdrant::points_server::Points;
 use qdrant_client::qdrant::{
     BatchResult, CountPoints, CountResponse, CountResult, CreateFieldIndexCollection, DeletePoints,
-    GetPoints, GetResponse, PointsOperationResponse, QueryBatchPoints, QueryBatchResponse, QueryPoints,
-    QueryResponse, RetrievedPoint, ScrollPoints, ScrollResponse, UpdateResult, UpdateStatus, UpsertPoints,
+    FacetCounts, FacetResponse, GetPoints, GetResponse, PointsOperationResponse, QueryBatchPoints,
+    QueryBatchResponse, QueryPoints, QueryResponse, RetrievedPoint, ScrollPoints, ScrollResponse,
+    UpdateResult, UpdateStatus, UpsertPoints,
 };
 use tonic::{Request, Status};
 
@@ -126,6 +127,14 @@ impl Points for Service {
         .await
     }
 
+    async fn facet(&self, request: Request<FacetCounts>) -> Answer<FacetResponse> {
+        self.read("facet", request, Recorded::Other("facet"), |state, request| {
+            let hits = state.collection(&request.collection_name)?.facet(request)?;
+            Ok(FacetResponse { hits, ..Default::default() })
+        })
+        .await
+    }
+
     async fn query(&self, request: Request<QueryPoints>) -> Answer<QueryResponse> {
         self.read("query", request, Recorded::Other("query"), |state, request| {
             let result = state.collection(&request.collection_name)?.query(request)?;
@@ -165,7 +174,6 @@ impl Points for Service {
         discover_batch(DiscoverBatchPoints) -> DiscoverBatchResponse;
         update_batch(UpdateBatchPoints) -> UpdateBatchResponse;
         query_groups(QueryPointGroups) -> QueryGroupsResponse;
-        facet(FacetCounts) -> FacetResponse;
         search_matrix_pairs(SearchMatrixPoints) -> SearchMatrixPairsResponse;
         search_matrix_offsets(SearchMatrixPoints) -> SearchMatrixOffsetsResponse;
     }

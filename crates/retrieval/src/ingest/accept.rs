@@ -16,7 +16,6 @@ use weir_store::{
 };
 use weir_text::PageMap;
 
-use crate::webhooks;
 use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
 use weir_originals::KeptFile;
 use weir_refusal::RequestError;
@@ -55,7 +54,7 @@ impl IngestTerms {
     /// # Errors
     /// `invalid_parameter` for an address that is not allowed.
     pub(crate) fn webhook(&self, settings: &weir_config::table::Webhooks) -> Result<Option<NewWebhook>> {
-        self.webhook_url.as_ref().map(|url| webhooks::checked(url, settings)).transpose()
+        Ok(self.webhook_url.as_ref().map(|url| weir_webhooks::checked(url, settings)).transpose()?)
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! The gateway that has the lease of the collection prepares documents and applies them to its index, as the only gateway of a store does. What it
 //! has prepared, the others apply to their own indexes, by the same operations: chunks and embeddings are in the store, and nothing is
-//! embedded twice. An operation whose document has a version that is not prepared yet is passed over; the operation of that version follows.
+//! embedded twice. Where all gateways use one index, the gateway that has the lease applies everything to it, also what an earlier one had prepared,
+//! and the others take over how far it is. An operation whose document has a version that is not prepared yet is passed over; the operation of that version follows.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_index::{Change, HistoryPoint, IndexError};
 use weir_store::{DocumentState, Position};
@@ -51,7 +52,8 @@ pub(super) struct Share {
 impl Share {
     /// Finds out what is to be done. Asks for the lease if there is something to prepare and nobody has it.
     pub(super) async fn turn(&mut self, collection: &OpenCollection) -> Result<Turn, IngestError> {
-        let (applied_seq, lease) = (collection.engine.applied_seq(), &collection.preparer.lease);
+        let lease = &collection.preparer.lease;
+        let applied_seq = collection.engine.applied_seq();
         let is_told = collection.is_told.swap(false, Ordering::Relaxed);
         if !is_told && self.is_settled && applied_seq >= collection.accepted() {
             return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
@@ -74,6 +76,9 @@ impl Share {
         collection.accepted.fetch_max(position.last_operation, Ordering::Relaxed);
         if let Some(fence) = lease.get().filter(|fence| fence.number != position.fence) {
             lease.lose(fence);
+        }
+        if collection.shares_index() {
+            return self.turn_of_one_index(collection, position).await;
         }
         let certain = applied_seq.min(position.prepared_to);
         let sure = match self.sure {
@@ -102,6 +107,38 @@ impl Share {
         Ok(Turn::Work)
     }
 
+    /// The same, where all gateways use one index.
+    async fn turn_of_one_index(
+        &mut self,
+        collection: &OpenCollection,
+        position: Position,
+    ) -> Result<Turn, IngestError> {
+        let (lease, Position { last_operation, prepared_to, .. }) = (&collection.preparer.lease, position);
+        if lease.get().is_none() {
+            take_over(collection).await?;
+        }
+        if collection.engine.applied_seq() >= last_operation && prepared_to >= last_operation {
+            self.is_settled = true;
+            return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
+        }
+        if lease.get().is_none()
+            && (position.lease_seconds > 0.0 || !self.claim(collection, prepared_to).await?)
+        {
+            return Ok(Turn::Wait);
+        }
+        let applied_seq = collection.engine.applied_seq();
+        if applied_seq == 0 {
+            collection.empty_at.store(last_operation, Ordering::Relaxed);
+        } else if self.has_missed(collection, applied_seq, position.pruned_to) {
+            self.rebuild(collection).await?;
+            return Ok(Turn::Wait);
+        }
+        if applied_seq < prepared_to {
+            return Ok(Turn::Follow(applied_seq, position));
+        }
+        Ok(Turn::Work)
+    }
+
     /// Whether operations were pruned that the index has not applied: they can be deletions.
     fn has_missed(&self, collection: &OpenCollection, sure: u64, pruned_to: u64) -> bool {
         sure < pruned_to && collection.empty_at.load(Ordering::Relaxed) < pruned_to
@@ -125,10 +162,15 @@ impl Share {
     /// Asks for the lease; whether this gateway has it now.
     async fn claim(&mut self, collection: &OpenCollection, sure: u64) -> Result<bool, IngestError> {
         let (store, preparer) = (&collection.preparer.store, &collection.preparer);
+        let asked = Instant::now();
         let claimed = store.claim_lease(collection.id, &preparer.gateway, LEASE_SECONDS).await?;
         let Some(fence) = claimed else { return Ok(false) };
-        preparer.lease.set(fence);
+        preparer.lease.set(fence, asked);
         tracing::info!(collection = collection.name, lease = fence.number, "this gateway does the ingest");
+        if collection.shares_index() {
+            // also the last batch of the gateway that had it before
+            take_over(collection).await?;
+        }
         if collection.engine.applied_seq() > sure {
             remove_absent(collection, sure).await?;
         }
@@ -167,7 +209,7 @@ impl Share {
         }
         self.misses = 0;
         let applied_seq = reached.max(collection.engine.applied_seq());
-        collection.engine.apply(changes, applied_seq, read_to).await?;
+        collection.apply_to_index(changes, applied_seq, read_to).await?;
         self.sure = Some(reached);
         collection.progress.applied_elsewhere(applied_seq);
         collection.notify_applied(applied_seq);
@@ -205,7 +247,21 @@ async fn remove_absent(collection: &OpenCollection, sure: u64) -> Result<(), Ing
         let states = collection.preparer.documents.document_states(ids.clone()).await?;
         let absent = ids.into_iter().zip(states).filter(|(_, state)| *state == DocumentState::Absent);
         let changes: Vec<Change> = absent.map(|(id, _)| Change::Remove { id }).collect();
-        collection.engine.apply(changes, applied_seq, store_history(collection).await?).await?;
+        collection.apply_to_index(changes, applied_seq, store_history(collection).await?).await?;
+    }
+    Ok(())
+}
+
+/// Takes over what another gateway has applied to the index that all use.
+async fn take_over(collection: &OpenCollection) -> Result<(), IngestError> {
+    let before = collection.engine.applied_seq();
+    collection.engine.refresh().await?;
+    let applied_seq = collection.engine.applied_seq();
+    if applied_seq != before {
+        // what this gateway knew of an empty index is not true of what others have put into it
+        collection.empty_at.store(0, Ordering::Relaxed);
+        collection.progress.applied_elsewhere(applied_seq);
+        collection.notify_applied(applied_seq);
     }
     Ok(())
 }

@@ -28,7 +28,10 @@ const BYTES_PER_TOKEN: usize = 4;
 /// First and longest wait after a failure; it doubles each time.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// Longest wait for a database that can't be reached.
+/// Why jobs wait while the engine does not answer. The log has the addresses.
+const ENGINE_UNAVAILABLE: &str = "the engine of the collection does not answer";
+
+/// Longest wait for a database or an engine that can't be reached.
 const UNAVAILABLE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Attempts of a whole batch; after that, documents are prepared one by one to find the one that cannot be embedded.
@@ -117,7 +120,9 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
             Err(error) => {
                 tracing::error!(collection = collection.name, %error, retry_after = ?wait, "ingest failed; it is retried");
                 // what fails at all gateways alike makes none of them unready
-                if !(share.is_some() && is_unavailable(&error)) {
+                if matches!(error, IngestError::Index(IndexError::Unavailable { .. })) {
+                    collection.note_unavailable(ENGINE_UNAVAILABLE.to_owned());
+                } else if !(share.is_some() && is_unavailable(&error)) {
                     collection.note_failure(Some(error.to_string()));
                 }
                 has_error = true;
@@ -132,7 +137,11 @@ pub(crate) async fn run(collection: Arc<OpenCollection>) {
 }
 
 fn is_unavailable(error: &IngestError) -> bool {
-    matches!(error, IngestError::Store(weir_store::Error::Unavailable { .. }))
+    matches!(
+        error,
+        IngestError::Store(weir_store::Error::Unavailable { .. })
+            | IngestError::Index(IndexError::Unavailable { .. })
+    )
 }
 
 /// Waits after a failure, until the collection is closed or a job is to be cancelled.
@@ -184,6 +193,7 @@ impl Chores {
         let store = &collection.preparer.store;
         let is_done = store.prune(collection.id, collection.retention()).await?;
         compact_if_due(collection).await;
+        collection.remove_superseded().await;
         let applied_seq = collection.engine.applied_seq();
         if applied_seq != self.emptied_at && store.erase_deleted().await? {
             self.emptied_at = applied_seq;
@@ -197,6 +207,9 @@ impl Chores {
 
 /// Checks that the files of the index exist.
 async fn check_files(collection: &OpenCollection) {
+    if !collection.may_change_index() {
+        return;
+    }
     match collection.engine.check_files().await {
         Ok(()) => {}
         Err(error @ IndexError::Lost { .. }) => collection.note_lost(&Err::<(), _>(error)),
@@ -384,7 +397,7 @@ async fn apply(
     (applied_seq, read_to): (u64, Option<HistoryPoint>),
     preparation: &Preparation,
 ) -> Result<(), IngestError> {
-    collection.engine.apply(changes, applied_seq, read_to).await?;
+    collection.apply_to_index(changes, applied_seq, read_to).await?;
     record_applied(collection, applied_seq).await?;
     collection.progress.applied(preparation, applied_seq);
     collection.notify_applied(applied_seq);

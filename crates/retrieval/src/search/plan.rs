@@ -91,7 +91,8 @@ impl Plan {
             fusion,
             smoothing,
             depth,
-            as_of: page.as_ref().map(|page| page.applied_seq),
+            // otherwise a page is of the index as it is
+            as_of: page.as_ref().map(|page| page.applied_seq).filter(|_| view.pins_snapshots()),
             pin: view.pins_snapshots(),
             filter,
             group_by: match request.group_by.clone().unwrap_or_default() {

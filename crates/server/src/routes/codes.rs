@@ -44,6 +44,7 @@ pub(super) const SEARCH_CODES: &[ErrorCode] = &[
     ErrorCode::CollectionLimitReached,
     ErrorCode::ModelNotFound,
     ErrorCode::CollectionNotReady,
+    ErrorCode::EngineUnavailable,
     ErrorCode::UpstreamError,
     ErrorCode::UpstreamTimeout,
 ];
@@ -51,6 +52,7 @@ pub(super) const LLM_CODES: &[ErrorCode] = &[
     ErrorCode::BudgetExceeded,
     ErrorCode::CollectionNotFound,
     ErrorCode::CollectionNotReady,
+    ErrorCode::EngineUnavailable,
     ErrorCode::GuardrailBlocked,
     ErrorCode::InvalidFilter,
     ErrorCode::ModelNotFound,
@@ -91,11 +93,13 @@ pub(super) const DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::CursorExpired,
     ErrorCode::CollectionNotFound,
     ErrorCode::CollectionNotReady,
+    ErrorCode::EngineUnavailable,
 ];
 pub(super) const DELETE_DOCUMENTS_CODES: &[ErrorCode] = &[
     ErrorCode::InvalidFilter,
     ErrorCode::CollectionNotFound,
     ErrorCode::CollectionNotReady,
+    ErrorCode::EngineUnavailable,
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const INGEST_CODES: &[ErrorCode] = &[
@@ -104,6 +108,7 @@ pub(super) const INGEST_CODES: &[ErrorCode] = &[
     ErrorCode::DocumentNotAllowed,
     ErrorCode::BatchTooLarge,
     ErrorCode::CollectionNotFound,
+    ErrorCode::EngineUnavailable,
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
@@ -114,17 +119,19 @@ pub(super) const PUT_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::PreconditionFailed,
     ErrorCode::BatchTooLarge,
     ErrorCode::CollectionNotFound,
+    ErrorCode::EngineUnavailable,
     ErrorCode::ModelNotFound,
     ErrorCode::InsufficientStorage,
 ];
 pub(super) const CHUNKS_PREVIEW_CODES: &[ErrorCode] =
-    &[ErrorCode::CollectionNotFound, ErrorCode::InsufficientStorage];
+    &[ErrorCode::CollectionNotFound, ErrorCode::EngineUnavailable, ErrorCode::InsufficientStorage];
 pub(super) const PATCH_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::IdempotencyInFlight,
     ErrorCode::IdempotencyMismatch,
     ErrorCode::CollectionNotFound,
     ErrorCode::DocumentNotAllowed,
     ErrorCode::DocumentNotFound,
+    ErrorCode::EngineUnavailable,
     ErrorCode::InsufficientStorage,
     ErrorCode::PreconditionFailed,
 ];
@@ -132,21 +139,28 @@ pub(super) const PUT_COLLECTION_CODES: &[ErrorCode] = &[
     ErrorCode::ModelNotFound,
     ErrorCode::CollectionConflict,
     ErrorCode::CollectionLimitReached,
+    ErrorCode::EngineUnavailable,
     ErrorCode::InsufficientStorage,
 ];
-pub(super) const DOCUMENT_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound];
+pub(super) const DOCUMENT_CODES: &[ErrorCode] =
+    &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound, ErrorCode::EngineUnavailable];
 pub(super) const DELETE_DOCUMENT_CODES: &[ErrorCode] = &[
     ErrorCode::CollectionNotFound,
     ErrorCode::DocumentNotFound,
+    ErrorCode::EngineUnavailable,
     ErrorCode::InsufficientStorage,
     ErrorCode::PreconditionFailed,
 ];
 pub(super) const DELETE_COLLECTION_CODES: &[ErrorCode] =
     &[ErrorCode::CollectionNotFound, ErrorCode::InsufficientStorage];
-pub(super) const FEEDBACK_CODES: &[ErrorCode] =
-    &[ErrorCode::CollectionNotFound, ErrorCode::DocumentNotFound, ErrorCode::InsufficientStorage];
+pub(super) const FEEDBACK_CODES: &[ErrorCode] = &[
+    ErrorCode::CollectionNotFound,
+    ErrorCode::DocumentNotFound,
+    ErrorCode::EngineUnavailable,
+    ErrorCode::InsufficientStorage,
+];
 /// A list in a collection, with query parameters.
-pub(super) const PAGE_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound];
+pub(super) const PAGE_CODES: &[ErrorCode] = &[ErrorCode::CollectionNotFound, ErrorCode::EngineUnavailable];
 
 impl Route {
     /// Every error code that the route can answer with.

@@ -112,6 +112,17 @@ pub(super) struct UpstreamLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct CallLabel {
+    pub(super) call: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct CallLabels {
+    pub(super) call: LabelValue,
+    pub(super) result: LabelValue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct CollectionLabel {
     pub(super) collection: LabelValue,
 }

@@ -12,10 +12,10 @@ use super::{CollectionLabel, Metrics, to_i64};
 pub struct CollectionGauges {
     /// The name.
     pub name: String,
-    /// Searchable documents.
-    pub documents: u64,
+    /// Searchable documents; `None` while the engine does not answer.
+    pub documents: Option<u64>,
     /// Their chunks.
-    pub chunks: u64,
+    pub chunks: Option<u64>,
     /// Acknowledged operations that are not searchable yet.
     pub pending: u64,
     /// Bytes on disk.
@@ -50,8 +50,13 @@ impl Metrics {
         self.relevance_shift.clear();
         for collection in collections {
             let labels = CollectionLabel { collection: collection.name.as_str().into() };
-            self.documents.get_or_create(&labels).set(to_i64(collection.documents));
-            self.chunks.get_or_create(&labels).set(to_i64(collection.chunks));
+            for (family, count) in
+                [(&self.documents, collection.documents), (&self.chunks, collection.chunks)]
+            {
+                if let Some(count) = count {
+                    family.get_or_create(&labels).set(to_i64(count));
+                }
+            }
             self.pending.get_or_create(&labels).set(to_i64(collection.pending));
             self.index_bytes.get_or_create(&labels).set(to_i64(collection.index_bytes));
             self.index_segments.get_or_create(&labels).set(to_i64(collection.index_segments as u64));
@@ -104,8 +109,8 @@ mod tests {
         metrics.embedded("open", 7, 0);
         let gauges = CollectionGauges {
             name: "c".to_owned(),
-            documents: 2,
-            chunks: 3,
+            documents: Some(2),
+            chunks: Some(3),
             pending: 4,
             ..Default::default()
         };

@@ -89,11 +89,12 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.table("keys", 1, 2);
     metrics.guardrail_found("input", "email", "redact", 1);
     metrics.webhook_attempt("delivered");
+    metrics.qdrant_call("upsert", "done", std::time::Duration::from_millis(3), 1);
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
         name: "c".to_owned(),
-        documents: 1,
-        chunks: 2,
+        documents: Some(1),
+        chunks: Some(2),
         pending: 3,
         index_bytes: 4,
         index_segments: 5,

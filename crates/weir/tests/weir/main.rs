@@ -26,6 +26,7 @@ mod examples;
 mod http;
 mod jobs;
 mod llm;
+mod qdrant;
 mod search;
 mod selftest;
 mod support;

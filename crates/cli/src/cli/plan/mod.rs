@@ -82,7 +82,7 @@ pub enum PlanEngine {
     Auto,
     /// An index in each gateway.
     Embedded,
-    /// A Qdrant cluster, which this version does not search: for comparison.
+    /// A Qdrant cluster; see the page Qdrant.
     Qdrant,
 }
 

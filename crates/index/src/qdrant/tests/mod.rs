@@ -13,8 +13,8 @@ use weir_qdrant::{Qdrant, QdrantSettings};
 use weir_qdrant_mock::Cluster;
 
 use super::{QdrantEngines, QdrantPlacement};
-use crate::exact::contract::settings;
-use crate::{CpuLimiter, Engine, EngineId, EngineSettings, Engines, IndexError, IndexQuery, Opened};
+use crate::exact::contract::{beside_embedded, settings};
+use crate::{Engine, EngineId, EngineKind, EngineSettings, Engines, IndexError, IndexQuery, Opened};
 
 /// Three nodes, and the engines of a gateway.
 struct Gateway {
@@ -30,7 +30,7 @@ impl Gateway {
     }
 
     async fn opened(&self, settings: EngineSettings) -> Result<Opened, IndexError> {
-        let id = EngineId { collection: 1, generation: 1 };
+        let id = EngineId { kind: EngineKind::Qdrant, collection: 1, generation: 1 };
         self.engines.open(id, settings, 1_000).await
     }
 
@@ -39,7 +39,7 @@ impl Gateway {
     }
 
     async fn engine_of(&self, collection: i64) -> Engine {
-        let id = EngineId { collection, generation: 1 };
+        let id = EngineId { kind: EngineKind::Qdrant, collection, generation: 1 };
         self.engines.open(id, settings(), 1_000).await.unwrap().engine
     }
 }
@@ -55,8 +55,7 @@ fn engines_of(cluster: &Cluster, service: &str) -> Engines {
         copies: 3,
         copies_written: 2,
     };
-    let limiter = CpuLimiter::start(1, || ()).unwrap();
-    Engines::Qdrant(QdrantEngines::new(Qdrant::new(&settings).unwrap(), placement, limiter))
+    beside_embedded(QdrantEngines::new(Qdrant::new(&settings).unwrap(), placement))
 }
 
 async fn scores(engine: &Engine, query: IndexQuery) -> Vec<(String, f32)> {

@@ -125,7 +125,11 @@ fn check_at_rest(folder: &Path, all: &mut [Expectations], uploads: &mut Uploads,
         let report = store.verify().await.unwrap();
         assert!(report.is_sound(), "{:?}", report.problems);
         let collection = store.collection(&Caller::system(), "default").await.unwrap().unwrap();
-        let id = weir_index::EngineId { collection: collection.id.0, generation: collection.generation.id.0 };
+        let id = weir_index::EngineId {
+            kind: weir_index::EngineKind::Embedded,
+            collection: collection.id.0,
+            generation: collection.generation.id.0,
+        };
         let settings = weir_index::EngineSettings {
             dimension: 384,
             language: weir_text::Language::English,

@@ -20,7 +20,7 @@ use runner::{Runner, language_model, working_folder};
 const PAGE_TO_SCALE: &str = "docs/scale.md";
 
 /// Blocks that do not run, over all pages. One more needs a reason that holds for it alone: a program or data that no test has, or hours.
-const NOT_RUN: usize = 40;
+const NOT_RUN: usize = 41;
 
 /// The data directory of a gateway that has the sample documents and has stopped.
 static SAMPLE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -117,6 +117,7 @@ pages! {
     examples_of_the_page_of_settings_run: "docs/configuration.md",
     examples_of_the_page_to_deploy_run: "docs/deploy.md",
     examples_of_the_page_to_plan_run: "docs/plan.md",
+    examples_of_the_page_about_qdrant_run: "docs/qdrant.md",
     examples_of_the_page_of_errors_run: "docs/errors.md",
     examples_of_the_page_about_guardrails_run: "docs/guardrails.md",
     examples_of_the_page_about_keys_run: "docs/keys.md",

@@ -63,7 +63,7 @@ exec "$EXAMPLE_BINARIES/weir-bench" "${arguments[@]}"
 ];
 
 /// Settings by which clients of other makers call nothing but the gateway, and the keys and the address that configurations name.
-const VARIABLES: [(&str, &str); 7] = [
+const VARIABLES: [(&str, &str); 8] = [
     ("HAYSTACK_TELEMETRY_ENABLED", "false"),
     ("OPENAI_API_KEY", "unused"),
     ("STORE_URL", "postgresql://unused"),
@@ -71,6 +71,7 @@ const VARIABLES: [(&str, &str); 7] = [
     ("AZURE_API_KEY", "unused"),
     ("COHERE_API_KEY", "unused"),
     ("REDIS_URL", "redis://127.0.0.1:6379"),
+    ("QDRANT_API_KEY", "unused"),
 ];
 
 /// What a filter of a page may name.

@@ -35,7 +35,7 @@ mod rust_client;
 mod sample;
 mod settling;
 mod shared_limits;
-mod startup;
+pub(crate) mod startup;
 mod stop;
 mod tls;
 mod uploads;

@@ -14,7 +14,7 @@ use crate::support::client::Client;
 use crate::support::process::{Weir, wait};
 
 /// `weir serve` with pseudo embeddings on a free port, unless `arguments` say otherwise.
-fn serve(data_dir: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn serve(data_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.env_clear().arg("serve").arg("--data-dir").arg(data_dir).args(arguments);
     for (flag, value) in [("--listen", "127.0.0.1:0"), ("--model", "pseudo")] {
@@ -26,7 +26,7 @@ fn serve(data_dir: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Checks that the start fails with exit code 1 and an error that says all of `expected`.
-fn check(command: &mut Command, expected: &[&str]) {
+pub(crate) fn check(command: &mut Command, expected: &[&str]) {
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let status = wait(&mut child);
     let mut message = String::new();

@@ -2,9 +2,11 @@
 //! interrupted is repeated. A receiver that does not answer delays no other one: attempts have a time limit, and few of them go to one
 //! origin at a time.
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand::Rng as _;
 use serde::Serialize;
@@ -13,13 +15,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use weir_api::{ErrorCode, Invalid, JobReply};
 use weir_config::table::Webhooks as Settings;
-use weir_store::{DueWebhook, NewWebhook, Store, WebhookOutcome};
+use weir_store::{DueWebhook, Job, NewWebhook, Store, WebhookOutcome};
 use weir_telemetry::metrics::Metrics;
 use weir_upstream::{WebhookClient, WebhookError, WebhookSecret, WebhookUrl};
-
-use crate::clock::now;
-use crate::{Parts, Result, jobs};
-use weir_refusal::{RequestError, chain};
 
 /// Attempts at one time, and those to one origin.
 const ATTEMPTS_AT_ONCE: usize = 64;
@@ -40,41 +38,55 @@ const ERRORS_LISTED_MAX: usize = 100;
 ///
 /// # Errors
 /// `invalid_parameter` for an address that is not allowed, and without `webhooks.secret`.
-pub(crate) fn checked(url: &str, settings: &Settings) -> Result<NewWebhook> {
+pub fn checked(url: &str, settings: &Settings) -> Result<NewWebhook, Invalid> {
     let refused = |reason: &str| {
         let message = format!("the address {reason}");
-        RequestError::from(Invalid::at(ErrorCode::InvalidParameter, &["webhook_url"], message))
+        Invalid::at(ErrorCode::InvalidParameter, &["webhook_url"], message)
     };
     if settings.secret.is_none() {
         let message = "webhooks are not signed without a secret; the operator of the gateway sets one with `webhooks.secret`";
-        return Err(Invalid::at(ErrorCode::InvalidParameter, &["webhook_url"], message).into());
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["webhook_url"], message));
     }
     let parsed = WebhookUrl::parse(url, settings.allow_private_addresses).map_err(refused)?;
     Ok(NewWebhook { url: url.to_owned(), origin: parsed.origin(), open_max: settings.open_max })
 }
 
+/// What the sender of webhooks works with.
+pub struct SenderParts {
+    /// Knows which webhooks are due.
+    pub store: Store,
+    /// Counts attempts.
+    pub metrics: Metrics,
+    /// The secret, and limits.
+    pub settings: Settings,
+    /// A job as the API shows it.
+    pub render: fn(Job) -> JobReply,
+    /// Tells that a webhook was added or is due.
+    pub due: Arc<Notify>,
+    /// Ends the sending.
+    pub stopping: CancellationToken,
+}
+
 /// Starts to send what is due, until the gateway stops.
-pub(crate) fn start(parts: &Arc<Parts>) {
-    let settings = parts.config.webhooks.clone();
+pub fn start(parts: SenderParts) {
+    let SenderParts { store, metrics, settings, render, due, stopping } = parts;
     let secret = settings.secret.as_ref().and_then(|secret| secret.secret().ok());
     let Some(secret) = secret.and_then(|secret| WebhookSecret::parse(secret.reveal())) else { return };
     let timeout = Duration::from_millis(settings.timeout_ms);
     let client = match WebhookClient::new(secret, settings.allow_private_addresses, timeout) {
         Ok(client) => client,
         Err(error) => {
-            tracing::error!(error = %chain(&*error), "webhooks are not sent");
+            tracing::error!(%error, "webhooks are not sent");
             return;
         }
     };
-    let sender = Sender {
-        store: parts.store.clone(),
-        metrics: parts.metrics.clone(),
-        client,
-        timeout,
-        settings,
-        calling: Calling::default(),
-    };
-    tokio::spawn(sender.run(parts.webhooks_due.clone(), parts.stopping.clone()));
+    let sender = Sender { store, metrics, client, timeout, settings, render, calling: Calling::default() };
+    tokio::spawn(sender.run(due, stopping));
+}
+
+/// Now, in unix seconds.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Sends webhooks.
@@ -85,6 +97,7 @@ struct Sender {
     client: WebhookClient,
     timeout: Duration,
     settings: Settings,
+    render: fn(Job) -> JobReply,
     calling: Calling,
 }
 
@@ -182,7 +195,7 @@ impl Sender {
     async fn send(&self, webhook: &DueWebhook) -> Result<(), WebhookError> {
         let url = WebhookUrl::parse(&webhook.url, self.settings.allow_private_addresses)
             .map_err(|_| WebhookError::PrivateAddress)?;
-        let body = serde_json::to_vec(&Message::of(webhook)).unwrap_or_default();
+        let body = serde_json::to_vec(&Message::of(webhook, self.render)).unwrap_or_default();
         self.client.send(&url, &webhook.job.id, now() as u64, body).await
     }
 
@@ -214,9 +227,8 @@ struct Message {
 }
 
 impl Message {
-    fn of(webhook: &DueWebhook) -> Message {
-        let job = weir_store::Job { webhook: None, ..webhook.job.clone() };
-        let mut data = jobs::render(job, None);
+    fn of(webhook: &DueWebhook, render: fn(Job) -> JobReply) -> Message {
+        let mut data = render(Job { webhook: None, ..webhook.job.clone() });
         data.errors.truncate(ERRORS_LISTED_MAX);
         Message { kind: format!("job.{}", <&str>::from(data.status)), timestamp: data.finished_at, data }
     }
