@@ -46,7 +46,7 @@ use statistics::Statistics;
 pub use engines::{QdrantEngines, QdrantPlacement};
 
 /// How often a search is made whose documents vanish between its calls.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 16;
 /// For how long the sizes are taken as they were counted.
 const COUNTED_FOR: Duration = Duration::from_secs(5);
 
