@@ -60,7 +60,7 @@ fn every_problem_is_reported_at_once_with_its_line() {
             "6: `limits.top_k_max` must be a whole number of 1 or more, not 0",
             "7: `limits.body_bytes_max` must be a whole number of 1 or more, not \"a\"",
             "9: unknown section `colours` | accepted: server, store, log, limits, extract, inference, onnx, search, ingest, webhooks, index, \
-             chunking, collections, client, keys, redis, telemetry, hub, models, upstreams, routes, prices, guardrails",
+             chunking, collections, client, keys, redis, qdrant, telemetry, hub, models, upstreams, routes, prices, guardrails",
         ],
     );
 }
