@@ -70,12 +70,13 @@ def main() -> int:
             ingest(gateway, COLLECTION, data.documents)
         ranks = {mode: reciprocal_ranks(gateway, data, mode, {}) for mode in MODES}
     kinds = sorted({kind_of(query) for query in data.queries})
-    print("| kind | queries | " + " | ".join(MODES) + " | hybrid finds first |\n|---|---|---|---|---|---|")
+    print("| kind | queries | " + " | ".join(MODES) + " | hybrid finds first | in the first ten |\n|---|---|---|---|---|---|---|")
     for kind in [*kinds, "all but typos"]:
         asked = [one for one in data.queries if kind_of(one) == kind or (" " in kind and kind_of(one) != "typo")]
         values = (mean(ranks[mode][one] for one in asked) for mode in MODES)
         first = sum(ranks["hybrid"][one] == 1 for one in asked)
-        print(f"| {kind} | {len(asked)} | " + " | ".join(f"{value:.3f}" for value in values) + f" | {first} |")
+        found = sum(ranks["hybrid"][one] > 0 for one in asked)
+        print(f"| {kind} | {len(asked)} | " + " | ".join(f"{value:.3f}" for value in values) + f" | {first} | {found} |")
 
     def all_of(mode: str, *, typos: bool) -> float:
         return mean(rank for one, rank in ranks[mode].items() if (kind_of(one) == "typo") == typos)

@@ -305,7 +305,7 @@ impl StreamFilter {
         [b"\"", &*before, &text[1..], b"\""].concat()
     }
 
-    /// What becomes of a text that may be complete in its event or go on in the next ones: nobody knows of an unknown field.
+    /// What becomes of a text that may be complete in its event or go on in the next ones, as that of an unknown field may.
     fn whole(&mut self, text: &str) -> Result<Option<String>, BlockedBy> {
         let checks = self.checks.clone();
         if let Ok(None) = self.complete(&[text], Reading::Text, &checks, false) {
