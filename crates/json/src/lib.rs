@@ -336,12 +336,15 @@ impl std::fmt::Debug for Value<'_> {
 
 fn text_of(raw: &[u8], kind: Kind) -> Cow<'_, str> {
     match kind {
-        Kind::Plain => String::from_utf8_lossy(&raw[1..raw.len() - 1]),
+        Kind::Plain => lossy(&raw[1..raw.len() - 1]),
         Kind::Escaped => Cow::Owned(unescaped(raw).unwrap_or_default()),
-        Kind::Null | Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => {
-            String::from_utf8_lossy(raw)
-        }
+        Kind::Null | Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => lossy(raw),
     }
+}
+
+/// As `String::from_utf8_lossy`, which reads texts without any error a byte at a time.
+fn lossy(text: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed)
 }
 
 /// The text of a JSON string in its quotes. U+FFFD stands for what is no character, such as half of a surrogate pair: other readers take such a
