@@ -9,6 +9,7 @@ mod kills;
 mod originals;
 mod outages;
 mod refused;
+mod replies;
 mod sharing;
 mod store_copy;
 mod upgrades;
