@@ -1,7 +1,7 @@
 //! Three gateways, PostgreSQL and Redis, of which any is killed and started again while callers go on.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub(super) const GATEWAYS: usize = 3;
 
 /// What a reply of the mock costs, with 10 tokens: 1 in the currency.
 const PRICE: &str = "[[prices]]\nmodel = \"m\"\ninput = 0\noutput = 100000\n";
+/// Providers whose calls are counted apart, each behind a model of its own beside the model `m` of the first.
+pub(super) const PROVIDERS: usize = 8;
 
 /// All processes.
 pub(super) struct Fleet {
@@ -28,9 +30,11 @@ pub(super) struct Fleet {
     pub(super) store_url: String,
     variables: Vec<(String, String)>,
     places: Vec<Place>,
-    pub(super) mock: Mock,
+    pub(super) mocks: Vec<Mock>,
     /// The key of an administrator.
     pub(super) admin: String,
+    /// Texts of documents that gateways had embedded when they were killed.
+    embedded: AtomicU64,
     _settings: TempDir,
 }
 
@@ -70,10 +74,20 @@ impl Victim {
 impl Fleet {
     pub(super) fn start() -> Fleet {
         let (server, redis) = (Postgres::start(), RedisServer::start());
-        let mock = Mock::start(&["--tokens", "10", "--latency-ms", "20"]);
+        let mocks: Vec<Mock> =
+            (0..PROVIDERS).map(|_| Mock::start(&["--tokens", "10", "--latency-ms", "20"])).collect();
         let settings = tempfile::tempdir().unwrap();
         let file = settings.path().join("weir.toml");
-        std::fs::write(&file, format!("{}{PRICE}", upstream("mock", &mock, ""))).unwrap();
+        let mut tables = PRICE.to_owned();
+        for (number, mock) in mocks.iter().enumerate() {
+            tables.push_str(&upstream(&format!("mock{number}"), mock, ""));
+            let target = format!("targets = [{{ upstream = \"mock{number}\", model = \"m\" }}]\n");
+            tables.push_str(&format!("[[routes]]\nmodel = \"m{number}\"\n{target}"));
+            if number == 0 {
+                tables.push_str(&format!("[[routes]]\nmodel = \"m\"\n{target}"));
+            }
+        }
+        std::fs::write(&file, tables).unwrap();
         let variables = [
             ("WEIR_CONFIG", file.to_str().unwrap()),
             ("PROVIDER_KEY", PROVIDER_KEY),
@@ -89,8 +103,9 @@ impl Fleet {
             store_url,
             variables,
             places: Vec::new(),
-            mock,
+            mocks,
             admin: String::new(),
+            embedded: AtomicU64::new(0),
             _settings: settings,
         };
         for _ in 0..GATEWAYS {
@@ -98,7 +113,7 @@ impl Fleet {
             let running = RwLock::new(fleet.run(folder.path()));
             fleet.places.push(Place { folder, running, is_up: AtomicBool::new(false) });
         }
-        let scopes = ["admin", "search", "ingest", "chat"];
+        let scopes = ["admin", "search", "ingest", "chat", "metrics"];
         fleet.admin = fleet
             .key(&Client::new(&fleet.gateway(0).weir.url), &json!({"name": "admin", "scopes": scopes}))
             .unwrap();
@@ -133,6 +148,22 @@ impl Fleet {
         self.places[place].running.read().unwrap().clone()
     }
 
+    /// Texts of documents that all gateways have embedded since the start, as their metrics say: all texts that were computed, but for those of
+    /// queries, each of which is a micro-batch of its own. What a gateway did in the moment before it was killed is not among them.
+    pub(super) fn embedded(&self) -> u64 {
+        let running: u64 = (0..GATEWAYS).map(|place| self.embedded_by(&self.gateway(place))).sum();
+        self.embedded.load(Ordering::Relaxed) + running
+    }
+
+    fn embedded_by(&self, gateway: &Gateway) -> u64 {
+        let text = Client::with_key(&gateway.weir.url, &self.admin).send("GET", "/metrics", None).text;
+        let value = |series: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+            line.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
+        };
+        value("weir_embed_batch_size_sum") - value("weir_embed_queue_wait_seconds_count{lane=\"query\"}")
+    }
+
     fn is_up(&self, place: usize) -> bool {
         self.places[place].is_up.load(Ordering::Relaxed)
     }
@@ -142,6 +173,7 @@ impl Fleet {
         match victim {
             Victim::Gateway(place) => {
                 let gateway = self.gateway(place);
+                self.embedded.fetch_add(self.embedded_by(&gateway), Ordering::Relaxed);
                 gateway.is_killed.store(true, Ordering::Relaxed);
                 gateway.weir.kill();
                 // a load balancer finds out a moment later

@@ -8,6 +8,7 @@ mod fleet;
 mod kills;
 mod originals;
 mod outages;
+mod pace;
 mod refused;
 mod replies;
 mod sharing;
