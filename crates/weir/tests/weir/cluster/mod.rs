@@ -6,6 +6,7 @@ mod encrypted;
 mod failover;
 mod fleet;
 mod kills;
+mod older_binary;
 mod originals;
 mod outages;
 mod pace;
