@@ -99,6 +99,8 @@ table! {
     embedded_tokens: Family<ModelLabel, Counter> = Family::default(), "weir_embed_tokens_total", Counter, ["model"];
     /// Texts truncated by the embedding routes to the length of the model.
     truncated_inputs: Family<ModelLabel, Counter> = Family::default(), "weir_truncated_inputs_total", Counter, ["model"];
+    /// Texts of which an embedding was computed, by lane: query, interactive, or bulk (documents and large requests). Those of the cache are not among them.
+    embedded_texts: Family<LaneLabel, Counter> = Family::default(), "weir_embed_texts_total", Counter, ["lane"];
     /// Lookups in the embedding cache: hit or miss.
     embed_cache: Family<ResultLabel, Counter> = Family::default(), "weir_embed_cache_lookups_total", Counter, ["result"];
     /// Bytes of the cached embeddings.
@@ -384,6 +386,12 @@ impl Metrics {
         let labels = ModelLabel { model: model.into() };
         self.embedded_tokens.get_or_create(&labels).inc_by(tokens);
         self.truncated_inputs.get_or_create(&labels).inc_by(truncated);
+    }
+
+    /// Counts texts of which an embedding was computed.
+    pub fn texts_embedded(&self, lane: &'static str, texts: usize) {
+        let labels = LaneLabel { lane: LabelValue::Static(lane) };
+        self.embedded_texts.get_or_create(&labels).inc_by(texts as u64);
     }
 
     /// Counts lookups in the embedding cache.
