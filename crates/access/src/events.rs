@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_policy::KeyId;
+use weir_redis::Redis;
 use weir_store::Timestamp;
 
 use crate::Keys;
@@ -89,6 +90,11 @@ impl Keys {
         if let (Limits::Redis(shared), Some(name)) = (&self.0.limits, self.name_for_all(key)) {
             shared.publish(&format!("revoked {name}")).await;
         }
+    }
+
+    /// The server by which limits are counted with other gateways, if they are.
+    pub fn redis(&self) -> Option<Redis> {
+        self.0.limits.shared().map(|shared| shared.redis())
     }
 
     /// The name of a key that is the same on all gateways over one store, and of no other key that had or gets its number.

@@ -14,7 +14,6 @@ use weir_api::{
 use weir_policy::budget::Spending;
 use weir_policy::key::{KeyText, RANDOM_BYTES};
 use weir_policy::{Caller, KeyId};
-use weir_redis::Redis;
 use weir_store::{AuditEntry, NewAuditEntry, NewKey, Store, Timestamp};
 
 use crate::active::{Active, KEYS_BYTES_MAX, bytes_of};
@@ -94,11 +93,6 @@ impl Keys {
     /// How limits are counted with other gateways, if they are.
     pub fn limits_status(&self) -> Option<LimitsStatus> {
         self.0.limits.shared().map(|shared| shared.status())
-    }
-
-    /// The server by which limits are counted with other gateways, if they are.
-    pub fn redis(&self) -> Option<Redis> {
-        self.0.limits.shared().map(|shared| shared.redis())
     }
 
     /// Questions to the store for leases of budgets, if other gateways use it as well.

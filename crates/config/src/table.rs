@@ -248,8 +248,7 @@ settings! {
         /// Maximum estimated wait of a search for a CPU core, applied when more than four searches wait per core; further searches are refused with `overloaded`
         /// before their body is read.
         search_wait_ms_max: u64 = 25, "milliseconds", ONE;
-        /// Maximum collections; creating another is refused with `collection_limit_reached`. Existing collections are served, however many
-        /// there are.
+        /// Maximum collections; creating another is refused with `collection_limit_reached`. Existing collections are served, however many there are.
         collections_max: usize = 1_024, "collections", ONE;
         /// Maximum acknowledged operations that are not searchable yet; above it, ingest is refused with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
