@@ -148,8 +148,8 @@ impl Fleet {
         self.places[place].running.read().unwrap().clone()
     }
 
-    /// Texts of documents that all gateways have embedded since the start, as their metrics say: all texts that were computed, but for those of
-    /// queries, each of which is a micro-batch of its own. What a gateway did in the moment before it was killed is not among them.
+    /// Texts of documents that all gateways have embedded since the start, as their metrics say. What a gateway did in the moment before it was
+    /// killed is not among them.
     pub(super) fn embedded(&self) -> u64 {
         let running: u64 = (0..GATEWAYS).map(|place| self.embedded_by(&self.gateway(place))).sum();
         self.embedded.load(Ordering::Relaxed) + running
@@ -157,11 +157,8 @@ impl Fleet {
 
     fn embedded_by(&self, gateway: &Gateway) -> u64 {
         let text = Client::with_key(&gateway.weir.url, &self.admin).send("GET", "/metrics", None).text;
-        let value = |series: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-            line.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
-        };
-        value("weir_embed_batch_size_sum") - value("weir_embed_queue_wait_seconds_count{lane=\"query\"}")
+        let line = text.lines().find_map(|line| line.strip_prefix("weir_embed_texts_total{lane=\"bulk\"} "));
+        line.map_or(0, |value| value.parse().unwrap())
     }
 
     fn is_up(&self, place: usize) -> bool {

@@ -63,7 +63,7 @@ fn kills_of_any_process_lose_nothing_and_pass_no_budget() {
     let load = Load { fleet, counts, stop, writes, searches, chats };
     let started = Instant::now();
     let mut writers: Vec<Expectations> = (0..WRITERS).map(Expectations::new).collect();
-    let victims = std::thread::scope(|scope| {
+    let (victims, took) = std::thread::scope(|scope| {
         let (load, ended) = (&load, End(&load.stop));
         for (seed, expectations) in (1..).zip(&mut writers) {
             scope.spawn(move || write(load, expectations, seed));
@@ -75,10 +75,10 @@ fn kills_of_any_process_lose_nothing_and_pass_no_budget() {
             scope.spawn(move || chat(load, provider));
         }
         let victims = kill_some(&load.fleet, kills, &load.stop);
+        let took = started.elapsed();
         drop(ended);
-        victims
+        (victims, took)
     });
-    let took = started.elapsed();
     check_at_rest(&load.fleet, &mut writers);
     let acknowledged: u64 = writers.iter().map(|expectations| expectations.acknowledged).sum();
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -92,14 +92,17 @@ fn kills_of_any_process_lose_nothing_and_pass_no_budget() {
         of(answered),
         of(budgets)
     );
-    check_embedded(&load.fleet, &writers, before, kills);
+    println!(
+        "{before} texts embedded for as many chunks before; {}",
+        check_embedded(&load.fleet, &writers, before, kills)
+    );
     assert!(acknowledged > kills && of(searches) > kills && of(answered) > kills && of(budgets) > 0);
 }
 
 /// Documents that no kill disturbs: of three gateways one embeds each chunk, and the others do not. The texts that were embedded.
 fn embed_once(fleet: &Fleet) -> u64 {
     let clients = [0, 1, 2].map(|place| Client::with_key(&fleet.gateway(place).weir.url, &fleet.admin));
-    assert_eq!(clients[0].try_post("/v1/collections", &json!({"name": "calm"})).unwrap().0, 201);
+    assert_eq!(clients[0].send("PUT", "/v1/collections/calm", Some(b"{}")).status, 201);
     for (number, client) in (0..30).zip(clients.iter().cycle()) {
         let text = format!(
             "calm{number}a is a word of document {number}.\n\ncalm{number}b stands in another part of it."
@@ -120,20 +123,21 @@ fn embed_once(fleet: &Fleet) -> u64 {
     let chunks = clients[0].get("/v1/collections/calm").1["chunk_count"].as_u64().unwrap();
     let embedded = fleet.embedded();
     assert!(chunks >= 30 && embedded == chunks, "{embedded} texts were embedded for {chunks} chunks");
-    println!("{embedded} texts embedded for {chunks} chunks at three gateways");
     embedded
 }
 
 /// No text was embedded a second time, but for those of documents on their way when a process was killed.
-fn check_embedded(fleet: &Fleet, writers: &[Expectations], before: u64, kills: u64) {
+fn check_embedded(fleet: &Fleet, writers: &[Expectations], before: u64, kills: u64) -> String {
     let client = Client::with_key(&fleet.gateway(0).weir.url, &fleet.admin);
     let chunks = |id: &String| client.document(id).unwrap()["chunks"].as_u64().unwrap();
     let chunks_max = writers.iter().flat_map(Expectations::live).map(|id| chunks(&id)).max().unwrap();
     let sent: u64 = writers.iter().map(Expectations::sent).sum();
     let embedded = fleet.embedded() - before;
-    println!("{embedded} texts embedded of {sent} documents sent, {chunks_max} chunks each at most");
     let allowed = (sent + kills * REPEATED_DOCUMENTS_MAX) * chunks_max;
     assert!(embedded <= allowed, "{embedded} texts were embedded of {allowed}");
+    format!(
+        "{embedded} texts embedded of {sent} documents that were sent, each of {chunks_max} chunks at most"
+    )
 }
 
 fn kills() -> u64 {
