@@ -7,9 +7,9 @@ use weir_redis::Redis;
 use weir_store::Timestamp;
 
 use crate::Keys;
-use crate::keys::unix_now;
 use crate::limits::Limits;
 use crate::shared::SharedLimits;
+use crate::unix_now;
 
 /// Pause before another attempt to listen.
 const RETRY_AFTER: Duration = Duration::from_millis(500);

@@ -1,11 +1,13 @@
 //! Keys that other gateways change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Mutex;
-use weir_store::Timestamp;
+use tokio::time::MissedTickBehavior;
+use weir_store::{Change, Timestamp};
 
-use crate::{AccessError, Keys, Result};
+use crate::{AccessError, Keys, Result, unix_now};
 
 /// Which changes of keys were seen.
 #[derive(Default)]
@@ -16,7 +18,34 @@ pub(crate) struct History {
     is_lost: AtomicBool,
 }
 
+/// How often a gateway asks whether another one has changed a key, beside being told.
+const CHECK_INTERVAL: Duration = Duration::from_millis(400);
+
 impl Keys {
+    /// Reads the keys again after another gateway has changed one, until the store is closed. While the store can't be asked, those that are known hold.
+    pub async fn keep_up(&self) {
+        let mut changes = self.0.store.changes();
+        let mut check = tokio::time::interval(CHECK_INTERVAL);
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                change = changes.next() => match change {
+                    Some(Change::Keys | Change::Unknown) => {}
+                    Some(Change::Collections | Change::Operations(_)) => continue,
+                    None => return,
+                },
+                _ = check.tick() => {}
+            }
+            match self.follow(unix_now()).await {
+                Ok(()) => {}
+                Err(AccessError::Store(error)) if error.retry_after().is_some() => {}
+                Err(error) => {
+                    tracing::warn!(%error, "API keys that changed can't be read; it is tried again")
+                }
+            }
+        }
+    }
+
     /// Reads the keys again if another gateway has changed one. Where the store has lost changes, the keys in memory stay: those that were lost can be
     /// revocations.
     ///

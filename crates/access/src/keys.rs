@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
@@ -321,11 +320,6 @@ impl Keys {
         active.store(Arc::new(read.within(*bytes_max)));
         Ok(())
     }
-}
-
-/// The time in unix seconds.
-pub(crate) fn unix_now() -> Timestamp {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 fn new_text() -> KeyText {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use jiff::tz::TimeZone;
@@ -17,7 +18,7 @@ use weir_store::{Spent, Store, Timestamp};
 use crate::budgets::{Ask, SharedLedger};
 use crate::keys::Inner;
 use crate::usage::{State, Usage};
-use crate::{Keys, Result};
+use crate::{Keys, Result, unix_now};
 
 /// Days on which something was spent that are kept. They are counted, not dated: a clock that is ahead for a while makes no day old.
 const DAYS_KEPT: u32 = 400;
@@ -146,7 +147,31 @@ impl Ledger {
     }
 }
 
+/// The ledger is written at once when nothing was written for this long, and otherwise as often: a crash loses no more than that.
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often a write that failed is tried again, and what the clock changes is noticed.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
 impl Keys {
+    /// Writes what keys with budgets have spent, and revocations that could not be stored, until the process ends. `failed` is called after each write
+    /// that failed.
+    pub async fn keep_ledger(&self, failed: impl Fn()) {
+        loop {
+            let _ = tokio::time::timeout(CHECK_INTERVAL, self.ledger_changed()).await;
+            // it stays in force, and the log has the reason
+            let _ = self.store_revocations().await;
+            match self.flush_ledger(unix_now()).await {
+                Ok(false) => {}
+                Ok(true) => tokio::time::sleep(WRITE_INTERVAL).await,
+                Err(_) => {
+                    failed();
+                    tokio::time::sleep(CHECK_INTERVAL).await;
+                }
+            }
+        }
+    }
+
     /// Waits until something is spent or reserved that is not stored.
     pub async fn ledger_changed(&self) {
         self.0.ledger.changed().await;

@@ -5,6 +5,7 @@
 mod active;
 mod budgets;
 mod chain;
+mod clock;
 mod error;
 mod events;
 mod follow;
@@ -21,6 +22,7 @@ mod usage;
 
 pub use active::KEYS_BYTES_MAX;
 pub use chain::{CHAIN_MAX, Chain, Reservation, Running};
+pub use clock::unix_now;
 pub use error::{AccessError, Result};
 pub use keys::Keys;
 pub use limits::{Amounts, CostRange, Left, Limited, Limits, Unit};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tokio::signal::unix::Signal;
-use weir_access::Keys;
+use weir_access::{Keys, unix_now};
 use weir_api::KeyLimitsRequest;
 use weir_config::{
     Config, Environment, Flags, Loaded, ModelConfig, Problem, Problems, SETTINGS, load_for_serving,
@@ -13,8 +13,6 @@ use weir_config::{
 use weir_llm::Llm;
 use weir_server::Tls;
 use weir_telemetry::Metrics;
-
-use crate::serve::unix_now;
 
 /// How often the files are looked at.
 const INTERVAL: Duration = Duration::from_millis(500);

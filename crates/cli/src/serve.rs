@@ -3,19 +3,20 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::MissedTickBehavior;
 use weir_encoder::Kernels;
 use weir_index::{CpuLimiter, Engines};
-use weir_store::{Change, Service, Store};
+use weir_store::{Service, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use weir_access::{AccessError, Keys, Limits, RedisAddress, RedisAddressError, RedisError, SharedLimits};
+use weir_access::{
+    AccessError, Keys, Limits, RedisAddress, RedisAddressError, RedisError, SharedLimits, unix_now,
+};
 use weir_config::Config;
 use weir_inference::{
     MemoryBudget, Models, Scheduler, serving_runtime, set_background_priority, set_compute_priority,
@@ -222,9 +223,11 @@ async fn serve(
     background.spawn_blocking(move || warming.warm_up());
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     // not in the background: there, a busy host would delay it
-    tokio::spawn(write_ledger(keys.clone(), metrics.clone()));
+    let (writing, failures) = (keys.clone(), metrics.clone());
+    tokio::spawn(async move { writing.keep_ledger(|| failures.ledger_write_failed()).await });
     if store.is_shared() {
-        tokio::spawn(follow_keys(keys.clone(), store.clone()));
+        let following = keys.clone();
+        tokio::spawn(async move { following.keep_up().await });
     }
     let (ledger, shared) = (keys.clone(), keys.clone());
     tokio::spawn(async move { shared.work_with_others().await });
@@ -315,59 +318,6 @@ async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, ServeErr
         }
     }
     Ok(Limits::Redis(Arc::new(shared)))
-}
-
-/// The ledger is written at once when nothing was written for this long, and otherwise as often: a crash loses no more than that.
-const LEDGER_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How often a write that failed is tried again, and what the clock changes is noticed.
-const LEDGER_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Writes what keys with budgets have spent, and revocations that could not be stored, until the process ends.
-async fn write_ledger(keys: Keys, metrics: Metrics) {
-    loop {
-        let _ = tokio::time::timeout(LEDGER_CHECK_INTERVAL, keys.ledger_changed()).await;
-        // it stays in force, and the log has the reason
-        let _ = keys.store_revocations().await;
-        match keys.flush_ledger(unix_now()).await {
-            Ok(false) => {}
-            Ok(true) => tokio::time::sleep(LEDGER_INTERVAL).await,
-            Err(_) => {
-                metrics.ledger_write_failed();
-                tokio::time::sleep(LEDGER_CHECK_INTERVAL).await;
-            }
-        }
-    }
-}
-
-/// How often a gateway asks whether another one has changed a key, beside being told.
-const KEYS_CHECK_INTERVAL: Duration = Duration::from_millis(400);
-
-/// Reads the keys again after another gateway has changed one. While the store can't be asked, those that are known hold.
-async fn follow_keys(keys: Keys, store: Store) {
-    let mut changes = store.changes();
-    let mut check = tokio::time::interval(KEYS_CHECK_INTERVAL);
-    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            change = changes.next() => match change {
-                Some(Change::Keys | Change::Unknown) => {}
-                Some(Change::Collections | Change::Operations(_)) => continue,
-                None => return,
-            },
-            _ = check.tick() => {}
-        }
-        match keys.follow(unix_now()).await {
-            Ok(()) => {}
-            Err(AccessError::Store(error)) if error.retry_after().is_some() => {}
-            Err(error) => tracing::warn!(%error, "API keys that changed can't be read; it is tried again"),
-        }
-    }
-}
-
-/// The time in unix seconds.
-pub(crate) fn unix_now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Asks upstreams for what is not known of them, and makes the default collection if it waited for that. An upstream that can't be

@@ -8,7 +8,7 @@ use weir_kernels::{
 
 use crate::Precision;
 use crate::config::{ModelConfig, Network};
-use crate::model::Model;
+use crate::network::LoadedNetwork;
 use crate::weights::{Layer, Linear, Matrix, Norm};
 
 /// Working memory of one thread. Grows to the largest batch, and is reused.
@@ -93,8 +93,8 @@ impl Default for Scratch {
 /// Runs the network over `sequences`. The last hidden rows are then in [`Scratch::rows`].
 ///
 /// `second` has the index of the first token of type 1 for each sequence; sequences beyond its length have none.
-pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch: &mut Scratch) {
-    let pass = Pass::new(model, sequences, second);
+pub(crate) fn run(network: &LoadedNetwork, sequences: &[&[u32]], second: &[usize], scratch: &mut Scratch) {
+    let pass = Pass::new(network, sequences, second);
     let (tokens, strides) = (pass.tokens, pass.strides);
     scratch.hidden.grow(tokens * strides.hidden);
     scratch.qkv.grow(tokens * strides.qkv);
@@ -102,7 +102,7 @@ pub(crate) fn run(model: &Model, sequences: &[&[u32]], second: &[usize], scratch
     scratch.wide.grow(FFN_ROWS * strides.wide);
 
     pass.look_up_embeddings(&mut scratch.hidden);
-    for layer in &model.weights.layout.layers {
+    for layer in &network.weights.layout.layers {
         (scratch.before_sublayer)();
         pass.attend(layer, scratch);
         (scratch.before_sublayer)();
@@ -168,7 +168,7 @@ impl Strides {
 
 /// One forward pass.
 pub(crate) struct Pass<'a> {
-    pub(crate) model: &'a Model,
+    pub(crate) network: &'a LoadedNetwork,
     pub(crate) sequences: &'a [&'a [u32]],
     second: &'a [usize],
     pub(crate) tokens: usize,
@@ -185,24 +185,32 @@ pub(crate) struct Activations<'a> {
 impl<'a> Pass<'a> {
     /// # Panics
     /// When a sequence is empty or too long for the model.
-    pub(crate) fn new(model: &'a Model, sequences: &'a [&'a [u32]], second: &'a [usize]) -> Pass<'a> {
+    pub(crate) fn new(
+        network: &'a LoadedNetwork,
+        sequences: &'a [&'a [u32]],
+        second: &'a [usize],
+    ) -> Pass<'a> {
         for ids in sequences {
-            assert!(!ids.is_empty() && ids.len() <= model.config.max_tokens, "encoder: {} tokens", ids.len());
+            assert!(
+                !ids.is_empty() && ids.len() <= network.config.max_tokens,
+                "encoder: {} tokens",
+                ids.len()
+            );
         }
         let tokens = sequences.iter().map(|ids| ids.len()).sum();
-        Pass { model, sequences, second, tokens, strides: Strides::of(&model.config.network) }
+        Pass { network, sequences, second, tokens, strides: Strides::of(&network.config.network) }
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.model.config.network.hidden_size
+        self.network.config.network.hidden_size
     }
 
     /// Sums word, position and token type embeddings of every token, and normalises the sums.
     pub(crate) fn look_up_embeddings(&self, hidden: &mut [f32]) {
-        let (width, weights) = (self.width(), &self.model.weights);
+        let (width, weights) = (self.width(), &self.network.weights);
         let positions = weights.floats(&weights.layout.positions);
         let second_type = weights.floats(&weights.layout.second_type);
-        let padding = self.model.config.network.padding;
+        let padding = self.network.config.network.padding;
         let mut rows = hidden.chunks_exact_mut(self.strides.hidden);
         for (i, ids) in self.sequences.iter().enumerate() {
             let second = self.second.get(i).copied().unwrap_or(ids.len());
@@ -233,7 +241,7 @@ impl<'a> Pass<'a> {
             (&mut scratch.qkv, qkv),
             &mut scratch.quantized,
         );
-        let heads = self.model.config.network.num_attention_heads;
+        let heads = self.network.config.network.num_attention_heads;
         let mut first = 0;
         for ids in self.sequences {
             let shape = AttentionShape {
@@ -295,8 +303,8 @@ impl<'a> Pass<'a> {
         (a, stride): (&[f32], usize),
         quantized: &mut QuantizedActivations,
     ) {
-        let kernels = self.model.kernels;
-        match (self.model.weights.layout.precision, &kernels.bf16) {
+        let kernels = self.network.kernels;
+        match (self.network.weights.layout.precision, &kernels.bf16) {
             (Precision::Int8, _) => {
                 quantized.int8.resize(rows, linear.depth, linear.group, kernels.code_bytes);
                 (kernels.quantize)(a, stride, &mut quantized.int8);
@@ -313,9 +321,9 @@ impl<'a> Pass<'a> {
 
     /// Attention in bf16 if the kernels support it, except with precision f32.
     pub(crate) fn attention(&self) -> fn(&AttentionShape, &[f32], &mut [f32], &mut [f32]) {
-        let kernels = self.model.kernels;
+        let kernels = self.network.kernels;
         match &kernels.bf16 {
-            Some(pairs) if self.model.weights.layout.precision != Precision::F32 => pairs.attention,
+            Some(pairs) if self.network.weights.layout.precision != Precision::F32 => pairs.attention,
             _ => kernels.attention,
         }
     }
@@ -330,7 +338,7 @@ impl<'a> Pass<'a> {
         epilogue: Epilogue,
         (out, out_stride): (&mut [f32], usize),
     ) {
-        let (kernels, weights) = (self.model.kernels, &self.model.weights);
+        let (kernels, weights) = (self.network.kernels, &self.network.weights);
         let bias = &weights.floats(&linear.bias)[columns.start..];
         let Activations { floats, stride: a_stride, quantized } = *a;
         match weights.matrix(linear) {
@@ -368,9 +376,9 @@ impl<'a> Pass<'a> {
     }
 
     pub(crate) fn normalise(&self, rows: &mut [f32], norm: &Norm) {
-        let (stride, weights) = (self.strides.hidden, &self.model.weights);
-        let epsilon = self.model.config.network.layer_norm_eps;
-        (self.model.kernels.layer_norm)(
+        let (stride, weights) = (self.strides.hidden, &self.network.weights);
+        let epsilon = self.network.config.network.layer_norm_eps;
+        (self.network.kernels.layer_norm)(
             &mut rows[..self.tokens * stride],
             stride,
             weights.floats(&norm.gamma),

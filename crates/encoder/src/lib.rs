@@ -19,6 +19,7 @@ mod error;
 mod external;
 mod forward;
 mod model;
+mod network;
 mod output;
 mod parallel;
 mod precision;

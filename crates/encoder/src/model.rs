@@ -5,9 +5,10 @@ use std::path::Path;
 use weir_kernels::Kernels;
 
 use crate::config::{self, ModelConfig};
-use crate::forward::Scratch;
+use crate::forward::{Scratch, working_bytes};
+use crate::network::LoadedNetwork;
 use crate::tokenizer::{Encoded, Tokenizer};
-use crate::weights::{self, WEIGHTS_FILE, Weights};
+use crate::weights::{self, WEIGHTS_FILE};
 use crate::{LoadError, Pooling, Precision, Prompts, output};
 
 /// Properties of a model, for logs, `weir model info` and the API.
@@ -51,9 +52,7 @@ const TRIAL_TEXT: &str = "A weir is a low dam, built in 1867 \u{2013} na\u{ef}ve
 
 /// A loaded model. Shared by all threads.
 pub struct Model {
-    pub(crate) config: ModelConfig,
-    pub(crate) weights: Weights,
-    pub(crate) kernels: &'static Kernels,
+    network: LoadedNetwork,
     tokenizer: Tokenizer,
     info: ModelInfo,
     cache_error: Option<std::io::Error>,
@@ -100,7 +99,8 @@ impl Model {
         let tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.network.vocab_size)?;
         tokenizer.check_case(folder, config.do_lower_case)?;
-        let loaded = weights::load(folder, &config, precision, kernels, cache, bytes_max)?;
+        let working = working_bytes(&config, precision, kernels, config.max_tokens);
+        let loaded = weights::load(folder, &config, precision, kernels, cache, working, bytes_max)?;
         let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {
             architecture: config.network.model_type.clone(),
@@ -118,12 +118,13 @@ impl Model {
             fingerprint,
             weights_bytes: weights.size_bytes(),
         };
-        let mut model = Model { config, weights, kernels, tokenizer, info, cache_error: None };
+        let network = LoadedNetwork { config, weights, kernels };
+        let mut model = Model { network, tokenizer, info, cache_error: None };
         if loaded.is_new {
             model.try_out(folder)?;
         }
         if let Some(cache_file) = loaded.cache_file {
-            model.cache_error = model.weights.save(cache_file).err();
+            model.cache_error = model.network.weights.save(cache_file).err();
         }
         Ok(model)
     }
@@ -168,12 +169,12 @@ impl Model {
 
     /// The instruction set of this model's kernels.
     pub fn kernels_name(&self) -> &'static str {
-        self.kernels.isa.name()
+        self.network.kernels.isa.name()
     }
 
     /// Upper bound of the bytes of working memory ([`Scratch`]) for batches of `tokens` tokens.
     pub fn working_bytes(&self, tokens: usize) -> usize {
-        crate::forward::working_bytes(&self.config, self.info.precision, self.kernels, tokens)
+        working_bytes(&self.network.config, self.info.precision, self.network.kernels, tokens)
     }
 
     /// The tokenizer of this model.
@@ -184,7 +185,12 @@ impl Model {
     /// Whether the file of the packed weights was truncated while the model used it. Every function that computes panics then; the next
     /// start packs the weights again.
     pub fn is_damaged(&self) -> bool {
-        self.weights.are_damaged()
+        self.network.weights.are_damaged()
+    }
+
+    /// What the forward pass reads.
+    pub(crate) fn network(&self) -> &LoadedNetwork {
+        &self.network
     }
 
     /// # Panics
@@ -201,7 +207,7 @@ impl Model {
     /// When a sequence is empty or longer than `max_tokens`, an id is not in the vocabulary, or `out` is not `dimension` floats
     /// per sequence long.
     pub fn embed(&self, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
-        output::embed(self, sequences, scratch, out);
+        output::embed(&self.network, sequences, scratch, out);
         self.assert_weights();
     }
 
@@ -217,7 +223,7 @@ impl Model {
         out: &mut [f32],
         tokens: &mut [f32],
     ) {
-        output::embed_tokens(self, sequences, scratch, out, tokens);
+        output::embed_tokens(&self.network, sequences, scratch, out, tokens);
         self.assert_weights();
     }
 
@@ -230,7 +236,7 @@ impl Model {
         }
         let mut cut = embedding[..dimension].to_vec();
         if self.info.normalise || dimension < self.info.dimension {
-            output::normalise(self, &mut cut);
+            output::normalise(&self.network, &mut cut);
         }
         Some(cut)
     }
@@ -244,7 +250,7 @@ impl Model {
     /// # Panics
     /// As [`Model::embed`], and when `tokens` is empty or not a multiple of `dimension` long.
     pub fn max_sim(&self, tokens: &[f32], sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
-        output::max_sim(self, tokens, sequences, scratch, out);
+        output::max_sim(&self.network, tokens, sequences, scratch, out);
         self.assert_weights();
     }
 
@@ -258,7 +264,7 @@ impl Model {
     /// When the model has no head, a pair is longer than `max_tokens`, an id is not in the vocabulary, or `out` is not `labels`
     /// logits per pair long.
     pub fn classify(&self, pairs: &[&[u32]], second: &[usize], scratch: &mut Scratch, out: &mut [f32]) {
-        output::classify(self, pairs, second, scratch, out);
+        output::classify(&self.network, pairs, second, scratch, out);
         self.assert_weights();
     }
 }

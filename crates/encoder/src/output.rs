@@ -3,50 +3,50 @@
 use crate::Pooling;
 use crate::config::Family;
 use crate::forward::{self, Scratch};
-use crate::model::Model;
+use crate::network::LoadedNetwork;
 use crate::weights::Dense;
 
-/// See [`Model::embed`].
-pub(crate) fn embed(model: &Model, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
-    let width = model.config.network.hidden_size;
+/// See [`crate::Model::embed`].
+pub(crate) fn embed(network: &LoadedNetwork, sequences: &[&[u32]], scratch: &mut Scratch, out: &mut [f32]) {
+    let width = network.config.network.hidden_size;
     assert_eq!(out.len(), sequences.len() * width, "embed: out has the wrong length");
-    forward::run(model, sequences, &[], scratch);
-    pool_all(model, sequences, scratch.rows(width), out);
+    forward::run(network, sequences, &[], scratch);
+    pool_all(network, sequences, scratch.rows(width), out);
 }
 
-/// See [`Model::embed_tokens`].
+/// See [`crate::Model::embed_tokens`].
 pub(crate) fn embed_tokens(
-    model: &Model,
+    network: &LoadedNetwork,
     sequences: &[&[u32]],
     scratch: &mut Scratch,
     out: &mut [f32],
     tokens: &mut [f32],
 ) {
-    let width = model.config.network.hidden_size;
+    let width = network.config.network.hidden_size;
     let count = sequences.iter().map(|ids| ids.len()).sum::<usize>();
     assert_eq!(tokens.len(), count * width, "embed_tokens: tokens has the wrong length");
-    embed(model, sequences, scratch, out);
+    embed(network, sequences, scratch, out);
     for (token, row) in tokens.chunks_exact_mut(width).zip(scratch.rows(width)) {
         token.copy_from_slice(row);
-        normalise(model, token);
+        normalise(network, token);
     }
 }
 
-/// See [`Model::max_sim`].
+/// See [`crate::Model::max_sim`].
 pub(crate) fn max_sim(
-    model: &Model,
+    network: &LoadedNetwork,
     tokens: &[f32],
     sequences: &[&[u32]],
     scratch: &mut Scratch,
     out: &mut [f32],
 ) {
-    let width = model.config.network.hidden_size;
+    let width = network.config.network.hidden_size;
     assert!(
         !tokens.is_empty() && tokens.len().is_multiple_of(width),
         "max_sim: tokens is empty or not whole embeddings"
     );
     assert_eq!(out.len(), sequences.len(), "max_sim: out has the wrong length");
-    forward::run(model, sequences, &[], scratch);
+    forward::run(network, sequences, &[], scratch);
     let mut rows = scratch.rows(width);
     let mut best = vec![0.0; tokens.len() / width];
     let mut normalised = vec![0.0; width];
@@ -59,36 +59,35 @@ pub(crate) fn max_sim(
                 continue;
             }
             normalised.copy_from_slice(row);
-            normalise(model, &mut normalised);
+            normalise(network, &mut normalised);
             for (best, token) in best.iter_mut().zip(tokens.chunks_exact(width)) {
-                *best = best.max((model.kernels.dot)(token, &normalised));
+                *best = best.max((network.kernels.dot)(token, &normalised));
             }
         }
         *out = best.iter().sum::<f32>() / best.len() as f32;
     }
 }
 
-/// See [`Model::classify`].
+/// See [`crate::Model::classify`].
 pub(crate) fn classify(
-    model: &Model,
+    network: &LoadedNetwork,
     pairs: &[&[u32]],
     second: &[usize],
     scratch: &mut Scratch,
     out: &mut [f32],
 ) {
-    let network = &model.config.network;
-    let labels = network.labels.len();
+    let labels = network.config.network.labels.len();
     assert!(labels > 0, "classify: the model has no classification head");
     assert_eq!(out.len(), pairs.len() * labels, "classify: out has the wrong length");
-    forward::run(model, pairs, second, scratch);
-    let Some(head) = &model.weights.layout.head else { return };
-    let mut rows = scratch.rows(network.hidden_size);
-    let mut hidden = vec![0.0; network.hidden_size];
+    forward::run(network, pairs, second, scratch);
+    let Some(head) = &network.weights.layout.head else { return };
+    let mut rows = scratch.rows(network.config.network.hidden_size);
+    let mut hidden = vec![0.0; network.config.network.hidden_size];
     for (ids, logits) in pairs.iter().zip(out.chunks_exact_mut(labels)) {
         let Some(first) = rows.next() else { return };
-        dense(model, &head.dense, first, &mut hidden);
-        hidden.iter_mut().for_each(|x| *x = activate(network.family, *x));
-        dense(model, &head.out, &hidden, logits);
+        dense(network, &head.dense, first, &mut hidden);
+        hidden.iter_mut().for_each(|x| *x = activate(network.config.network.family, *x));
+        dense(network, &head.out, &hidden, logits);
         rows.by_ref().take(ids.len() - 1).for_each(drop);
     }
 }
@@ -101,26 +100,26 @@ fn activate(family: Family, x: f32) -> f32 {
     }
 }
 
-fn dense(model: &Model, dense: &Dense, row: &[f32], out: &mut [f32]) {
-    let weights = &model.weights;
+fn dense(network: &LoadedNetwork, dense: &Dense, row: &[f32], out: &mut [f32]) {
+    let weights = &network.weights;
     let columns = weights.floats(&dense.weight).chunks_exact(dense.depth);
     for ((x, column), bias) in out.iter_mut().zip(columns).zip(weights.floats(&dense.bias)) {
-        *x = (model.kernels.dot)(row, column) + bias;
+        *x = (network.kernels.dot)(row, column) + bias;
     }
 }
 
 /// Pools the rows of each sequence into one vector.
 pub(crate) fn pool_all<'a>(
-    model: &Model,
+    network: &LoadedNetwork,
     sequences: &[&[u32]],
     mut rows: impl Iterator<Item = &'a [f32]>,
     out: &mut [f32],
 ) {
-    let width = model.config.network.hidden_size;
+    let width = network.config.network.hidden_size;
     for (ids, out) in sequences.iter().zip(out.chunks_exact_mut(width)) {
-        pool(model.config.pooling, rows.by_ref().take(ids.len()), ids.len(), out);
-        if model.config.normalise {
-            normalise(model, out);
+        pool(network.config.pooling, rows.by_ref().take(ids.len()), ids.len(), out);
+        if network.config.normalise {
+            normalise(network, out);
         }
     }
 }
@@ -163,7 +162,7 @@ fn sum<'a>(rows: impl Iterator<Item = &'a [f32]>, out: &mut [f32]) {
 pub(crate) const LENGTH_MIN: f32 = 1e-12;
 
 /// Scales `vector` to length one.
-pub(crate) fn normalise(model: &Model, vector: &mut [f32]) {
-    let length = (model.kernels.dot)(vector, vector).sqrt().max(LENGTH_MIN);
+pub(crate) fn normalise(network: &LoadedNetwork, vector: &mut [f32]) {
+    let length = (network.kernels.dot)(vector, vector).sqrt().max(LENGTH_MIN);
     vector.iter_mut().for_each(|x| *x /= length);
 }

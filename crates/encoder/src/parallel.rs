@@ -92,8 +92,8 @@ impl Default for ParallelScratch {
 impl ParallelPass {
     /// A pass over `sequences` with tasks for about `threads` threads. `None` if heads do not end at panel boundaries.
     pub fn new(model: Arc<Model>, sequences: Vec<Vec<u32>>, threads: usize) -> Option<ParallelPass> {
-        let config = &model.config.network;
-        let panel = model.weights.layout.packing.panel;
+        let config = &model.network().config.network;
+        let panel = model.network().weights.layout.packing.panel;
         let width = config.hidden_size;
         let head_dim = width / config.num_attention_heads;
         if !head_dim.is_multiple_of(panel) || !config.intermediate_size.is_multiple_of(panel) {
@@ -125,7 +125,7 @@ impl ParallelPass {
     /// As [`Model::embed`](crate::Model::embed), and when a task of another thread panicked.
     pub fn run(&self, scratch: &mut ParallelScratch) -> Vec<f32> {
         let sequences: Vec<&[u32]> = self.sequences.iter().map(Vec::as_slice).collect();
-        let worker = Worker { shared: self, pass: Pass::new(&self.model, &sequences, &[]) };
+        let worker = Worker { shared: self, pass: Pass::new(self.model.network(), &sequences, &[]) };
         worker.work(scratch, true);
         let mut out = vec![0.0; sequences.len() * worker.pass.width()];
         worker.pool(scratch, &mut out);
@@ -137,7 +137,7 @@ impl ParallelPass {
     /// after waiting [`SPINS_MAX`] spins for tasks of other threads.
     pub fn assist(&self, scratch: &mut ParallelScratch) {
         let sequences: Vec<&[u32]> = self.sequences.iter().map(Vec::as_slice).collect();
-        Worker { shared: self, pass: Pass::new(&self.model, &sequences, &[]) }.work(scratch, false);
+        Worker { shared: self, pass: Pass::new(self.model.network(), &sequences, &[]) }.work(scratch, false);
     }
 
     fn phase(&self) -> u64 {
@@ -145,7 +145,7 @@ impl ParallelPass {
     }
 
     fn last_phase(&self) -> u64 {
-        (PHASES * self.model.weights.layout.layers.len()) as u64
+        (PHASES * self.model.network().weights.layout.layers.len()) as u64
     }
 
     /// Claims the next task of `phase`; `None` when the phase is over or has no unclaimed task.
@@ -337,7 +337,7 @@ impl Worker<'_> {
     ) {
         let Pass { tokens, strides, .. } = self.pass;
         let (heads_width, width) = (columns.len(), self.pass.width());
-        let head_dim = width / self.pass.model.config.network.num_attention_heads;
+        let head_dim = width / self.pass.network.config.network.num_attention_heads;
         let qkv_stride = 3 * heads_width;
         scratch.qkv.grow(tokens * qkv_stride);
         let a =
@@ -372,11 +372,11 @@ impl Worker<'_> {
             }
         }
         let rows = rows_of(&scratch.hidden, self.pass.width());
-        pool_all(self.pass.model, self.pass.sequences, rows, out);
+        pool_all(self.pass.network, self.pass.sequences, rows, out);
     }
 
     fn layer(&self, phase: u64) -> &Layer {
-        &self.pass.model.weights.layout.layers[(phase / PHASES as u64) as usize]
+        &self.pass.network.weights.layout.layers[(phase / PHASES as u64) as usize]
     }
 }
 

@@ -1,24 +1,50 @@
 //! Checks of long texts leave the threads that answer requests: a text of 1 MB takes as long as hundreds of requests.
 
-use std::sync::LazyLock;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 
 use crate::LlmError;
 
 /// Longest body that is checked on the thread of its request.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
-/// At most half the cores check long texts at a time; the others stay free for what is short.
-static PERMITS: LazyLock<Semaphore> = LazyLock::new(|| {
+/// Texts that wait for a thread beside those whose requests wait to add theirs.
+const WAITING_MAX: usize = 64;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads that check long texts, one for two cores; the other cores stay free for what is short. A busy thread takes its next text without being
+/// woken.
+static THREADS: LazyLock<Sender<Job>> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Semaphore::new((cores / 2).max(1))
+    let (sender, receiver) = channel(WAITING_MAX);
+    let receiver = Arc::new(Mutex::new(receiver));
+    for _ in 0..(cores / 2).max(1) {
+        let receiver = receiver.clone();
+        if let Err(error) =
+            std::thread::Builder::new().name("long-scans".to_owned()).spawn(move || work_off(&receiver))
+        {
+            tracing::error!(%error, "a thread for the check of long texts can't start");
+        }
+    }
+    sender
 });
 
-/// Does the work for a body of this length.
+fn work_off(jobs: &Mutex<Receiver<Job>>) {
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+    while let Some(job) = next() {
+        // the caller of what panics gets an error
+        let _ = catch_unwind(AssertUnwindSafe(job));
+    }
+}
+
+/// Does the work for a body of this length. It is not done for a caller who has left before it began.
 ///
 /// # Errors
-/// `Internal` if the work panicked, or the gateway stops.
+/// `Internal` if the work panicked, or no thread could be started.
 pub(crate) async fn scanned<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -26,14 +52,16 @@ pub(crate) async fn scanned<T: Send + 'static>(
     if bytes <= INLINE_BYTES_MAX {
         return Ok(work());
     }
-    let permit = PERMITS.acquire().await.map_err(|_| LlmError::Internal)?;
-    let done = tokio::task::spawn_blocking(move || {
-        // until the end of the work, also after the caller has left
-        let _permit = permit;
-        work()
-    });
-    done.await.map_err(|error| {
-        tracing::error!(%error, "a text was not checked");
+    let (done, result) = oneshot::channel();
+    let job = move || {
+        if !done.is_closed() {
+            // a caller that has left meanwhile needs no result
+            let _ = done.send(work());
+        }
+    };
+    THREADS.send(Box::new(job)).await.map_err(|_| LlmError::Internal)?;
+    result.await.map_err(|_| {
+        tracing::error!("a text was not checked");
         LlmError::Internal
     })
 }

@@ -1,11 +1,9 @@
-//! `/v1/keys` and `/v1/audit`: handlers, and where a request shows its key.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! `/v1/keys` and `/v1/audit`.
 
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use weir_access::AccessError;
+use weir_access::{AccessError, unix_now};
 use weir_api::{AuditReply, ErrorCode, Invalid, KeyReply, KeyRequest, KeyUpdate, List, NewKeyReply};
 
 use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
@@ -16,25 +14,15 @@ use crate::Result;
 /// Entries on a page of the audit log: by default, and at most.
 const AUDIT_PAGE: (usize, usize) = (100, 1_000);
 
-/// The API key that a request shows: of `Authorization: Bearer`, `x-api-key` or `api-key`, the first that is there.
-pub(super) fn api_key(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
-        let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
-    });
-    let named = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    bearer.or_else(|| named("x-api-key")).or_else(|| named("api-key"))
-}
-
 /// Creates a key.
 pub(super) async fn create(call: Call, Body(request): Body<KeyRequest>) -> Result<Response> {
-    let made = call.keys.create(&call.caller, &request, now()).await.map_err(refused)?;
+    let made = call.keys.create(&call.caller, &request, unix_now()).await.map_err(refused)?;
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
 
 /// All keys that the caller may see.
 pub(super) async fn list(call: Call) -> Reply<List<KeyReply>> {
-    Ok(Json(List { data: call.keys.list(&call.caller, now()), next_cursor: None }))
+    Ok(Json(List { data: call.keys.list(&call.caller, unix_now()), next_cursor: None }))
 }
 
 /// Changes what a key allows, its limits, its name or when it expires.
@@ -43,12 +31,12 @@ pub(super) async fn update(
     Segments([id]): Segments<1>,
     Body(update): Body<KeyUpdate>,
 ) -> Reply<KeyReply> {
-    Ok(Json(call.keys.update(&call.caller, number(&id)?, &update, now()).await.map_err(refused)?))
+    Ok(Json(call.keys.update(&call.caller, number(&id)?, &update, unix_now()).await.map_err(refused)?))
 }
 
 /// Revokes a key.
 pub(super) async fn revoke(call: Call, Segments([id]): Segments<1>) -> Reply<KeyReply> {
-    let revoked = call.keys.revoke(&call.caller, number(&id)?, now()).await;
+    let revoked = call.keys.revoke(&call.caller, number(&id)?, unix_now()).await;
     Ok(Json(revoked.map_err(refused)?))
 }
 
@@ -71,7 +59,7 @@ pub(super) async fn rotate(
             _ => return Err(unknown_parameter(&key, "`grace_seconds`")),
         }
     }
-    Ok(Json(call.keys.rotate(&call.caller, number(&id)?, grace, now()).await.map_err(refused)?))
+    Ok(Json(call.keys.rotate(&call.caller, number(&id)?, grace, unix_now()).await.map_err(refused)?))
 }
 
 /// The audit log, newest first. It tells of all keys, so that only callers without restrictions read it.
@@ -96,7 +84,7 @@ pub(super) async fn audit(call: Call, RawQuery(query): RawQuery) -> Reply<List<A
 
 /// Adds what an administrator has done to the audit log. It is done: an error is logged and does not fail the request.
 pub(super) async fn record(call: &Call, action: &str, subject: &str) {
-    if let Err(error) = call.keys.record(&call.caller, action, subject, now()).await {
+    if let Err(error) = call.keys.record(&call.caller, action, subject, unix_now()).await {
         tracing::error!(%error, action, subject, "the audit log could not be written");
     }
 }
@@ -133,35 +121,5 @@ fn refused(error: AccessError) -> ApiError {
             ApiError::new(code, error.to_string())
         }
         AccessError::Store(error) => weir_retrieval::RequestError::from(error).into(),
-    }
-}
-
-/// The time in unix seconds.
-pub(super) fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::http::{HeaderName, HeaderValue};
-
-    use super::*;
-
-    #[test]
-    fn a_key_is_read_from_the_headers_of_every_client() {
-        let check = |headers: &[(&'static str, &'static str)], expected| {
-            let headers = headers
-                .iter()
-                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-            assert_eq!(api_key(&HeaderMap::from_iter(headers)), expected);
-        };
-        check(&[("authorization", "Bearer weir_a")], Some("weir_a"));
-        check(&[("authorization", "bearer  weir_a ")], Some("weir_a"));
-        check(&[("x-api-key", "weir_a")], Some("weir_a"));
-        check(&[("api-key", "weir_a")], Some("weir_a"));
-        check(&[("authorization", "Basic d2VpcjphCg=="), ("x-api-key", "weir_a")], Some("weir_a"));
-        check(&[("authorization", "Bearer weir_a"), ("x-api-key", "weir_b")], Some("weir_a"));
-        check(&[("authorization", "weir_a")], None);
-        check(&[], None);
     }
 }

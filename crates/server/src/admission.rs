@@ -2,33 +2,16 @@
 //! reserves memory while its body is read. Limits of keys, lanes and documents are asked elsewhere: see `docs/architecture/request.md`.
 
 use axum::http::HeaderMap;
-use tokio::sync::OwnedSemaphorePermit;
 use weir_api::ErrorCode;
 use weir_inference::{BudgetError, Reservation};
-use weir_retrieval::SearchPermit;
 
-use super::Gateway;
 use super::body::body_length;
+use super::context::Admitted;
 use super::error::ApiError;
+use super::gateway::{Gateway, kib};
 use super::ingest_lines;
 use super::routes::{AdmissionClass, Route};
 use crate::Result;
-
-/// What is reserved for an admitted request; the handler takes it.
-#[derive(Debug, Default)]
-pub(super) enum Admitted {
-    /// Nothing, or the handler has it.
-    #[default]
-    Light,
-    /// A permit for a search.
-    Search(SearchPermit),
-    /// Memory for the body and its embeddings.
-    Embedding(Reservation),
-    /// Memory for the body.
-    Ingest(#[expect(dead_code, reason = "held until the documents are stored")] OwnedSemaphorePermit),
-    /// Memory for the body.
-    Chat(Reservation),
-}
 
 /// Admits a request of `route`, or refuses it.
 ///
@@ -36,7 +19,7 @@ pub(super) enum Admitted {
 /// `overloaded`; `payload_too_large` for a body that never fits into memory.
 pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Result<Admitted> {
     // without an announced length, as much as the longest body
-    let (most, _) = gateway.body_limit(route);
+    let (most, _) = route.body.of(&gateway.config.limits);
     let announced = body_length(headers).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = announced.unwrap_or(most).min(most);
     match route.admission {
@@ -50,7 +33,7 @@ pub(super) fn admit(gateway: &Gateway, route: &Route, headers: &HeaderMap) -> Re
                 true => announced.unwrap_or(most).min(ingest_lines::memory(&gateway.config.limits)).min(most),
                 false => bytes,
             };
-            let permits = gateway.ingest_kib.clone().try_acquire_many_owned(super::kib(bytes));
+            let permits = gateway.ingest_kib.clone().try_acquire_many_owned(kib(bytes));
             permits.map(Admitted::Ingest).map_err(|_| {
                 let message = "the bodies of other ingest requests take all memory for them";
                 ApiError::new(ErrorCode::Overloaded, message)

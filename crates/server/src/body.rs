@@ -18,15 +18,13 @@ use tokio_util::io::{ReaderStream, StreamReader};
 use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
-use super::Gateway;
 use super::context;
 use super::error::ApiError;
+use super::gateway::Gateway;
+use super::routes::BodyLimit;
 use crate::Result;
 use weir_inference::Caching;
 use weir_telemetry::requests::RequestEntry;
-
-/// The setting of the limit of most bodies.
-pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
 
 /// Reads a JSON body, up to the limit of the request's route.
 ///
@@ -46,8 +44,8 @@ pub(super) async fn read_with_headers(
     mut admit: impl FnMut(usize) -> Result<()>,
 ) -> Result<(HeaderMap, Bytes)> {
     let route = context::of(request.extensions()).map(|context| context.route);
-    let (limit, setting) =
-        route.map_or((gateway.config.limits.body_bytes_max, BODY_SETTING), |route| gateway.body_limit(route));
+    let kind = route.map_or(BodyLimit::Default, |route| route.body);
+    let (limit, setting) = kind.of(&gateway.config.limits);
     let (Parts { headers, .. }, body) = request.into_parts();
     check_media_type(&headers)?;
     let encoding = encoding_of(&headers)?;

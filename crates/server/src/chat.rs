@@ -10,11 +10,11 @@ use weir_api::{ErrorCode, Invalid};
 use weir_inference::Reservation;
 use weir_llm::{Api, LlmBody, LlmCall, LlmError, LlmReply, OllamaEndpoint};
 
-use super::Gateway;
-use super::admission::{self, Admitted};
+use super::admission;
 use super::body;
-use super::context;
+use super::context::{self, Admitted};
 use super::error::ApiError;
+use super::gateway::Gateway;
 use super::rate_limits;
 use super::routes::Answering;
 use crate::Result;

@@ -43,7 +43,7 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let response = call.retrieval.maybe_in_background(is_long_reply(&embeddings), move || {
         let is_list = is_first_version && request.embedding_types.is_empty();
         let reply = CohereEmbedReply {
-            id: super::layers::new_uuid(),
+            id: super::request_id::new_uuid(),
             response_type: is_first_version
                 .then(|| if is_list { "embeddings_floats" } else { "embeddings_by_type" }.to_owned()),
             embeddings: match is_list {

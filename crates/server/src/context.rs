@@ -7,12 +7,13 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
+use tokio::sync::OwnedSemaphorePermit;
 use weir_api::ErrorCode;
+use weir_inference::Reservation;
 use weir_policy::Caller;
 use weir_retrieval::SearchPermit;
 use weir_telemetry::requests::RequestEntry;
 
-use super::admission::Admitted;
 use super::error::ApiError;
 use super::routes::Route;
 use crate::Result;
@@ -32,6 +33,22 @@ pub(super) struct RequestContext {
     pub(super) segments: Vec<String>,
     /// What was reserved for it.
     pub(super) admitted: Mutex<Admitted>,
+}
+
+/// What is reserved for an admitted request; the handler takes it.
+#[derive(Debug, Default)]
+pub(super) enum Admitted {
+    /// Nothing, or the handler has it.
+    #[default]
+    Light,
+    /// A permit for a search.
+    Search(SearchPermit),
+    /// Memory for the body and its embeddings.
+    Embedding(Reservation),
+    /// Memory for the body.
+    Ingest(#[expect(dead_code, reason = "held until the documents are stored")] OwnedSemaphorePermit),
+    /// Memory for the body.
+    Chat(Reservation),
 }
 
 /// The context of a request.

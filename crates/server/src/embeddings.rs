@@ -7,14 +7,13 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::response::Response;
-use weir_api::{Count, EmbeddingsRequest};
+use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid};
 
-use super::Gateway;
-use super::admission::Admitted;
 use super::body::{self, Call};
 use super::context;
+use super::context::Admitted;
 use super::encoding::{Encoding, Wanted};
-use super::tei::check_normalize;
+use super::gateway::Gateway;
 use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{LoadedModel, Reservation, Rows, l2_normalise};
@@ -102,4 +101,16 @@ pub(super) async fn embed(call: &Call, job: EmbedJob) -> Result<EmbedOutput> {
 /// Whether rendering these embeddings would delay other requests on this thread.
 pub(super) fn is_long_reply(embeddings: &Rows) -> bool {
     embeddings.floats().len() > RENDERED_INLINE_FLOATS_MAX
+}
+
+/// Refuses embeddings that are not normalised from a model that normalises.
+pub(super) fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), Invalid> {
+    if normalize == Some(false) && model.is_normalised() {
+        let message = format!(
+            "`normalize` is false, and model `{}` makes embeddings of length one only; leave it out",
+            model.id
+        );
+        return Err(Invalid::at(ErrorCode::InvalidParameter, &["normalize"], message));
+    }
+    Ok(())
 }

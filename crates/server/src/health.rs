@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use weir_access::KEYS_BYTES_MAX;
 use weir_api::{HealthReply, ReadyReply};
 
-use super::Gateway;
 use super::body::{Call, Json};
+use super::gateway::Gateway;
 use crate::Result;
 
 /// Damaged rows that readiness names.

@@ -11,9 +11,9 @@ use tokio::time::{Instant, timeout_at};
 use weir_api::{DEFAULT_COLLECTION, ErrorCode, LINES_MEDIA_TYPE, LinesFailure, LinesReply};
 use weir_retrieval::{IngestTerms, LineIngest};
 
-use super::admission::Admitted;
 use super::body::{self, Call, Json, decoded, encoding_of, query_pairs, unknown_parameter};
 use super::context;
+use super::context::Admitted;
 use super::error::ApiError;
 use super::idempotency;
 use super::upload::media_type;

@@ -10,44 +10,39 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use weir_access::Reservation;
+use weir_access::{Reservation, unix_now};
 use weir_api::ErrorCode;
 use weir_policy::Caller;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
 
-use super::Gateway;
-use super::access::now;
 use super::admission::admit;
 use super::body;
 use super::context::RequestContext;
 use super::cors;
 use super::dialect::Dialect;
 use super::error::{ApiError, ErrorStyle};
+use super::gateway::Gateway;
 use super::ingest_lines;
 use super::listener::RequestActivity;
 use super::rate_limits;
-use super::router::{PathRoutes, Router};
+use super::request_id::{REQUEST_ID, id_of};
+use super::routes::paths::{PathRoutes, Paths};
 use super::routes::{Access, AdmissionClass, Route, unmatched};
 use super::upload;
 use crate::Result;
 
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// Longer ids of callers are replaced.
-const REQUEST_ID_BYTES_MAX: usize = 512;
-
 /// Answers a request: the middleware around the handler of its route. From the outside in: the request's id and the log's span; metrics and the
 /// row of the request log; the rendering of errors; panics; the check of `Host` and `Origin`; the caller and its scope; the limits of its key;
 /// admission; the deadline; the body of a refused request.
-pub(super) async fn answer(router: &Router, request: Request) -> Response {
+pub(super) async fn answer(gateway: &Gateway, paths: &Paths, request: Request) -> Response {
     let id = id_of(request.headers());
     let span = tracing::info_span!("request", id = %id);
-    let mut recorded = pin!(record(router, request, &id));
+    let mut recorded = pin!(record(gateway, paths, request, &id));
     // as `Instrument` does, without moving the future
     let mut response = poll_fn(|context| span.in_scope(|| recorded.as_mut().poll(context))).await;
     if let Ok(value) = HeaderValue::from_str(&id) {
@@ -57,10 +52,9 @@ pub(super) async fn answer(router: &Router, request: Request) -> Response {
 }
 
 /// Counts and logs the request, by the route's pattern and never by its path, and renders its error.
-async fn record(router: &Router, request: Request, id: &Arc<str>) -> Response {
+async fn record(gateway: &Gateway, paths: &Paths, request: Request, id: &Arc<str>) -> Response {
     let started = Instant::now();
-    let gateway = router.gateway();
-    let found = router.find(request.uri().path());
+    let found = paths.find(request.uri().path());
     let routes = found.as_ref().map_or(&[][..], |found| found.routes);
     let route = routes.iter().find(|route| route.takes_method(request.method())).copied();
     let pattern = routes.first().map_or("none", |route| route.path);
@@ -282,7 +276,7 @@ fn begin_entry(
 ) -> RequestEntry {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     gateway.requests.begin(RequestRecord {
-        at: now(),
+        at: unix_now(),
         request_id: id.clone(),
         method,
         route,
@@ -312,32 +306,6 @@ fn check_query(route: &Route, query: Option<&str>) -> Result<()> {
         Some((key, _)) => Err(body::unknown_parameter(key, "none")),
         None => Ok(()),
     }
-}
-
-/// The id that the client sent, or a new one.
-fn id_of(headers: &HeaderMap) -> Arc<str> {
-    let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    let usable = |id: &&str| {
-        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|b| (b' '..=b'~').contains(&b))
-    };
-    match sent.filter(usable) {
-        Some(id) => id.into(),
-        // a version 4 UUID of the thread's random generator, without a system call for each
-        None => {
-            let mut id = *b"req_00000000000000000000000000000000";
-            random_uuid().simple().encode_lower(&mut id[4..]);
-            String::from_utf8_lossy(&id).into()
-        }
-    }
-}
-
-fn random_uuid() -> uuid::Uuid {
-    uuid::Builder::from_random_bytes(rand::random()).into_uuid()
-}
-
-/// A random id.
-pub(super) fn new_uuid() -> String {
-    random_uuid().simple().to_string()
 }
 
 /// The label of a method: clients can send any text.

@@ -30,7 +30,7 @@ use self_wakes::SelfWakes;
 use service::HttpService;
 use stream::NotedStream;
 
-use super::Gateway;
+use super::gateway::Gateway;
 use super::router::Router;
 use super::tls::Tls;
 

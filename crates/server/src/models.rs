@@ -153,7 +153,7 @@ fn anthropic_model(model: &ModelReply) -> AnthropicModel {
         kind: ModelObject::Model,
         id: model.id.clone(),
         display_name: model.id.clone(),
-        created_at: super::ollama::rfc3339(model.created),
+        created_at: rfc3339(model.created),
     }
 }
 
@@ -256,4 +256,10 @@ fn cross_encoder(model: &Reranker) -> ModelReply {
         max_input_tokens: model.input_tokens_max(),
         fingerprint: model.fingerprint(),
     }
+}
+
+/// The time of unix seconds in the format of RFC 3339.
+pub(super) fn rfc3339(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }

@@ -132,18 +132,12 @@ fn model_of(call: &Call, name: &str) -> Result<Arc<LoadedModel>> {
     Ok(models::embedder(&call.models, &call.caller, name)?.clone())
 }
 
-/// The time of unix seconds in the format of RFC 3339.
-pub(super) fn rfc3339(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
-}
-
 /// All models that embed, and those for chat.
 pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
     let embedder = |model: &Arc<LoadedModel>| OllamaModel {
         name: model.id.clone(),
         model: model.id.clone(),
-        modified_at: rfc3339(model.loaded_at),
+        modified_at: super::models::rfc3339(model.loaded_at),
         size: 0,
         digest: model.fingerprint(),
         details: details(model),
@@ -152,7 +146,7 @@ pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
     let route = |name: String| OllamaModel {
         model: name.clone(),
         name,
-        modified_at: rfc3339(0),
+        modified_at: super::models::rfc3339(0),
         size: 0,
         digest: String::new(),
         details: OllamaDetails::default(),
@@ -191,7 +185,7 @@ pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> 
             details: details(&model),
             model_info,
             capabilities: vec![EMBEDDING.to_owned()],
-            modified_at: rfc3339(model.loaded_at),
+            modified_at: super::models::rfc3339(model.loaded_at),
         }));
     }
     put("general.architecture", "weir".into());
@@ -203,7 +197,12 @@ pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> 
         false => Vec::new(),
     };
     let details = OllamaDetails::default();
-    Ok(Json(OllamaShowReply { details, model_info, capabilities, modified_at: rfc3339(model.created) }))
+    Ok(Json(OllamaShowReply {
+        details,
+        model_info,
+        capabilities,
+        modified_at: super::models::rfc3339(model.created),
+    }))
 }
 
 /// The models that embed: they stay in memory.

@@ -16,9 +16,9 @@ use weir_api::{
 };
 use weir_config::Config;
 
-use super::Gateway;
 use super::dialect::Dialect;
 use super::encoding::{ARROW, RAW};
+use super::gateway::Gateway;
 use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
 use super::upload::FORM;
 use order::{Ordered, set_order, verbatim};

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use weir_access::{Left, Limited, Running, Unit};
+use weir_access::{Left, Limited, Running, Unit, unix_now};
 use weir_api::ErrorCode;
 use weir_config::ChargeClass;
 use weir_retrieval::RequestError;
 use weir_telemetry::requests::Charge;
 
-use super::access::now;
 use super::body::Call;
 use super::error::ApiError;
 use crate::Result;
@@ -25,7 +24,7 @@ impl Call {
         let cost = self.gateway.llm.cost_of_texts(model, tokens);
         let usage = self.caller.key.and_then(|key| self.gateway.keys.usage(key));
         let charged = match usage {
-            Some(usage) => Some(usage.charge_for(model, (Instant::now(), now()), tokens, cost).await),
+            Some(usage) => Some(usage.charge_for(model, (Instant::now(), unix_now()), tokens, cost).await),
             None => None,
         };
         if let Some(entry) = &self.entry {

@@ -79,7 +79,7 @@ async fn answer(
         Version::Two => "2",
     };
     let reply = Json(RerankReply {
-        id: format!("rerank-{}", super::layers::new_uuid()),
+        id: format!("rerank-{}", super::request_id::new_uuid()),
         model: name,
         object: ListObject::List,
         results: ranked.into_iter().map(result).collect(),

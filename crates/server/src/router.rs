@@ -12,8 +12,9 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 use tower_http::cors::CorsLayer;
 
-use super::Gateway;
-use super::routes::{ROUTES, Route, unmatched};
+use super::gateway::Gateway;
+use super::routes::paths::Paths;
+use super::routes::unmatched;
 use super::{cors, layers};
 
 /// Finds the routes of requests. Clones share the table.
@@ -22,34 +23,14 @@ pub struct Router(Arc<Inner>);
 
 struct Inner {
     gateway: Gateway,
-    paths: matchit::Router<Vec<&'static Route>>,
+    paths: Paths,
     cors: CorsLayer,
-}
-
-/// The routes of a path, and what stands in it for their placeholders, percent-encoded.
-pub(super) struct PathRoutes<'a> {
-    pub(super) routes: &'a [&'static Route],
-    pub(super) segments: Vec<String>,
 }
 
 impl Router {
     /// The router of every route that a gateway of this role serves.
     pub fn new(gateway: Gateway) -> Router {
-        let role = gateway.config.server.role;
-        let mut by_path: Vec<(&'static str, Vec<&'static Route>)> = Vec::new();
-        for route in ROUTES.iter().filter(|route| route.is_served_by(role)) {
-            match by_path.iter_mut().find(|(path, _)| *path == route.path) {
-                Some((_, routes)) => routes.push(route),
-                None => by_path.push((route.path, vec![route])),
-            }
-        }
-        let mut paths = matchit::Router::new();
-        for (path, routes) in by_path {
-            if let Err(error) = paths.insert(path, routes) {
-                // a test of the table finds it
-                tracing::error!(%error, path, "a route of the table can't be served");
-            }
-        }
+        let paths = Paths::of(gateway.config.server.role);
         let cors = cors::layer(&gateway.config);
         Router(Arc::new(Inner { gateway, paths, cors }))
     }
@@ -59,9 +40,9 @@ impl Router {
         let is_options = request.method() == Method::OPTIONS;
         let is_from_page = is_options || request.headers().contains_key(header::ORIGIN);
         if !is_from_page && !self.0.gateway.config.server.compress_replies {
-            return layers::answer(self, request).await;
+            return layers::answer(&self.0.gateway, &self.0.paths, request).await;
         }
-        let allow = self.find(request.uri().path()).filter(|_| is_options);
+        let allow = self.0.paths.find(request.uri().path()).filter(|_| is_options);
         let allow = allow.map(|found| unmatched::allow(found.routes));
         let mut response = Box::pin(self.answer_in_layers(request)).await;
         if let Some(allow) = allow {
@@ -75,7 +56,7 @@ impl Router {
         let router = self.clone();
         let routed = service_fn(move |request| {
             let router = router.clone();
-            async move { Ok::<_, Infallible>(layers::answer(&router, request).await) }
+            async move { Ok::<_, Infallible>(layers::answer(&router.0.gateway, &router.0.paths, request).await) }
         });
         let routed = self.0.cors.clone().layer(routed);
         let answered = match self.0.gateway.config.server.compress_replies {
@@ -92,14 +73,5 @@ impl Router {
 
     pub(super) fn gateway(&self) -> &Gateway {
         &self.0.gateway
-    }
-
-    /// The routes of a path. A slash at its end is ignored.
-    pub(super) fn find(&self, path: &str) -> Option<PathRoutes<'_>> {
-        let paths = &self.0.paths;
-        let without_slash = || paths.at(path.strip_suffix('/')?).ok();
-        let found = paths.at(path).ok().or_else(without_slash)?;
-        let segments = found.params.iter().map(|(_, value)| value.to_owned()).collect();
-        Some(PathRoutes { routes: found.value, segments })
     }
 }

@@ -3,6 +3,7 @@
 mod codes;
 mod examples;
 mod parameters;
+pub(super) mod paths;
 mod table;
 pub(super) mod unmatched;
 
@@ -15,14 +16,15 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 use weir_api::ErrorCode;
 use weir_config::Role;
+use weir_config::table::Limits;
 use weir_policy::Scope;
 
 pub use table::ROUTES;
 
 pub use examples::{Example, GROUPS, Group};
 
-use super::Gateway;
 use super::dialect::Dialect;
+use super::gateway::Gateway;
 
 /// One method of one path.
 #[derive(Clone, Copy)]
@@ -90,6 +92,19 @@ pub enum BodyLimit {
     Default,
     /// `limits.ingest_body_bytes_max`.
     Ingest,
+}
+
+/// The setting of the limit of most bodies.
+pub(super) const BODY_SETTING: &str = "limits.body_bytes_max";
+
+impl BodyLimit {
+    /// The limit in bytes, and its setting.
+    pub(super) fn of(self, limits: &Limits) -> (usize, &'static str) {
+        match self {
+            BodyLimit::Ingest => (limits.ingest_body_bytes_max, "limits.ingest_body_bytes_max"),
+            BodyLimit::Default | BodyLimit::None => (limits.body_bytes_max, BODY_SETTING),
+        }
+    }
 }
 
 /// What is reserved for a request before its body is read, or it is refused with `overloaded`.

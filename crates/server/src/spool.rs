@@ -11,9 +11,9 @@ use sha2::{Digest as _, Sha256};
 use weir_api::{ErrorCode, FileOptions};
 use weir_retrieval::{Section, UploadedFile};
 
-use super::Gateway;
 use super::body::body_too_large;
 use super::error::ApiError;
+use super::gateway::Gateway;
 use crate::Result;
 
 /// Bytes that are written at one time.

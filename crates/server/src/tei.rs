@@ -7,15 +7,15 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use weir_api::{
-    Count, EmbedRequest, ErrorCode, InfoEmbedding, InfoModelType, InfoReply, Invalid, TeiError, TeiErrorType,
+    Count, EmbedRequest, ErrorCode, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType,
 };
 
-use super::Gateway;
 use super::body::{self, Call, Json, Reply};
 use super::context;
-use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
+use super::embeddings::{check_normalize, embed as embed_texts, is_long_reply, read_body};
 use super::encoding::{Encoding, Wanted};
 use super::error::ApiError;
+use super::gateway::Gateway;
 use super::vectors::{self, Described};
 use crate::Result;
 use weir_inference::{LoadedModel, l2_normalise};
@@ -64,18 +64,6 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
     let mut response = response.await??;
     describe(response.headers_mut(), &made, started.elapsed());
     Ok(response)
-}
-
-/// Refuses embeddings that are not normalised from a model that normalises.
-pub(super) fn check_normalize(model: &LoadedModel, normalize: Option<bool>) -> Result<(), Invalid> {
-    if normalize == Some(false) && model.is_normalised() {
-        let message = format!(
-            "`normalize` is false, and model `{}` makes embeddings of length one only; leave it out",
-            model.id
-        );
-        return Err(Invalid::at(ErrorCode::InvalidParameter, &["normalize"], message));
-    }
-    Ok(())
 }
 
 /// TEI's headers.

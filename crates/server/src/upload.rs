@@ -6,10 +6,11 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 use weir_api::{DEFAULT_COLLECTION, ErrorCode, FileOptions, Invalid};
 use weir_retrieval::UploadedFile;
 
-use super::Gateway;
 use super::body::{body_too_large, decoded, encoding_of};
 use super::context;
 use super::error::ApiError;
+use super::gateway::Gateway;
+use super::routes::BodyLimit;
 use super::spool::Spool;
 use crate::Result;
 
@@ -160,8 +161,7 @@ pub(super) async fn receive_file(
 
 fn limit_of(gateway: &Gateway, request: &Request) -> (usize, &'static str) {
     let route = context::of(request.extensions()).map(|context| context.route);
-    let default = (gateway.config.limits.ingest_body_bytes_max, "limits.ingest_body_bytes_max");
-    route.map_or(default, |route| gateway.body_limit(route))
+    route.map_or(BodyLimit::Ingest, |route| route.body).of(&gateway.config.limits)
 }
 
 fn check_count(gateway: &Gateway, count: usize) -> Result<()> {

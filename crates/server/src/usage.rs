@@ -1,12 +1,11 @@
 //! `GET /v1/usage`.
 
 use axum::extract::RawQuery;
-use weir_access::Keys;
+use weir_access::{Keys, unix_now};
 use weir_api::{ErrorCode, Invalid, UsageClassReply, UsageReportReply, UsageSource, UsageSumReply};
 use weir_policy::{KeyId, Scope};
 use weir_telemetry::requests::{UsageError, UsageQuery, UsageRow, day_of};
 
-use super::access::now;
 use super::body::{Call, Json, Reply, query_pairs, unknown_parameter};
 use super::error::ApiError;
 use crate::Result;
@@ -16,7 +15,7 @@ const DAYS_BEFORE: f64 = 30.0;
 
 /// Sums of the request log by key, model and day. Who is no administrator without restrictions sees the requests of the own key.
 pub(super) async fn report(call: Call, RawQuery(query): RawQuery) -> Reply<UsageReportReply> {
-    let mut query = parse(query.as_deref(), now())?;
+    let mut query = parse(query.as_deref(), unix_now())?;
     if !(call.caller.may(Scope::Admin) && call.caller.is_unrestricted()) {
         let Some(key) = call.caller.key else {
             let message = "the report tells of all keys; use a key, which sees its own requests";

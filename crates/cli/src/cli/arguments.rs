@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-use super::chat::ChatArguments;
+use super::chat::{ChatArguments, relevance};
 use super::collections::CollectionsArguments;
 use super::delete::DeleteArguments;
 use super::demo::DemoArguments;
@@ -14,10 +14,11 @@ use super::export::ExportArguments;
 use super::extract::ExtractArguments;
 use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
+use super::ingest::IngestArguments;
 use super::keys::KeysArguments;
 use super::plan::PlanArguments;
 use super::prices::PricesArguments;
-use super::selftest::SelftestDialect;
+use super::selftest::SelftestArguments;
 use super::store::StoreArguments;
 use super::sync::SyncArguments;
 use super::usage::UsageArguments;
@@ -208,40 +209,6 @@ impl ServeArguments {
     }
 }
 
-/// The arguments of `weir ingest`.
-#[derive(Debug, Args)]
-pub struct IngestArguments {
-    /// Files, and folders to search for files.
-    #[arg(required = true, value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
-    #[arg(long)]
-    pub url: Option<String>,
-    /// The collection to add the documents to.
-    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
-    pub collection: String,
-    /// Put this before the id of every document, such as `notes/`: before the path of its file, or the id that a line, row
-    /// or object brings.
-    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
-    pub prefix: String,
-    /// Replace documents of other folders that have the same ids, and send folders although the collection has documents of
-    /// others of their names. Without this they stay, and the new ones fail.
-    #[arg(long)]
-    pub replace: bool,
-    /// Keep the files of documents in the gateway beside their text, such as PDF and Office files. GET …/original returns them.
-    #[arg(long)]
-    pub keep_originals: bool,
-    /// Maximum documents per request.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
-    pub batch: u32,
-    /// An address that the gateway calls when a job of this ingest has ended; each request makes one job.
-    #[arg(long, value_name = "URL")]
-    pub webhook_url: Option<String>,
-    /// Print the result as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// The arguments of `weir search`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["query", "filter", "sort", "facet"]))]
@@ -297,11 +264,6 @@ pub struct SearchArguments {
     /// Print the gateway's reply unchanged.
     #[arg(long)]
     pub json: bool,
-}
-
-pub(super) fn relevance(text: &str) -> Result<f32, String> {
-    let relevance = text.parse().ok().filter(|relevance| (0.0..=1.0).contains(relevance));
-    relevance.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
 /// How a query is read.
@@ -437,29 +399,6 @@ pub struct EvalArguments {
     /// Maximum queries to draft from documents; queries from feedback are not limited.
     #[arg(long, value_name = "N", default_value_t = 200, requires = "draft")]
     pub queries: usize,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The arguments of `weir selftest`.
-#[derive(Debug, Args)]
-pub struct SelftestArguments {
-    /// The URL of the server; also WEIR_URL [default: the address of server.listen].
-    #[arg(long)]
-    pub url: Option<String>,
-    /// The APIs to check, separated by commas.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = SelftestDialect::ALL)]
-    pub dialect: Vec<SelftestDialect>,
-    /// The model that embeds [default: the first one that the server lists].
-    #[arg(long, value_name = "MODEL")]
-    pub model: Option<String>,
-    /// The model that reranks [default: the first one that the server lists].
-    #[arg(long, value_name = "MODEL")]
-    pub rerank_model: Option<String>,
-    /// Where the server's API key is: env:NAME or file:PATH [default: none is sent].
-    #[arg(long, value_name = "SOURCE")]
-    pub api_key: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -9,7 +9,6 @@ use tokio::sync::mpsc;
 use weir_api::{Capability, ChatCitation, ChatRetrieval, ChatSource, Count, ErrorCode, RawJson};
 use weir_client::{ChatEvent, ChatMessage, ChatRequest, ChatRole, Client, ClientError, RetryPolicy};
 
-use super::arguments::relevance;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::{Interrupts, interrupts};
@@ -89,6 +88,12 @@ fn retrieval(arguments: &ChatArguments) -> Result<Option<ChatRetrieval>> {
         condense_model: None,
         sources_as: None,
     }))
+}
+
+/// A relevance from 0 to 1.
+pub(super) fn relevance(text: &str) -> Result<f32, String> {
+    let relevance = text.parse().ok().filter(|relevance| (0.0..=1.0).contains(relevance));
+    relevance.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
 /// The model that the gateway lists for chat, if it is the only one.

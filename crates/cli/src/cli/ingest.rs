@@ -2,19 +2,53 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use serde_json::{Value, json};
 use weir_api::ErrorCode;
 use weir_client::{
     Client, ClientError, IngestOptions, IngestReport, ReadStep, Rejection, RetryPolicy, StepResult, ingest,
 };
 
-use super::arguments::IngestArguments;
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::known_folders::{Destination, KnownFolders};
 use super::progress::DocumentProgress;
 use weir_sources::{Documents, FOLDER, LeftOut, MoreKinds, SourceFiles};
+
+/// The arguments of `weir ingest`.
+#[derive(Debug, Args)]
+pub struct IngestArguments {
+    /// Files, and folders to search for files.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The collection to add the documents to.
+    #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
+    pub collection: String,
+    /// Put this before the id of every document, such as `notes/`: before the path of its file, or the id that a line, row
+    /// or object brings.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub prefix: String,
+    /// Replace documents of other folders that have the same ids, and send folders although the collection has documents of
+    /// others of their names. Without this they stay, and the new ones fail.
+    #[arg(long)]
+    pub replace: bool,
+    /// Keep the files of documents in the gateway beside their text, such as PDF and Office files. GET …/original returns them.
+    #[arg(long)]
+    pub keep_originals: bool,
+    /// Maximum documents per request.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: u32,
+    /// An address that the gateway calls when a job of this ingest has ended; each request makes one job.
+    #[arg(long, value_name = "URL")]
+    pub webhook_url: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// What a file does that was given itself, not with its folder: its folder is not known to the gateway.
 const NAMED_FILES: &str = "a file that is given by its name replaces the file of that name from any other folder; --prefix keeps them apart";

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::terminal::{Align, one_line, render_table};
-use crate::serve::unix_now;
+use weir_access::unix_now;
 use weir_client::{Client, JobDocumentsQuery, RetryPolicy};
 
 /// The interval of `--watch`.

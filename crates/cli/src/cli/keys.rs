@@ -12,8 +12,8 @@ use weir_store::{Location, Store};
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::terminal::{Align, one_line, render_table};
-use crate::serve::unix_now;
 use crate::store_location::store_location;
+use weir_access::unix_now;
 
 /// The arguments of `weir keys`.
 #[derive(Debug, Args)]

@@ -39,14 +39,16 @@ pub mod usage;
 pub mod watch;
 
 pub use arguments::{
-    Arguments, Command, ConfigArguments, ConfigCommand, EvalArguments, IngestArguments, JobsArguments,
-    ModelArguments, ModelCommand, SearchArguments, SearchMode, SelftestArguments, ServeArguments,
+    Arguments, Command, ConfigArguments, ConfigCommand, EvalArguments, JobsArguments, ModelArguments,
+    ModelCommand, SearchArguments, SearchMode, ServeArguments,
 };
 pub use collections::{CollectionsArguments, CollectionsCommand, SettingsArguments};
 pub use context::Context;
 pub use delete::DeleteArguments;
 pub use export::ExportArguments;
 pub use failure::{Failure, Result};
+pub use ingest::IngestArguments;
+pub use selftest::SelftestArguments;
 
 /// Runs a command that calls servers on this thread.
 ///

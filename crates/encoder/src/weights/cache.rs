@@ -19,7 +19,7 @@ use super::pack::pack;
 use super::source::Source;
 use super::{Block, Weights};
 use crate::config::{CONFIG_FILES, ModelConfig, TOKENIZER_BYTES_MAX, read_optional};
-use crate::{LoadError, Precision, forward};
+use crate::{LoadError, Precision};
 
 const MAGIC: &[u8; 8] = b"WEIRPACK";
 
@@ -84,14 +84,15 @@ struct FileStamp {
     file: Option<(u64, u128)>,
 }
 
-/// Loads the weights of the model in `folder` from the cache folder, or packs them. Refuses models that need more than `bytes_max` bytes
-/// before it allocates them.
+/// Loads the weights of the model in `folder` from the cache folder, or packs them. Refuses models that need more than `bytes_max` bytes,
+/// `working_bytes` of working memory included, before it allocates them.
 pub(crate) fn load(
     folder: &Path,
     config: &ModelConfig,
     precision: Precision,
     kernels: &Kernels,
     cache: Option<&Path>,
+    working_bytes: usize,
     bytes_max: u64,
 ) -> Result<Loaded, LoadError> {
     let network = &config.network;
@@ -104,8 +105,7 @@ pub(crate) fn load(
         return Err(too_large(weights_min));
     }
     let layout = Layout::new(network, precision, kernels);
-    let working = forward::working_bytes(config, precision, kernels, config.max_tokens);
-    let needed = (layout.len + working) as u128 + sizes.largest * PACKING_BYTES;
+    let needed = (layout.len + working_bytes) as u128 + sizes.largest * PACKING_BYTES;
     if needed > u128::from(bytes_max) {
         return Err(too_large(needed));
     }

@@ -35,6 +35,8 @@ pub struct StreamFilter {
     /// The names and ids of them and of others so far, as index, path and text.
     names: Vec<(u32, String, String)>,
     lanes: Vec<LaneState>,
+    /// Texts that have ended, in case that their end was none.
+    ended: Vec<EndedText>,
     /// The end of the answer's last text, if something may have begun in it that the next one completes.
     open_text: String,
     /// That of the last event that had one.
@@ -53,6 +55,15 @@ struct LaneState {
     half: Vec<u8>,
 }
 
+/// What a text that goes on after its end is checked with.
+struct EndedText {
+    lane: Lane,
+    /// All of a text that was held as JSON, as the provider wrote it.
+    json: String,
+    /// The end of any other text, if something may have begun in it.
+    open_text: String,
+}
+
 /// A rule that blocks found something: nothing more is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedBy(pub String);
@@ -66,7 +77,7 @@ impl StreamFilter {
         models: Vec<String>,
     ) -> StreamFilter {
         let own = checks.placeholders_of_output(&placeholders);
-        let (calls, names, lanes, report) = (Vec::new(), Vec::new(), Vec::new(), Report::default());
+        let (calls, names, lanes, ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         StreamFilter {
             api,
             checks,
@@ -76,10 +87,11 @@ impl StreamFilter {
             calls,
             names,
             lanes,
+            ended,
             open_text: String::new(),
             form: None,
             has_found: false,
-            report,
+            report: Report::default(),
         }
     }
 
@@ -138,7 +150,9 @@ impl StreamFilter {
         let Pieces { texts: found, ended, calls, once, begins, ends_all, has_more } = pieces;
         self.begin_calls(calls, out)?;
         let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
-        let ends = |lane: &Lane| ends_all || ended.contains(&lane.index);
+        // JSON that went on after its end is held until no more can come
+        let ends =
+            |state: &LaneState| ends_all || ended.contains(&state.lane.index) && state.text.sent_bytes == 0;
         if found.is_empty() {
             // texts that end are sent before what repeats them
             self.end_lanes(ends, out)?;
@@ -174,11 +188,12 @@ impl StreamFilter {
             let is_changed = released != text || literal != data[range.clone()];
             pieces.push((range, released, is_changed));
         }
-        if has_text && self.lanes.iter().any(|state| ends(&state.lane)) {
+        if has_text && self.lanes.iter().any(ends) {
             // the pieces of this event stand before what is released now
             let mut before = edits.clone();
-            for (range, released, _) in &mut pieces {
+            for (range, released, is_changed) in &mut pieces {
                 before.replace_by_string(range.clone(), &std::mem::take(released));
+                *is_changed = true;
             }
             write_event(event, data, &before, out);
         }
@@ -205,7 +220,9 @@ impl StreamFilter {
                 None => self.calls.push((index, path.clone(), id)),
             }
             self.names.retain(|name| name.0 != index || !name.1.starts_with(&path));
-            self.end_lanes(|lane| lane.index == index && lane.path.starts_with(&path), out)?;
+            let is_of_call = |lane: &Lane| lane.index == index && lane.path.starts_with(&path);
+            self.end_lanes(|state| is_of_call(&state.lane), out)?;
+            self.ended.retain(|ended| !is_of_call(&ended.lane));
         }
         Ok(())
     }
@@ -341,27 +358,37 @@ impl StreamFilter {
 
     fn begin_lane(&mut self, lane: Lane) -> usize {
         let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
-        if lane.kind == Kind::Answer && self.checks.mode != StreamMode::Audit {
-            text.before = std::mem::take(&mut self.open_text);
+        if self.checks.mode != StreamMode::Audit {
+            if lane.kind == Kind::Answer {
+                text.before = std::mem::take(&mut self.open_text);
+            }
+            if let Some(index) = self.ended.iter().position(|ended| ended.lane == lane) {
+                text.go_on(self.ended.swap_remove(index));
+            }
         }
         self.lanes.push(LaneState { lane, text, template: Default::default(), half: Vec::new() });
         self.lanes.len() - 1
     }
 
     /// Sends what is held of lanes that end.
-    fn end_lanes(&mut self, ends: impl Fn(&Lane) -> bool, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+    fn end_lanes(&mut self, ends: impl Fn(&LaneState) -> bool, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
         let mut index = 0;
         while index < self.lanes.len() {
-            if !ends(&self.lanes[index].lane) {
+            if !ends(&self.lanes[index]) {
                 index += 1;
                 continue;
             }
             let LaneState { lane, mut text, template: (head, tail), .. } = self.lanes.remove(index);
             let mut released = String::new();
             let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
-            let ended = match is_json {
-                true => self.whole_json(&std::mem::take(&mut text.held), &mut released),
-                false => text.finish(&mut released).map_err(|rule| self.name(rule)),
+            let mut json = String::new();
+            let ended = if is_json {
+                json = std::mem::take(&mut text.held);
+                text.open_text =
+                    text.window.as_ref().map(|window| window.open_text_of(&json)).unwrap_or_default();
+                self.whole_json(&json, text.sent_bytes, &mut released)
+            } else {
+                text.finish(&mut released).map_err(|rule| self.name(rule))
             };
             if !released.is_empty() {
                 out.extend_from_slice(&head);
@@ -370,7 +397,10 @@ impl StreamFilter {
             }
             self.count(&text);
             if lane.kind == Kind::Answer {
-                self.open_text = text.open_text;
+                self.open_text = std::mem::take(&mut text.open_text);
+            }
+            if !json.is_empty() || !text.open_text.is_empty() {
+                self.ended.push(EndedText { lane, json, open_text: text.open_text });
             }
             if let Some(window) = text.window {
                 self.own = window.into_placeholders();
@@ -380,13 +410,18 @@ impl StreamFilter {
         Ok(())
     }
 
-    /// Appends arguments of a tool, or an answer that is JSON, after a check as JSON.
-    fn whole_json(&mut self, held: &str, out: &mut String) -> Result<(), BlockedBy> {
+    /// Appends arguments of a tool, or an answer that is JSON, after a check as JSON. Of those that were taken for ended, `sent_bytes` were sent before:
+    /// their rest is appended if nothing is found in the whole, since it cannot be changed any more and stay JSON.
+    fn whole_json(&mut self, held: &str, sent_bytes: usize, out: &mut String) -> Result<(), BlockedBy> {
         let checks = self.checks.clone();
         let placeholders = self.placeholders.clone();
-        let walk = Walk { restores: checks.restores.then_some(&*placeholders), ..Walk::default() };
-        let changed = walk.text(held, &mut |texts, reading| self.complete(texts, reading, &checks, true))?;
-        out.push_str(changed.as_deref().unwrap_or(held));
+        let restores = checks.restores.then_some(&*placeholders).filter(|_| sent_bytes == 0);
+        let walk = Walk { restores, ..Walk::default() };
+        match walk.text(held, &mut |texts, reading| self.complete(texts, reading, &checks, true))? {
+            Some(changed) if sent_bytes == 0 => out.push_str(&changed),
+            Some(_) => {}
+            None => out.push_str(&held[sent_bytes..]),
+        }
         Ok(())
     }
 

@@ -13,11 +13,10 @@ mod probe;
 mod target;
 mod tei;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use http::HeaderValue;
 use serde_json::json;
 
-use super::arguments::SelftestArguments;
 use super::context::{Context, trust};
 use super::failure::{Failure, Result};
 use super::terminal::{Align, Style, one_line, render_table};
@@ -34,6 +33,29 @@ const MODEL_THAT_IS_NOT: &str = "selftest-no-such-model";
 const COLLECTION_THAT_IS_NOT: &str = "selftest-no-such-collection";
 /// Characters of a finding in the table.
 const FINDING_CHARS_MAX: usize = 60;
+
+/// The arguments of `weir selftest`.
+#[derive(Debug, Args)]
+pub struct SelftestArguments {
+    /// The URL of the server; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The APIs to check, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = SelftestDialect::ALL)]
+    pub dialect: Vec<SelftestDialect>,
+    /// The model that embeds [default: the first one that the server lists].
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The model that reranks [default: the first one that the server lists].
+    #[arg(long, value_name = "MODEL")]
+    pub rerank_model: Option<String>,
+    /// Where the server's API key is: env:NAME or file:PATH [default: none is sent].
+    #[arg(long, value_name = "SOURCE")]
+    pub api_key: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// An API whose routes are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

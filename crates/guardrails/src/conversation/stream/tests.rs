@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Detect, Rule, RuleSet};
 
+mod ends;
+
 /// Rules for personal data in both directions.
 fn rules(action: Action) -> Checks {
     let rule = |name: &str, detect: Detect| Rule { name: name.to_owned(), detect, action };
@@ -437,57 +439,6 @@ fn events_of_one_form_are_checked_as_if_each_were_read() {
         assert_eq!((&ended, &sent, &report), (&read.0, &read.1, &read.2));
         if action == Action::Redact {
             assert!(!sent.contains("example.com"), "{sent}");
-        }
-    }
-}
-
-#[test]
-fn an_empty_reason_to_finish_ends_no_text() {
-    for reason in [json!(""), json!(null), json!(false), json!(0), json!({})] {
-        let chunk = |text: &str| {
-            let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": reason});
-            format!("data: {}\n\n", json!({"choices": [choice]}))
-        };
-        let mut events: Vec<String> = ["4111", " 1111", " 1111", " 1111", " x"].map(chunk).into();
-        events.push(END.to_owned());
-        let (ended, text, _) = run(&redacting(), &events);
-        assert_eq!((ended, text.as_str()), (Ok(()), "[PAYMENT_CARD_1] x"), "{reason}");
-    }
-}
-
-#[test]
-fn a_finding_over_more_than_two_texts_is_found() {
-    let chunk = |text: &str| {
-        let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": "stop"});
-        format!("data: {}\n\n", json!({"choices": [choice]}))
-    };
-    let block = |number: usize, text: &str| {
-        let start = json!({"type": "content_block_start", "index": number, "content_block": {"type": "text", "text": ""}});
-        let delta = json!({"type": "content_block_delta", "index": number, "delta": {"type": "text_delta", "text": text}});
-        let stop = json!({"type": "content_block_stop", "index": number});
-        [start, delta, stop]
-            .map(|data| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap()))
-            .concat()
-    };
-    for texts in [
-        &["4111 ", "1111 ", "1111 ", "1111 x"][..],
-        &["ann", "@exam", "ple.com", " x"],
-        &["ann@", "", "example.com "],
-    ] {
-        for action in [Action::Block, Action::Redact] {
-            let checks = Arc::new(rules(action));
-            for api in [Api::ChatCompletions, Api::Messages] {
-                let mut filter = StreamFilter::new(api, checks.clone(), Arc::default(), Vec::new());
-                let mut out = Vec::new();
-                let ended = texts.iter().enumerate().try_for_each(|(number, text)| {
-                    let event = if api == Api::Messages { block(number, text) } else { chunk(text) };
-                    filter.push(event.as_bytes(), &mut out)
-                });
-                let ended = ended.and_then(|()| filter.finish(&mut out));
-                assert_eq!(ended.is_err(), action == Action::Block, "{texts:?} {api:?}");
-                let count = filter.report().iter().map(|found| found.count).sum::<u64>();
-                assert_eq!(count, 1, "{texts:?} {api:?} {action:?}");
-            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_translate::conversation::Kind;
 
 use super::super::{Checks, StreamMode};
+use super::EndedText;
 use crate::{Placeholders, Restorer, Window};
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
@@ -24,6 +25,8 @@ pub(super) struct TextState {
     pub(super) bound: usize,
     /// The same at its own end.
     pub(super) open_text: String,
+    /// How much of what is held was sent, as JSON that seemed to have ended.
+    pub(super) sent_bytes: usize,
 }
 
 impl TextState {
@@ -48,7 +51,20 @@ impl TextState {
             before: String::new(),
             bound,
             open_text: String::new(),
+            sent_bytes: 0,
         }
+    }
+
+    /// Takes in what came of the text before its end, which was none.
+    pub(super) fn go_on(&mut self, ended: EndedText) {
+        if ended.json.is_empty() {
+            self.before.push_str(&ended.open_text);
+            return;
+        }
+        self.before.clear();
+        self.is_json = Some(true);
+        self.sent_bytes = ended.json.len();
+        self.held = ended.json;
     }
 
     /// What can be sent after a piece, or the rule that blocks it.
