@@ -210,7 +210,7 @@ def memory(seconds: float, count: int) -> Memory:
             def send(number: int) -> None:
                 chosen = choose.randrange(count)
                 if number % 4 == 3:
-                    member.call("DELETE", f"/v1/documents/d{chosen}")
+                    member.call("DELETE", f"/v1/collections/default/documents/d{chosen}")
                     member.call("POST", "/v1/ingest", {"documents": documents(all_texts, chosen, 1)})
                 else:
                     changed = {"id": f"d{chosen}", "text": f"{all_texts[chosen]} {number}"}
