@@ -96,6 +96,11 @@ cluster: ## 100 SIGKILLs of three gateways, PostgreSQL and Redis while documents
 	WEIR_OUTAGE_SECONDS=$(or $(OUTAGE),30) cargo test $(CHECKED) --test weir -- --nocapture --test-threads 1 cluster::outages
 	WEIR_CLUSTER_KILLS=$(or $(KILLS),100) cargo test $(CHECKED) --test weir -- --nocapture cluster::kills
 
+.PHONY: older
+older: ## an older binary and today's over one PostgreSQL: both store, find and delete; OLD=path of the binary
+	@scripts/setup.sh
+	WEIR_OLD_BINARY="$(abspath $(OLD))" cargo test $(CHECKED) --test weir -- --include-ignored --nocapture cluster::older_binary
+
 .PHONY: contract
 contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
 	@scripts/setup.sh

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import measure
+import replicas
 
 CHECKED = Path(os.environ.get("CARGO_TARGET_DIR", measure.ROOT / "target")) / "checked"
 
@@ -38,6 +39,27 @@ class Scale(unittest.TestCase):
 
         self.assertTrue(all(goal.is_met for goal in figures(1.0, 0.0).goals()))
         self.assertFalse(any(goal.is_met for goal in figures(4.0, 30.0).goals()))
+
+
+class Replicas(unittest.TestCase):
+    """The start of a gateway, and memory."""
+
+    def test_both_parts_are_measured(self) -> None:
+        with mock.patch.multiple(measure, WEIR=str(CHECKED / "weir")), mock.patch.object(replicas, "WEIR", str(CHECKED / "weir")):
+            started = replicas.start_of_a_gateway(200)
+            used = replicas.memory(seconds=2.0, count=50)
+        print(started.report(), used.report(), sep="\n")
+        self.assertEqual(started.chunks, 200)
+        self.assertGreater(started.index_bytes, 10_000)
+        self.assertEqual(len(used.samples), 4)
+        self.assertGreater(used.searches, 20)
+
+    def test_every_bound_can_be_missed(self) -> None:
+        def used(last: float) -> replicas.Memory:
+            return replicas.Memory({name: [100.0] * 4 + [100.0 if name == measure.SQLITE else last] for name in (measure.SQLITE, "PostgreSQL 1")})
+
+        self.assertTrue(all(goal.is_met for goal in used(102.0).goals()))
+        self.assertEqual([goal.is_met for goal in used(130.0).goals()], [True, False, False])
 
 
 if __name__ == "__main__":

@@ -151,7 +151,8 @@ impl Active {
     }
 
     pub(crate) fn listed(&self, key: KeyId) -> Option<&KeyReply> {
-        self.all.iter().find(|listed| listed.id == key.0)
+        // in the order of their numbers, as the store lists them
+        self.all.get(self.all.binary_search_by_key(&key.0, |listed| listed.id).ok()?)
     }
 
     /// The key of the caller, as the request that would create it. A caller without a key has no restrictions.

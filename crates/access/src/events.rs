@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_policy::KeyId;
+use weir_redis::Redis;
 use weir_store::Timestamp;
 
 use crate::Keys;
@@ -86,17 +87,25 @@ impl Keys {
 
     /// Tells other gateways to refuse a key.
     pub(crate) async fn tell_revocation(&self, key: KeyId) {
-        let created_at = self.0.active.load().listed(key).map(|listed| listed.created_at);
-        if let (Limits::Redis(shared), Some(created_at)) = (&self.0.limits, created_at) {
-            shared.publish(&format!("revoked {}", name_of(key, created_at))).await;
+        if let (Limits::Redis(shared), Some(name)) = (&self.0.limits, self.name_for_all(key)) {
+            shared.publish(&format!("revoked {name}")).await;
         }
+    }
+
+    /// The server by which limits are counted with other gateways, if they are.
+    pub fn redis(&self) -> Option<Redis> {
+        self.0.limits.shared().map(|shared| shared.redis())
+    }
+
+    /// The name of a key that is the same on all gateways over one store, and of no other key that had or gets its number.
+    pub fn name_for_all(&self, key: KeyId) -> Option<String> {
+        Some(name_of(key, self.0.active.load().listed(key)?.created_at))
     }
 
     /// The key of a name, if it is this one's: gateways with other keys may use the same server by mistake.
     fn key_named(&self, name: &str) -> Option<KeyId> {
         let key = KeyId(name.split_once('.')?.0.parse().ok()?);
-        let created_at = self.0.active.load().listed(key)?.created_at;
-        (name_of(key, created_at) == name).then_some(key)
+        (self.name_for_all(key)? == name).then_some(key)
     }
 }
 

@@ -111,6 +111,17 @@ impl SharedLimits {
         }
     }
 
+    /// The same with a connection for values, such as [`SharedLimits::redis`] stores.
+    #[must_use]
+    pub fn with_values(self) -> SharedLimits {
+        SharedLimits { redis: self.redis.with_values(), ..self }
+    }
+
+    /// The server, with the connection that limits are counted by: without it, nothing else waits for the server either.
+    pub fn redis(&self) -> Redis {
+        self.redis.clone()
+    }
+
     /// Connects for the first time.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_encoder::Kernels;
 use weir_index::{CpuLimiter, Engines};
-use weir_store::Store;
+use weir_store::{Service, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -246,7 +246,11 @@ async fn serve(
     let isolated = retrieval.clone();
     background.spawn_blocking(move || isolated.log_isolation());
     let embedding = Embedding { models: models.clone(), scheduler: scheduler.clone() };
-    let llm = llm.with_retrieval(retrieval.clone(), embedding);
+    let mut llm = llm.with_retrieval(retrieval.clone(), embedding);
+    if config.redis.replies {
+        let Service { id, cursor_key } = store.service().await?;
+        llm = llm.with_shared_replies(keys.clone(), &config.redis.prefix, (&id, &cursor_key));
+    }
     // without API keys, everybody who reaches the gateway is its operator
     let operator = Arc::new(Caller::system());
     let known = keys.clone();
@@ -301,7 +305,10 @@ async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, ServeErr
     let Some(url) = settings.url.as_ref().and_then(|url| url.secret().ok()) else { return Ok(Limits::Local) };
     let timeout = Duration::from_millis(settings.timeout_ms);
     let address = RedisAddress::parse(url.reveal())?;
-    let shared = SharedLimits::new(address, timeout, &settings.prefix, settings.gateways_min);
+    let mut shared = SharedLimits::new(address, timeout, &settings.prefix, settings.gateways_min);
+    if settings.replies {
+        shared = shared.with_values();
+    }
     match shared.connect().await {
         Ok(()) => tracing::info!("limits are counted with other gateways in Redis"),
         Err(RedisError::Refused(reason)) => return Err(ServeError::RedisRefused(reason)),

@@ -63,6 +63,9 @@ pub(super) fn check_consistency(config: &Config, unknowns: &Unknowns, llm_places
     if unknowns.are_known(&["redis.url"]) {
         problems.extend(config.check_redis());
     }
+    if unknowns.are_known(&["redis.replies", "redis.url", "store.url"]) {
+        problems.extend(config.check_shared_replies());
+    }
     if unknowns.are_known(&["qdrant.api_key", "qdrant.copies", "qdrant.copies_written"]) {
         problems.extend(config.check_qdrant());
     }
@@ -249,6 +252,21 @@ impl Config {
         let message = format!("`webhooks.secret` can't be used: {reason}");
         let hint = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, set it in a variable or write it to a file, and name that as env:NAME or file:PATH";
         Some(Problem::new(Location::General, message).hint(hint))
+    }
+
+    /// Checks that gateways which share replies share the API keys, too, for which replies are kept.
+    fn check_shared_replies(&self) -> Option<Problem> {
+        let (missing, remedy) = match (&self.redis.url, &self.store.url) {
+            _ if !self.redis.replies => return None,
+            (None, _) => ("redis.url", "name where the URL of Redis is"),
+            (Some(_), None) => (
+                "store.url",
+                "name the database that the gateways share: those with stores of their own have other API keys",
+            ),
+            (Some(_), Some(_)) => return None,
+        };
+        let message = format!("`redis.replies` is true, and there is no `{missing}`");
+        Some(Problem::new(Location::General, message).hint(format!("{remedy}; or remove `redis.replies`")))
     }
 
     /// Checks that the URL of Redis can be read.

@@ -248,8 +248,7 @@ settings! {
         /// Maximum estimated wait of a search for a CPU core, applied when more than four searches wait per core; further searches are refused with `overloaded`
         /// before their body is read.
         search_wait_ms_max: u64 = 25, "milliseconds", ONE;
-        /// Maximum collections; creating another is refused with `collection_limit_reached`. Existing collections are served, however many
-        /// there are.
+        /// Maximum collections; creating another is refused with `collection_limit_reached`. Existing collections are served, however many there are.
         collections_max: usize = 1_024, "collections", ONE;
         /// Maximum acknowledged operations that are not searchable yet; above it, ingest is refused with `overloaded`.
         pending_operations_max: u64 = 1_000_000, "operations", ONE;
@@ -453,7 +452,7 @@ settings! {
         /// What requests may cost in a month (UTC).
         budget_per_month: f32 = 0.0, "currency", 0.0..=1e9;
     }
-    /// Redis, by which several gateways count limits together.
+    /// Redis, by which several gateways count limits together and give each other's kept replies.
     redis: Redis {
         /// Where the URL of Redis is, because it may contain a password: `env:NAME` or `file:PATH`. Without it, limits are counted in this process.
         url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
@@ -463,6 +462,8 @@ settings! {
         timeout_ms: u64 = 40, "milliseconds", 1.0..=50.0;
         /// Least number of gateways among which limits are divided while Redis can't be reached. More count if more were seen before.
         gateways_min: u64 = 1, "gateways", 1.0..=10_000.0;
+        /// Keep the chat replies of routes with a `cache` in Redis as well, so that each gateway over one `store.url` gives what another has kept.
+        replies: bool = false, "true or false", ANY;
     }
     /// A Qdrant cluster, for collections that are created with `"engine": "qdrant"`.
     qdrant: QdrantCluster {

@@ -171,6 +171,18 @@ impl Scheduler {
         inputs: Vec<Input>,
         options: EmbedOptions,
     ) -> Result<Embedded, InferenceError> {
+        let (lane, texts) = (options.lane, inputs.len());
+        let embedded = self.compute_embeddings(model, inputs, options).await?;
+        self.0.metrics.texts_embedded(lane.name(), texts);
+        Ok(embedded)
+    }
+
+    async fn compute_embeddings(
+        &self,
+        model: &LoadedModel,
+        inputs: Vec<Input>,
+        options: EmbedOptions,
+    ) -> Result<Embedded, InferenceError> {
         let task = match &model.embedder {
             Embedder::Local(encoder) => ModelTask::Embed(encoder.clone(), model.token_time),
             Embedder::Onnx(model) => ModelTask::EmbedOnnx(model.clone()),

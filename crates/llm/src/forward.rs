@@ -8,10 +8,10 @@ use weir_api::ChatRetrieval;
 use weir_guardrails::Placeholders;
 use weir_guardrails::conversation::{Direction, Report};
 use weir_policy::{Allowlist, Caller};
+use weir_replies::Kept;
 use weir_translate::conversation::{Api, Request, condensing, made_reply, question, text_of};
 
 use crate::augment::{self, Asked, Augmented, NOTHING_FOUND, SourceChecks, augment};
-use crate::cache::Kept;
 use crate::exchange::{Exchange, LlmBody, LlmCall, LlmReply};
 use crate::guard::Guard;
 use crate::kept::replay;

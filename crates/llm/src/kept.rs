@@ -4,22 +4,41 @@ use std::time::{Duration, Instant};
 
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use weir_access::Keys as ApiKeys;
 use weir_config::{CacheMode, RouteCache};
+use weir_policy::KeyId;
+use weir_replies::{Kept, Key, Question, SharedReplies, SharedReply};
 
 use crate::attempt::is_event_stream;
-use crate::cache::Kept;
 use crate::exchange::{Exchange, LlmBody, LlmReply};
 use crate::long_scans::scanned;
 use crate::output::{Keeping, Output};
 use crate::question::same_meaning;
-use crate::reply_key::{Keys, Question, Scope};
+use crate::reply_key::{Keys, Scope};
 use crate::send::{X_WEIR_UPSTREAM, add_cost, add_report};
 use crate::table::Target;
 use crate::{Llm, LlmError};
 
 pub(crate) const X_WEIR_CACHE: HeaderName = HeaderName::from_static("x-weir-cache");
 
+/// The replies of all gateways, and the names of API keys that hold on all of them.
+#[derive(Clone)]
+pub(crate) struct SharedCache {
+    replies: SharedReplies,
+    keys: ApiKeys,
+}
+
 impl Llm {
+    /// With replies that all gateways over one store give, by the Redis of their limits. `service`: the id and the key that they have in common.
+    /// Changes nothing where limits are counted in this process.
+    #[must_use]
+    pub fn with_shared_replies(mut self, keys: ApiKeys, prefix: &str, service: (&str, &[u8; 32])) -> Llm {
+        let metrics = weir_telemetry::Metrics::clone(&self.metrics);
+        let replies = keys.redis().map(|redis| SharedReplies::start(redis, prefix, service, metrics));
+        self.shared = replies.map(|replies| SharedCache { replies, keys });
+        self
+    }
+
     /// A reply that was kept, or where the reply is to be kept.
     pub(crate) async fn find_kept(
         &self,
@@ -39,8 +58,13 @@ impl Llm {
         let question = question.filter(|_| settings.mode == CacheMode::Semantic && self.embedding.is_some());
         let now = Instant::now();
         let mut found = None;
+        let shared = self.shared_reply(&exact, call.caller.key.filter(|_| !settings.shared));
         if may_read {
-            found = self.replies.get(&exact, now).map(|kept| (kept, "hit"));
+            let kept = match (self.replies.get(&exact, now), &shared) {
+                (None, Some(shared)) => self.kept_by_others(shared, exact, &question, settings).await,
+                (kept, _) => kept,
+            };
+            found = kept.map(|kept| (kept, "hit"));
             if let (None, Some(question)) = (&found, &question) {
                 let kept = self.same_question(question, settings.similarity, now).await;
                 found = kept.map(|kept| (kept, "semantic_hit"));
@@ -62,6 +86,7 @@ impl Llm {
             output.keeping = Some(Keeping {
                 cache: self.replies.clone(),
                 key: exact,
+                shared,
                 question,
                 lifetime: Duration::from_secs(settings.seconds),
             });
@@ -70,6 +95,29 @@ impl Llm {
             kept.headers.insert(X_WEIR_CACHE, HeaderValue::from_static(result));
             kept
         }))
+    }
+
+    /// Where other gateways find the reply of a request; `None` where they do not, and for a key that has just been revoked.
+    fn shared_reply(&self, exact: &Key, owner: Option<KeyId>) -> Option<SharedReply> {
+        let SharedCache { replies, keys } = self.shared.as_ref()?;
+        // numbers of keys are given again when a database has lost commits
+        let owner = owner.map_or(Some(String::new()), |key| keys.name_for_all(key))?;
+        Some(replies.of(exact, &owner))
+    }
+
+    /// The reply that another gateway has kept, which this one keeps as well for the rest of its time.
+    async fn kept_by_others(
+        &self,
+        shared: &SharedReply,
+        exact: Key,
+        question: &Option<Question>,
+        settings: &RouteCache,
+    ) -> Option<Kept> {
+        let (kept, lifetime) = shared.get().await?;
+        let lifetime = lifetime.min(Duration::from_secs(settings.seconds));
+        self.replies.put(exact, &kept, question.clone(), lifetime, Instant::now());
+        self.metrics.reply_cache_bytes(self.replies.bytes());
+        Some(kept)
     }
 
     /// The reply to a question that means the same with at least this probability.

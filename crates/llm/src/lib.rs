@@ -17,7 +17,6 @@ mod attached;
 mod attempt;
 mod augment;
 mod broken;
-mod cache;
 mod citations;
 mod error;
 mod exchange;

@@ -8,6 +8,7 @@ use http::HeaderMap;
 use serde::de::IgnoredAny;
 use weir_guardrails::Placeholders;
 use weir_guardrails::conversation::{BlockedBy, Direction, Report, StreamFilter};
+use weir_replies::{Kept, Key, Question, REPLY_BYTES_MAX, ReplyCache, SharedReply};
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::conversation::{Api, ChunkHead, CitedStream, attach, blocked_events, texts};
@@ -16,10 +17,8 @@ use weir_translate::{SseEvent, TokenUsage};
 use crate::LlmError;
 use crate::attached::{Attachment, Cleaner};
 use crate::augment::Sources;
-use crate::cache::{Kept, REPLY_BYTES_MAX, ReplyCache};
 use crate::guard::{Guard, blocked};
 use crate::long_scans::scanned;
-use crate::reply_key::{Key, Question};
 
 /// What is done with one reply.
 pub(crate) struct Output {
@@ -40,6 +39,8 @@ pub(crate) struct Output {
 pub(crate) struct Keeping {
     pub(crate) cache: ReplyCache,
     pub(crate) key: Key,
+    /// Where other gateways find it.
+    pub(crate) shared: Option<SharedReply>,
     /// For the semantic cache.
     pub(crate) question: Option<Question>,
     pub(crate) lifetime: Duration,
@@ -71,6 +72,9 @@ impl Keeping {
     fn keep(self, body: Bytes, headers: HeaderMap, usage: TokenUsage, cost_nanos: u64, metrics: &Metrics) {
         let now = Instant::now();
         let kept = Kept { body, headers, usage, cost_nanos };
+        if let Some(shared) = self.shared {
+            shared.put(&kept, self.lifetime);
+        }
         self.cache.put(self.key, &kept, self.question, self.lifetime, now);
         metrics.reply_cache_bytes(self.cache.bytes());
     }

@@ -6,6 +6,7 @@ use http::{HeaderName, HeaderValue};
 use weir_config::RouteCache;
 use weir_filter::Filter;
 use weir_policy::{Allowlist, Caller};
+use weir_replies::{Key, Question};
 use weir_translate::json::{Kind, Tape, Value};
 
 use crate::Api;
@@ -17,9 +18,6 @@ const KEY_VERSION: u8 = 2;
 const IGNORED: [&str; 5] = ["metadata", "user", "safety_identifier", "prompt_cache_key", "service_tier"];
 /// Fields in which the order of names changes nothing. Elsewhere it may: models write the properties of a schema in its order.
 const UNORDERED: [&str; 3] = ["messages", "input", "system"];
-
-/// The hash of a canonical form.
-pub(crate) type Key = [u8; 32];
 
 /// For whom a reply is kept, and who may answer.
 pub(crate) struct Scope<'a> {
@@ -39,14 +37,6 @@ pub(crate) struct Keys {
     pub(crate) exact: Key,
     /// The last question; `None` where only equal requests get the same reply: with tools, without text, and where its text can't be compared.
     pub(crate) question: Option<Question>,
-}
-
-/// The last question of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
-    /// Of the conversation before it and of the words that a question with the same meaning has too.
-    pub(crate) key: Key,
-    pub(crate) text: String,
 }
 
 impl Keys {

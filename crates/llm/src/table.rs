@@ -14,13 +14,14 @@ use weir_filter::Filter;
 use weir_guardrails::RuleSet;
 use weir_policy::routing::{Choice, PeakEwma, TargetState, order, sticky_hash};
 use weir_prices::{ModelPrice, PriceTable};
+use weir_replies::ReplyCache;
 use weir_retrieval::Retrieval;
 use weir_telemetry::Metrics;
 use weir_upstream::{UpstreamClient, UpstreamSettings};
 
 use crate::Api;
-use crate::cache::{self, ReplyCache};
 use crate::guard::Guards;
+use crate::kept::SharedCache;
 use crate::listing::{Listing, Offer};
 use crate::provider;
 use crate::similarity::Embedding;
@@ -34,6 +35,8 @@ pub struct Llm {
     pub(crate) retrieval: Option<Retrieval>,
     pub(crate) embedding: Option<Embedding>,
     pub(crate) replies: ReplyCache,
+    /// The replies of all gateways, if they share them.
+    pub(crate) shared: Option<SharedCache>,
     /// Finds injected prompts in sources.
     pub(crate) documents: Arc<RuleSet>,
 }
@@ -142,6 +145,7 @@ impl Llm {
             retrieval: None,
             embedding: None,
             replies: ReplyCache::default(),
+            shared: None,
             documents: Arc::new(documents),
         })
     }
@@ -164,7 +168,7 @@ impl Llm {
 
     /// Bytes of the kept replies and their questions, and their bound.
     pub fn reply_cache(&self) -> (usize, usize) {
-        (self.replies.bytes(), cache::BYTES_MAX)
+        (self.replies.bytes(), weir_replies::BYTES_MAX)
     }
 
     /// Whether requests of a model lead to any upstream.

@@ -1,4 +1,7 @@
-//! One connection for calls, which is opened again in the background, and one for each subscription.
+//! One connection for calls, which is opened again in the background, one for values where they are wanted, and one for each subscription.
+//!
+//! Values have a connection of their own because large ones would delay the calls behind them. Both are given up together: after a call of either
+//! that was late, nothing waits for the server until it is connected again.
 
 use std::io;
 use std::sync::Arc;
@@ -77,20 +80,27 @@ struct Inner {
     address: Address,
     timeout: Duration,
     scripts: &'static [&'static str],
+    has_values: bool,
     open: ArcSwapOption<Open>,
     /// Told when the connection is given up.
     lost: Notify,
 }
 
-/// A connection with its scripts.
+/// The connections, with the scripts of the first.
 struct Open {
-    connection: MultiplexedConnection,
+    calls: Connection,
     /// The names that the server gave the scripts.
     hashes: Vec<String>,
+    values: Option<Connection>,
+}
+
+/// A connection that is closed when it is dropped.
+struct Connection {
+    multiplexed: MultiplexedConnection,
     driver: AbortHandle,
 }
 
-impl Drop for Open {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -107,11 +117,31 @@ pub struct ScriptCall {
     pub arguments: Vec<String>,
 }
 
+/// A value that is stored.
+#[derive(Debug, Clone)]
+pub struct NewValue {
+    /// Its key.
+    pub key: String,
+    /// What is stored.
+    pub bytes: Vec<u8>,
+    /// After this time the server removes it.
+    pub lifetime: Duration,
+}
+
 impl Redis {
     /// A server that is not connected yet. `timeout` is that of a call; `scripts` are in Lua.
     pub fn new(address: Address, timeout: Duration, scripts: &'static [&'static str]) -> Redis {
         let (open, lost) = (ArcSwapOption::empty(), Notify::new());
-        Redis(Arc::new(Inner { address, timeout, scripts, open, lost }))
+        Redis(Arc::new(Inner { address, timeout, scripts, has_values: false, open, lost }))
+    }
+
+    /// The same server, not connected yet, with a connection for values.
+    #[must_use]
+    pub fn with_values(&self) -> Redis {
+        let Inner { address, timeout, scripts, .. } = &*self.0;
+        let (open, lost) = (ArcSwapOption::empty(), Notify::new());
+        let (address, timeout, scripts) = (address.clone(), *timeout, *scripts);
+        Redis(Arc::new(Inner { address, timeout, scripts, has_values: true, open, lost }))
     }
 
     /// Whether there is a connection whose last call was answered.
@@ -131,20 +161,16 @@ impl Redis {
     }
 
     async fn open(&self) -> Result<Open, RedisError> {
-        let Inner { address, scripts, .. } = &*self.0;
-        let stream = address.connect().await?;
-        // each call has a time limit of its own
-        let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let opened = MultiplexedConnection::new_with_config(&address.login, stream, config).await;
-        let (mut connection, driver) = opened?;
-        let driver = tokio::spawn(driver).abort_handle();
-        let mut open = Open { connection: connection.clone(), hashes: Vec::new(), driver };
+        let Inner { address, scripts, has_values, .. } = &*self.0;
+        let mut calls = Connection::open(address).await?;
+        let mut hashes = Vec::new();
         for script in *scripts {
             let mut load = Cmd::new();
             load.arg("SCRIPT").arg("LOAD").arg(*script);
-            open.hashes.push(load.query_async(&mut connection).await?);
+            hashes.push(load.query_async(&mut calls.multiplexed).await?);
         }
-        Ok(open)
+        let values = if *has_values { Some(Connection::open(address).await?) } else { None };
+        Ok(Open { calls, hashes, values })
     }
 
     /// Opens the connection again whenever it is lost. Never ends. `report` is told of each change, with the reason of a failure.
@@ -183,8 +209,49 @@ impl Redis {
             let hash = open.hashes.get(*script).map_or("", String::as_str);
             pipeline.cmd("EVALSHA").arg(hash).arg(1).arg(key).arg(arguments);
         }
-        let mut connection = open.connection.clone();
+        let mut connection = open.calls.multiplexed.clone();
         self.within(pipeline.query_async(&mut connection), &open).await
+    }
+
+    /// A value, or its first `bytes_max` bytes if it has more, and how long the server keeps it. `None`: there is none, or one without an end.
+    ///
+    /// # Errors
+    /// [`RedisError`]. The connection is given up then, but for [`RedisError::Refused`]: a server that refuses one value answers still.
+    pub async fn value(
+        &self,
+        key: &str,
+        bytes_max: usize,
+    ) -> Result<Option<(Vec<u8>, Duration)>, RedisError> {
+        let (open, mut connection) = self.values()?;
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("GETRANGE").arg(key).arg(0).arg(bytes_max.saturating_sub(1));
+        pipeline.cmd("PTTL").arg(key);
+        let reply = self.within(answer(pipeline.query_async(&mut connection)), &open).await?;
+        let (bytes, milliseconds): (Vec<u8>, i64) = reply?;
+        // negative for a key that is not there, and for one without an end
+        let lifetime = u64::try_from(milliseconds).map(Duration::from_millis);
+        Ok(lifetime.ok().filter(|_| !bytes.is_empty()).map(|lifetime| (bytes, lifetime)))
+    }
+
+    /// Stores values, in one message.
+    ///
+    /// # Errors
+    /// As of [`Redis::value`].
+    pub async fn store(&self, values: &[NewValue]) -> Result<(), RedisError> {
+        let (open, mut connection) = self.values()?;
+        let mut pipeline = Pipeline::with_capacity(values.len());
+        for NewValue { key, bytes, lifetime } in values {
+            let milliseconds = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
+            pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(milliseconds).ignore();
+        }
+        self.within(answer(pipeline.query_async(&mut connection)), &open).await?
+    }
+
+    /// The connection for values.
+    fn values(&self) -> Result<(Arc<Open>, MultiplexedConnection), RedisError> {
+        let open = self.0.open.load_full().ok_or(RedisError::Disconnected)?;
+        let connection = open.values.as_ref().ok_or(RedisError::Disconnected)?.multiplexed.clone();
+        Ok((open, connection))
     }
 
     /// Sends a message to the subscribers of a channel.
@@ -195,20 +262,20 @@ impl Redis {
         let open = self.0.open.load_full().ok_or(RedisError::Disconnected)?;
         let mut publish = Cmd::new();
         publish.arg("PUBLISH").arg(channel).arg(message);
-        let mut connection = open.connection.clone();
+        let mut connection = open.calls.multiplexed.clone();
         self.within(publish.query_async::<i64>(&mut connection), &open).await?;
         Ok(())
     }
 
     /// Waits for a reply until the time limit. A connection that fails is given up.
-    async fn within<T>(
+    async fn within<T, E: Into<RedisError>>(
         &self,
-        call: impl Future<Output = redis::RedisResult<T>>,
+        call: impl Future<Output = Result<T, E>>,
         open: &Arc<Open>,
     ) -> Result<T, RedisError> {
         let Inner { timeout, open: current, lost, .. } = &*self.0;
         let replied = match tokio::time::timeout(*timeout, call).await {
-            Ok(replied) => replied.map_err(RedisError::from),
+            Ok(replied) => replied.map_err(E::into),
             Err(_) => Err(RedisError::Timeout(*timeout)),
         };
         // another call may have given it up, and there may be a new one
@@ -233,6 +300,27 @@ impl Redis {
         let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, subscribe).await;
         let (sink, stream) = subscribed.unwrap_or(Err(RedisError::Timeout(CONNECT_TIMEOUT)))?;
         Ok(Messages { sink, stream })
+    }
+}
+
+/// A reply or a refusal, each of which is an answer.
+async fn answer<T>(
+    call: impl Future<Output = redis::RedisResult<T>>,
+) -> Result<Result<T, RedisError>, RedisError> {
+    match call.await.map_err(RedisError::from) {
+        Err(refused @ RedisError::Refused(_)) => Ok(Err(refused)),
+        answered => answered.map(Ok),
+    }
+}
+
+impl Connection {
+    async fn open(address: &Address) -> Result<Connection, RedisError> {
+        let stream = address.connect().await?;
+        // each call has a time limit of its own
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let opened = MultiplexedConnection::new_with_config(&address.login, stream, config).await;
+        let (multiplexed, driver) = opened?;
+        Ok(Connection { multiplexed, driver: tokio::spawn(driver).abort_handle() })
     }
 }
 

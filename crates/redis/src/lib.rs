@@ -7,4 +7,4 @@ mod address;
 mod client;
 
 pub use address::{Address, AddressError};
-pub use client::{Messages, Redis, RedisError, ScriptCall};
+pub use client::{Messages, NewValue, Redis, RedisError, ScriptCall};

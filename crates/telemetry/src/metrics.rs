@@ -99,6 +99,8 @@ table! {
     embedded_tokens: Family<ModelLabel, Counter> = Family::default(), "weir_embed_tokens_total", Counter, ["model"];
     /// Texts truncated by the embedding routes to the length of the model.
     truncated_inputs: Family<ModelLabel, Counter> = Family::default(), "weir_truncated_inputs_total", Counter, ["model"];
+    /// Texts of which an embedding was computed, by lane: query, interactive, or bulk (documents and large requests). Those of the cache are not among them.
+    embedded_texts: Family<LaneLabel, Counter> = Family::default(), "weir_embed_texts_total", Counter, ["lane"];
     /// Lookups in the embedding cache: hit or miss.
     embed_cache: Family<ResultLabel, Counter> = Family::default(), "weir_embed_cache_lookups_total", Counter, ["result"];
     /// Bytes of the cached embeddings.
@@ -235,6 +237,14 @@ table! {
     reply_cache: Family<ResultLabel, Counter> = Family::default(), "weir_reply_cache_lookups_total", Counter, ["result"];
     /// Bytes of the kept replies and of their questions.
     reply_cache_bytes: Gauge = Gauge::default(), "weir_reply_cache_bytes", Gauge, [];
+    /// Lookups of chat replies in Redis, of requests whose reply is not in memory: hit, miss, unreadable (damaged, or of another version), or failed (Redis does not answer, or answers too many others).
+    shared_reply_lookups: Family<ResultLabel, Counter> = Family::default(), "weir_shared_reply_lookups_total", Counter, ["result"];
+    /// Chat replies for Redis: written, failed (Redis does not answer, or refuses them), or dropped (too large, or too many at once).
+    shared_reply_writes: Family<ResultLabel, Counter> = Family::default(), "weir_shared_reply_writes_total", Counter, ["result"];
+    /// Bytes of chat replies that were read from Redis, as they are stored.
+    shared_reply_read: Counter = Counter::default(), "weir_shared_reply_read_bytes_total", Counter, [];
+    /// Bytes of chat replies that were written to Redis, as they are stored.
+    shared_reply_written: Counter = Counter::default(), "weir_shared_reply_written_bytes_total", Counter, [];
     /// Cost of the requests that were answered from the cache, had the upstream been called, in the currency of the price table.
     reply_cache_savings: Counter<f64, AtomicU64> = Counter::default(), "weir_reply_cache_savings_total", Counter, [];
     /// What guardrails found in prompts (input) and answers (output).
@@ -283,7 +293,7 @@ impl Metrics {
 
     /// Shows the series whose labels are known before the first event, so that alerts see the first increase.
     fn start_series(&self) {
-        let results: [(&Family<ResultLabel, Counter>, &[&str]); 13] = [
+        let results: [(&Family<ResultLabel, Counter>, &[&str]); 15] = [
             (&self.embed_cache, &["hit", "miss"]),
             (&self.ingested, &["accepted", "refused", "indexed", "failed"]),
             (&self.ingest_lines, &["stored", "failed"]),
@@ -297,6 +307,8 @@ impl Metrics {
             (&self.spans, &["sent", "dropped"]),
             (&self.reloads, &["applied", "refused"]),
             (&self.reply_cache, &["hit", "semantic_hit", "miss"]),
+            (&self.shared_reply_lookups, &["hit", "miss", "unreadable", "failed"]),
+            (&self.shared_reply_writes, &["written", "failed", "dropped"]),
         ];
         for (family, results) in results {
             for result in results {
@@ -374,6 +386,12 @@ impl Metrics {
         let labels = ModelLabel { model: model.into() };
         self.embedded_tokens.get_or_create(&labels).inc_by(tokens);
         self.truncated_inputs.get_or_create(&labels).inc_by(truncated);
+    }
+
+    /// Counts texts of which an embedding was computed.
+    pub fn texts_embedded(&self, lane: &'static str, texts: usize) {
+        let labels = LaneLabel { lane: LabelValue::Static(lane) };
+        self.embedded_texts.get_or_create(&labels).inc_by(texts as u64);
     }
 
     /// Counts lookups in the embedding cache.

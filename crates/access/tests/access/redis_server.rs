@@ -1,5 +1,6 @@
 //! A Redis server on loopback, in a folder of its own, that a test stops, kills and starts again.
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -43,6 +44,24 @@ impl RedisServer {
     pub(crate) fn url(&self) -> String {
         let scheme = if self.has_tls { "rediss" } else { "redis" };
         format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// The reply to a command, as the protocol has it.
+    #[allow(dead_code, reason = "not all programs that start servers ask them")]
+    pub(crate) fn ask(&self, command: &[&[u8]]) -> Vec<u8> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut request = format!("*{}\r\n", command.len()).into_bytes();
+        for part in command {
+            request.extend(format!("${}\r\n", part.len()).as_bytes());
+            request.extend_from_slice(part);
+            request.extend(b"\r\n");
+        }
+        // the server closes the connection behind its reply
+        request.extend(b"*1\r\n$4\r\nQUIT\r\n");
+        stream.write_all(&request).unwrap();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        reply
     }
 
     /// Sends a signal to it.

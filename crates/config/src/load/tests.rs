@@ -66,6 +66,26 @@ fn every_problem_is_reported_at_once_with_its_line() {
 }
 
 #[test]
+fn replies_are_shared_by_gateways_that_share_redis_and_the_store() {
+    let url = "url = \"env:REDIS_URL\"";
+    check(
+        "[redis]\nreplies = true\n",
+        &[
+            "`redis.replies` is true, and there is no `redis.url` | name where the URL of Redis is; or remove `redis.replies`",
+        ],
+    );
+    let remedy =
+        "name the database that the gateways share: those with stores of their own have other API keys";
+    let text = format!("[redis]\n{url}\nreplies = true\n");
+    let refused = in_file(&text, &[("REDIS_URL", "redis://localhost")], Flags::default()).unwrap_err();
+    assert_eq!(refused.0[0].message, "`redis.replies` is true, and there is no `store.url`");
+    assert_eq!(refused.0[0].hint.as_deref(), Some(&*format!("{remedy}; or remove `redis.replies`")));
+    let variables = [("REDIS_URL", "redis://localhost"), ("STORE_URL", "postgresql://localhost/weir")];
+    let text = format!("[store]\nurl = \"env:STORE_URL\"\n{text}");
+    assert!(in_file(&text, &variables, Flags::default()).unwrap().config.redis.replies);
+}
+
+#[test]
 fn a_caller_needs_the_address_of_the_gateway_alone() {
     let load = |text: &str, url: Option<&str>| {
         let folder = tempfile::tempdir().unwrap();

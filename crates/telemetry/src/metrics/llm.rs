@@ -33,6 +33,26 @@ impl Metrics {
         self.reply_cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
+    /// Counts a lookup of a reply in Redis.
+    pub fn shared_reply_lookup(&self, result: &'static str) {
+        self.shared_reply_lookups.get_or_create(&ResultLabel { result: result.into() }).inc();
+    }
+
+    /// Counts replies for Redis.
+    pub fn shared_reply_write(&self, result: &'static str, replies: usize) {
+        self.shared_reply_writes.get_or_create(&ResultLabel { result: result.into() }).inc_by(replies as u64);
+    }
+
+    /// Counts bytes of a reply that were read from Redis.
+    pub fn shared_reply_read(&self, bytes: usize) {
+        self.shared_reply_read.inc_by(bytes as u64);
+    }
+
+    /// Counts bytes of replies that were written to Redis.
+    pub fn shared_reply_written(&self, bytes: usize) {
+        self.shared_reply_written.inc_by(bytes as u64);
+    }
+
     /// The series of a model and an upstream, which exist from then on. Models without a route of their own are any text of a client.
     pub fn model_series(&self, model: &str, upstream: &str) -> ModelSeries {
         let (model, upstream) = (LabelValue::from(model), LabelValue::from(upstream));

@@ -66,6 +66,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.recall(9, 10, 1.0);
     metrics.embedded("m", 7, 1);
     metrics.embed_cache(1, 2);
+    metrics.texts_embedded("bulk", 2);
     metrics.documents_received(2, 1);
     metrics.documents_indexed(2);
     metrics.file_extracted("pdf", "extracted", std::time::Duration::from_millis(3));

@@ -1,7 +1,7 @@
 //! Three gateways, PostgreSQL and Redis, of which any is killed and started again while callers go on.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub(super) const GATEWAYS: usize = 3;
 
 /// What a reply of the mock costs, with 10 tokens: 1 in the currency.
 const PRICE: &str = "[[prices]]\nmodel = \"m\"\ninput = 0\noutput = 100000\n";
+/// Providers whose calls are counted apart, each behind a model of its own beside the model `m` of the first.
+pub(super) const PROVIDERS: usize = 8;
 
 /// All processes.
 pub(super) struct Fleet {
@@ -28,9 +30,13 @@ pub(super) struct Fleet {
     pub(super) store_url: String,
     variables: Vec<(String, String)>,
     places: Vec<Place>,
-    pub(super) mock: Mock,
+    pub(super) mocks: Vec<Mock>,
     /// The key of an administrator.
     pub(super) admin: String,
+    /// Texts of documents that gateways had embedded when they were killed.
+    embedded: AtomicU64,
+    /// Gateways that were killed until now.
+    killed: AtomicU64,
     _settings: TempDir,
 }
 
@@ -70,10 +76,20 @@ impl Victim {
 impl Fleet {
     pub(super) fn start() -> Fleet {
         let (server, redis) = (Postgres::start(), RedisServer::start());
-        let mock = Mock::start(&["--tokens", "10", "--latency-ms", "20"]);
+        let mocks: Vec<Mock> =
+            (0..PROVIDERS).map(|_| Mock::start(&["--tokens", "10", "--latency-ms", "20"])).collect();
         let settings = tempfile::tempdir().unwrap();
         let file = settings.path().join("weir.toml");
-        std::fs::write(&file, format!("{}{PRICE}", upstream("mock", &mock, ""))).unwrap();
+        let mut tables = PRICE.to_owned();
+        for (number, mock) in mocks.iter().enumerate() {
+            tables.push_str(&upstream(&format!("mock{number}"), mock, ""));
+            let target = format!("targets = [{{ upstream = \"mock{number}\", model = \"m\" }}]\n");
+            tables.push_str(&format!("[[routes]]\nmodel = \"m{number}\"\n{target}"));
+            if number == 0 {
+                tables.push_str(&format!("[[routes]]\nmodel = \"m\"\n{target}"));
+            }
+        }
+        std::fs::write(&file, tables).unwrap();
         let variables = [
             ("WEIR_CONFIG", file.to_str().unwrap()),
             ("PROVIDER_KEY", PROVIDER_KEY),
@@ -89,8 +105,10 @@ impl Fleet {
             store_url,
             variables,
             places: Vec::new(),
-            mock,
+            mocks,
             admin: String::new(),
+            embedded: AtomicU64::new(0),
+            killed: AtomicU64::new(0),
             _settings: settings,
         };
         for _ in 0..GATEWAYS {
@@ -98,7 +116,7 @@ impl Fleet {
             let running = RwLock::new(fleet.run(folder.path()));
             fleet.places.push(Place { folder, running, is_up: AtomicBool::new(false) });
         }
-        let scopes = ["admin", "search", "ingest", "chat"];
+        let scopes = ["admin", "search", "ingest", "chat", "metrics"];
         fleet.admin = fleet
             .key(&Client::new(&fleet.gateway(0).weir.url), &json!({"name": "admin", "scopes": scopes}))
             .unwrap();
@@ -133,6 +151,24 @@ impl Fleet {
         self.places[place].running.read().unwrap().clone()
     }
 
+    /// Texts of documents that all gateways have embedded since the start, as their metrics say. What a gateway did in the moment before it was
+    /// killed is not among them.
+    pub(super) fn embedded(&self) -> u64 {
+        let running: u64 = (0..GATEWAYS).map(|place| self.embedded_by(&self.gateway(place))).sum();
+        self.embedded.load(Ordering::Relaxed) + running
+    }
+
+    fn embedded_by(&self, gateway: &Gateway) -> u64 {
+        let text = Client::with_key(&gateway.weir.url, &self.admin).send("GET", "/metrics", None).text;
+        let line = text.lines().find_map(|line| line.strip_prefix("weir_embed_texts_total{lane=\"bulk\"} "));
+        line.map_or(0, |value| value.parse().unwrap())
+    }
+
+    /// Gateways that were killed until now.
+    pub(super) fn killed(&self) -> u64 {
+        self.killed.load(Ordering::Relaxed)
+    }
+
     fn is_up(&self, place: usize) -> bool {
         self.places[place].is_up.load(Ordering::Relaxed)
     }
@@ -142,7 +178,9 @@ impl Fleet {
         match victim {
             Victim::Gateway(place) => {
                 let gateway = self.gateway(place);
+                self.embedded.fetch_add(self.embedded_by(&gateway), Ordering::Relaxed);
                 gateway.is_killed.store(true, Ordering::Relaxed);
+                self.killed.fetch_add(1, Ordering::Relaxed);
                 gateway.weir.kill();
                 // a load balancer finds out a moment later
                 std::thread::sleep(pause / 4);

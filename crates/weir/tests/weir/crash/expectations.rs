@@ -109,6 +109,11 @@ impl Expectations {
         true
     }
 
+    /// Documents that were sent, each with a text of its own.
+    pub(crate) fn sent(&self) -> u64 {
+        self.version
+    }
+
     /// Ids of the documents that are there.
     pub(crate) fn live(&self) -> Vec<String> {
         self.known

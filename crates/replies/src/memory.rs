@@ -1,25 +1,19 @@
-//! Replies that are kept and given again: to requests with the same key, or whose last question means the same.
+//! The replies of one gateway, in memory: found by the key of their request, or by that of their last question.
 //!
-//! A reply is kept as the provider sent it, before guardrails put back what placeholders stand for and before citations are checked, so that both
-//! are done for each request. It is never given across mandatory filters, and across keys only where a route says so.
-//!
-//! A lookup is one look into a hash table: equal questions have equal keys ([`crate::reply_key`]), so that none is searched.
+//! A lookup is one look into a hash table: equal questions have equal keys, so that none is searched.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
 use lru::LruCache;
 use weir_translate::TokenUsage;
 
-use crate::reply_key::{Key, Question};
+use crate::{Kept, Key, Question, REPLY_BYTES_MAX, encoding};
 
 /// Most bytes of all replies and questions, as they are in memory.
-pub(crate) const BYTES_MAX: usize = 256 << 20;
-/// Largest reply that is kept.
-pub(crate) const REPLY_BYTES_MAX: usize = 1 << 20;
+pub const BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of a slot in a hash table beside its content: a control byte, and the free slots of a table that is two thirds full.
 const fn slot_bytes(content: usize) -> usize {
@@ -33,19 +27,9 @@ const REPLY_OVERHEAD_BYTES: usize = allocated(size_of::<Key>() + size_of::<Entry
 /// Bytes of a question beside its text: a slot with both keys.
 const QUESTION_OVERHEAD_BYTES: usize = slot_bytes(2 * size_of::<Key>());
 
-/// A reply as its provider sent it, in the API of the caller.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    pub(crate) body: Bytes,
-    pub(crate) headers: HeaderMap,
-    pub(crate) usage: TokenUsage,
-    /// What it cost, in billionths.
-    pub(crate) cost_nanos: u64,
-}
-
 /// The replies of a gateway. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct ReplyCache(Arc<Mutex<Inner>>);
+pub struct ReplyCache(Arc<Mutex<Inner>>);
 
 struct Inner {
     replies: LruCache<Key, Entry>,
@@ -74,16 +58,9 @@ impl Default for Inner {
 
 impl Entry {
     fn new(kept: &Kept, question: Option<Question>, until: Instant) -> Entry {
-        let lengths = kept.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 2);
-        let head_bytes = lengths.sum();
-        let mut text = Vec::with_capacity(head_bytes + kept.body.len());
-        for (name, value) in &kept.headers {
-            text.extend_from_slice(name.as_str().as_bytes());
-            text.push(b':');
-            text.extend_from_slice(value.as_bytes());
-            text.push(b'\n'); // not in any value
-        }
-        text.extend_from_slice(&kept.body);
+        let lines = encoding::lines(&kept.headers);
+        let head_bytes = lines.len();
+        let text = [&lines[..], &kept.body].concat();
         let question = question.map(|Question { key, text }| {
             Box::new(Question { key, text: text.into_boxed_str().into_string() }) // no more than its length
         });
@@ -98,16 +75,7 @@ impl Entry {
     }
 
     fn kept(&self) -> Kept {
-        let lines = self.text[..self.head_bytes].split(|byte| *byte == b'\n');
-        let header = |line: &[u8]| {
-            let colon = memchr::memchr(b':', line)?;
-            let name = HeaderName::from_bytes(&line[..colon]).ok()?;
-            Some((name, HeaderValue::from_bytes(&line[colon + 1..]).ok()?))
-        };
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines.filter_map(header) {
-            headers.append(name, value);
-        }
+        let headers = encoding::headers(&self.text[..self.head_bytes]);
         let body = self.text.slice(self.head_bytes..);
         Kept { body, headers, usage: self.usage, cost_nanos: self.cost_nanos }
     }
@@ -135,12 +103,12 @@ const fn allocated(bytes: usize) -> usize {
 
 impl ReplyCache {
     /// The reply of an equal request.
-    pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<Kept> {
+    pub fn get(&self, key: &Key, now: Instant) -> Option<Kept> {
         self.lock().get(key, now).map(Entry::kept)
     }
 
     /// The text of the question with this key, and the reply to it.
-    pub(crate) fn answered(&self, question: &Key, now: Instant) -> Option<(String, Kept)> {
+    pub fn answered(&self, question: &Key, now: Instant) -> Option<(String, Kept)> {
         let mut inner = self.lock();
         let key = *inner.questions.get(question)?;
         let entry = inner.get(&key, now)?;
@@ -148,14 +116,7 @@ impl ReplyCache {
     }
 
     /// Keeps a reply for `lifetime`, and has it found for `question`.
-    pub(crate) fn put(
-        &self,
-        key: Key,
-        kept: &Kept,
-        question: Option<Question>,
-        lifetime: Duration,
-        now: Instant,
-    ) {
+    pub fn put(&self, key: Key, kept: &Kept, question: Option<Question>, lifetime: Duration, now: Instant) {
         if kept.body.len() > REPLY_BYTES_MAX {
             return;
         }
@@ -166,7 +127,7 @@ impl ReplyCache {
     }
 
     /// Bytes of all replies and questions.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
@@ -217,6 +178,8 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
