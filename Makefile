@@ -96,6 +96,11 @@ cluster: ## 100 SIGKILLs of three gateways, PostgreSQL and Redis while documents
 	WEIR_OUTAGE_SECONDS=$(or $(OUTAGE),30) cargo test $(CHECKED) --test weir -- --nocapture --test-threads 1 cluster::outages
 	WEIR_CLUSTER_KILLS=$(or $(KILLS),100) cargo test $(CHECKED) --test weir -- --nocapture cluster::kills
 
+.PHONY: qdrant
+qdrant: ## 50 SIGKILLs of gateways and nodes of a Qdrant cluster (those of the tests) under 200 searches and 20 changes a second; KILLS=n for another number
+	@scripts/setup.sh
+	WEIR_QDRANT_KILLS=$(or $(KILLS),50) cargo test $(CHECKED) --test weir -- --nocapture qdrant::kills
+
 .PHONY: contract
 contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
 	@scripts/setup.sh
