@@ -528,13 +528,6 @@ impl Server {
     }
 }
 
-impl QdrantCluster {
-    /// The addresses of the nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = &str> {
-        self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
-    }
-}
-
 impl Inference {
     /// Threads per lane.
     pub fn threads(&self) -> usize {

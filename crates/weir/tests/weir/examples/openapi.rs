@@ -94,7 +94,7 @@ impl Described {
             return;
         }
         if path == OF_A_CLUSTER {
-            assert!(reply.status == 422 && reply.text.contains("Qdrant cluster"), "{what}");
+            assert!(reply.status == 400 && reply.text.contains("Qdrant cluster"), "{what}");
             return;
         }
         if STEERING.contains(&path.as_str()) {

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use weir_qdrant_mock::Cluster as Nodes;
 
-use super::variables;
 use crate::cluster::fleet::{Caller, End, Fleet, GATEWAYS, Victim, check_log};
 use crate::cluster::wait;
 use crate::crash::expectations::Random;
@@ -59,7 +58,8 @@ type Expected = BTreeMap<String, BTreeSet<Option<u64>>>;
 fn kills_of_gateways_and_nodes_lose_nothing_and_fail_no_search_twice() {
     let sizes = Sizes::asked();
     let nodes = Nodes::start(3, None).unwrap();
-    let fleet = Fleet::start_with(&variables(&nodes));
+    // with the timeouts that gateways have by default
+    let fleet = Fleet::start_with(&[("WEIR_QDRANT_URLS", nodes.urls().join(", "))]);
     let admin = |place: usize| Client::with_key(&fleet.gateway(place).weir.url, &fleet.admin);
     super::create(&admin(0), "far", &json!({"engine": "qdrant"}));
     (0..GATEWAYS).for_each(|place| {

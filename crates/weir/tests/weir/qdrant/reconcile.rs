@@ -150,12 +150,12 @@ fn what_differs_is_found_and_mended_by_the_command() {
     assert_eq!(again["points"], shown(gateway, "far")["chunk_count"]);
 
     let not_there = weir.run(&["collections", "reconcile", "fra", "--no-wait"]);
-    assert!(not_there.code != 0 && not_there.err.contains("far"), "{}", not_there.err);
+    assert!(not_there.code != 0 && not_there.err.contains("no collection `fra`"), "{}", not_there.err);
     create(gateway, "near", &json!({}));
     let refused = gateway.send("POST", "/v1/collections/near/reconcile", None);
     assert_eq!(
         (refused.status, &refused.json()["code"]),
-        (422, &json!("invalid_parameter")),
+        (400, &json!("invalid_parameter")),
         "{}",
         refused.text
     );
