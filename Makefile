@@ -101,6 +101,11 @@ older: ## an older binary and today's over one PostgreSQL: both store, find and 
 	@scripts/setup.sh
 	WEIR_OLD_BINARY="$(abspath $(OLD))" cargo test $(CHECKED) --test weir -- --include-ignored --nocapture cluster::older_binary
 
+.PHONY: qdrant
+qdrant: ## 50 SIGKILLs of gateways and nodes of a Qdrant cluster (those of the tests) under 200 searches and 20 changes a second; KILLS=n for another number
+	@scripts/setup.sh
+	WEIR_QDRANT_KILLS=$(or $(KILLS),50) cargo test $(CHECKED) --test weir -- --nocapture qdrant::kills
+
 .PHONY: contract
 contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
 	@scripts/setup.sh

@@ -34,6 +34,8 @@ METHODS = {
     "GET /v1/collections/{name}": "get_collection",
     "PUT /v1/collections/{name}": "put_collection",
     "DELETE /v1/collections/{name}": "delete_collection",
+    "POST /v1/collections/{name}/reconcile": "reconcile",
+    "GET /v1/collections/{name}/reconcile": "get_reconciliation",
     "POST /v1/collections/{name}/chunks/preview": "preview_chunks",
     "GET /v1/collections/{name}/export": "export",
     "PATCH /v1/collections/{name}/documents/{id}": "patch_document",

@@ -32,6 +32,7 @@ mod ollama;
 mod pages;
 mod patch;
 mod problem;
+mod reconciliation;
 mod rerank;
 mod search;
 mod similar;
@@ -89,6 +90,7 @@ pub use ollama::{
 pub use pages::DocumentPage;
 pub use patch::DocumentPatch;
 pub use problem::{OpenAiError, OpenAiErrorBody, Problem, ProblemItem};
+pub use reconciliation::{ReconciliationReply, ReconciliationStatus};
 pub use rerank::{
     AnyRerankReply, CohereTokens, CohereVersion, RerankDocument, RerankError, RerankMeta, RerankReply,
     RerankRequest, RerankResult, RerankUnits, RerankedDocument, TeiRank,

@@ -6,7 +6,7 @@ use crate::llm::Places;
 use crate::models::{DEFAULT_FOLDER, ModelConfig, ModelKind, Reranks};
 use crate::problem::{Location, Problem};
 use crate::secret::ApiKey;
-use crate::table::Config;
+use crate::table::{Config, QdrantCluster};
 use crate::upstream::check_url;
 use crate::value::{RequestStore, Role};
 
@@ -328,4 +328,10 @@ fn check_model(model: &ModelConfig) -> Option<Problem> {
     Some(Problem::new(Location::General, message).hint(
         "`weir model pull all-MiniLM-L6-v2` downloads the default model into models/, `weir model pull NAME` others; any folder in the Hugging Face layout works",
     ))
+}
+impl QdrantCluster {
+    /// The addresses of the nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
+    }
 }

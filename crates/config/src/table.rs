@@ -485,6 +485,10 @@ settings! {
         read_timeout_ms: u64 = 1_000, "milliseconds", 10.0..=60_000.0;
         /// Time that one node has for a change, before another one is asked. A node waits up to 30 s until the cluster has marked a lost copy.
         write_timeout_ms: u64 = 35_000, "milliseconds", 100.0..=600_000.0;
+        /// Time between two comparisons of an index with the store, which put lost points back and remove those of deleted documents; 0: only by `weir collections reconcile`.
+        reconcile_every_s: u64 = 86_400, "seconds", 0.0..=31_536_000.0;
+        /// Points that such a comparison reads in a second.
+        reconcile_points_per_s: u64 = 10_000, "points", 1.0..=10_000_000.0;
     }
     /// The request log, slow requests and traces.
     telemetry: Telemetry {
@@ -522,13 +526,6 @@ impl Server {
     /// The origins of `cors_origins`.
     pub fn cors_origins(&self) -> impl Iterator<Item = &str> {
         self.cors_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
-    }
-}
-
-impl QdrantCluster {
-    /// The addresses of the nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = &str> {
-        self.urls.split(',').map(str::trim).filter(|url| !url.is_empty())
     }
 }
 

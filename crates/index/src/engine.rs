@@ -11,7 +11,7 @@ use crate::exact::Exact;
 use crate::features::{EngineKind, Feature, Support};
 use crate::restricted::RestrictedQuery;
 use crate::{
-    Change, ConsistencyReport, EmbeddedEngine, HistoryPoint, IndexCounts, IndexQuery, IndexResult,
+    Change, ConsistencyReport, EmbeddedEngine, HistoryPoint, IndexCounts, IndexQuery, IndexResult, Inventory,
     QdrantEngine, RebuildReason, Recall, Result,
 };
 
@@ -101,6 +101,16 @@ impl Engine {
             Engine::Qdrant(_) => Capabilities { exact_dense: true, shared: true, pinned_snapshots: false },
             #[cfg(test)]
             Engine::Exact(_) => Capabilities { exact_dense: true, shared: false, pinned_snapshots: false },
+        }
+    }
+
+    /// Lists what the engine has of each document; `None` where nobody but this process changes it.
+    pub fn inventory(&self) -> Option<Inventory> {
+        match self {
+            Engine::Qdrant(engine) => Some(Inventory::new(engine.clone())),
+            Engine::Embedded(_) => None,
+            #[cfg(test)]
+            Engine::Exact(_) => None,
         }
     }
 

@@ -7,6 +7,7 @@
 //! - [`Engine`]: the asynchronous interface, one variant per implementation; [`Engines`] opens them
 //! - [`Embedded`]: the engine in this process: the lexical index and quantised vectors, files in one folder, open only while it is used
 //! - [`QdrantEngine`]: the engine in a Qdrant cluster, for collections that are larger than one machine
+//! - [`Inventory`]: what an engine has of each document, to be compared with the store
 //! - [`weir_pipeline`]: from the rankings of an engine to the hits of a page, written once over what every engine answers (`Retriever`)
 //! - [`features`]: who does which feature of a search
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
@@ -39,4 +40,7 @@ pub use embedded::{Embedded, EmbeddedEngine, FILTER_CACHE_BYTES_MAX, OpenIndexes
 pub use engine::{Capabilities, Engine, Opened};
 pub use engines::{EngineId, Engines, EnginesInUse};
 pub use limiter::CpuLimiter;
-pub use qdrant::{QdrantEngine, QdrantEngines, QdrantPlacement};
+pub use qdrant::{
+    Held, IndexedVersion, Inventory, InventoryPage, InventoryPlace, QdrantEngine, QdrantEngines,
+    QdrantPlacement,
+};

@@ -29,7 +29,7 @@ use tonic::transport::server::TcpIncoming;
 
 pub use faults::{Calls, Fault, Rule};
 pub use service::Recorded;
-pub use state::{State, set_dense};
+pub use state::{State, Stored, set_dense};
 
 use faults::Faults;
 use service::Service;

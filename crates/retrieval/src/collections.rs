@@ -15,17 +15,16 @@ use weir_store::{Collection, CollectionId, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::index_checks::{hide_deleted, unusable};
 use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::own_vectors;
 use crate::previous::PreviousIndex;
 use crate::shared_engines::{Waiting, is_engine_unavailable, kind_of};
 use weir_config::Config;
 use weir_inference::{LoadedModel, Models, Scheduler};
-use weir_preparation::Chunker;
+use weir_preparation::{Chunker, own_vectors};
 use weir_refusal::CollectionError;
 use weir_telemetry::metrics::Metrics;
+use weir_upkeep::{hide_deleted, unusable};
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
@@ -54,6 +53,8 @@ pub struct Inner {
     pub(crate) waiting: Waiting,
     /// Whether engines may have something of deleted collections.
     pub(crate) has_leftovers: AtomicBool,
+    /// Wakes what compares indexes with the store.
+    pub(crate) reconcile_asked: Notify,
     /// Ends what follows the store.
     pub(crate) stopping: CancellationToken,
 }
@@ -87,6 +88,7 @@ impl Collections {
             cursor_key,
             waiting: Waiting::default(),
             has_leftovers: AtomicBool::new(true),
+            reconcile_asked: Notify::new(),
             stopping: CancellationToken::new(),
         }));
         collections.check_engines(collections.0.store.last_collection_id().await?).await?;
@@ -105,6 +107,7 @@ impl Collections {
         }
         if collections.0.engines.has_shared() {
             tokio::spawn(crate::shared_engines::keep_up(collections.clone()));
+            collections.in_background(crate::reconcile::keep(collections.clone()));
         }
         if let Some(changes) = changes {
             tokio::spawn(crate::follow::run(collections.clone(), changes));
@@ -473,6 +476,7 @@ impl Collections {
             metrics: self.0.metrics.clone(),
             operations_added: Notify::new(),
             is_told: AtomicBool::new(false),
+            wants_lease: AtomicBool::new(false),
             feedback_changed: Notify::new(),
             closing: CancellationToken::new(),
             accepted: AtomicU64::new(stored.last_operation),

@@ -56,6 +56,8 @@ pub struct OpenCollection {
     pub(crate) operations_added: Notify,
     /// Whether the store may have changed since the ingest worker last asked it, where other gateways use it.
     pub(crate) is_told: AtomicBool,
+    /// Whether this gateway wants the lease although nothing is to be prepared.
+    pub(crate) wants_lease: AtomicBool,
     /// Wakes the feedback worker.
     pub(crate) feedback_changed: Notify,
     /// Stops both workers.

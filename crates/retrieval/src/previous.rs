@@ -10,9 +10,9 @@ use weir_index::{Engine, EngineId, EngineSettings, Engines, IndexError};
 use weir_store::{Collection, GenerationId, StoreView};
 
 use crate::collections::Collections;
-use crate::index_checks::{hide_deleted, unusable};
 use crate::open_collection::OpenCollection;
 use weir_refusal::CollectionError;
+use weir_upkeep::{hide_deleted, unusable};
 
 /// An index to which nothing is applied any more.
 #[derive(Clone)]

@@ -234,7 +234,14 @@ impl OpenCollection {
         applied_seq: u64,
         read_to: Option<HistoryPoint>,
     ) -> Result<(), IngestError> {
-        let applied = self.engine.apply(changes, applied_seq, read_to);
+        self.while_leased(self.engine.apply(changes, applied_seq, read_to)).await
+    }
+
+    /// Changes the index as long as this gateway certainly has the lease, if others use it too.
+    pub(crate) async fn while_leased(
+        &self,
+        applied: impl Future<Output = Result<(), IndexError>>,
+    ) -> Result<(), IngestError> {
         if !self.shares_index() {
             return Ok(applied.await?);
         }

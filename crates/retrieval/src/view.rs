@@ -21,7 +21,8 @@ use weir_text::Language;
 use crate::clock::now;
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::previous::ServingIndex;
-use crate::{Parts, Result, own_vectors};
+use crate::{Parts, Result};
+use weir_preparation::own_vectors;
 use weir_refusal::RequestError;
 
 /// An open collection as one caller sees it: the only way to read from its index or from the store.
@@ -128,7 +129,7 @@ impl CollectionView {
 
     /// Checks that a document has a vector if, and only if, the collection takes one, and that it fits.
     pub(crate) fn check_vector(&self, document: &NewDocument) -> Result<(), Invalid> {
-        own_vectors::check(&self.collection, document)
+        own_vectors::check(self.name(), self.own_vectors(), (document.vector.as_deref(), &document.text))
     }
 
     /// The documents that have a vector as the collection takes it, and the others with the reason.
@@ -159,6 +160,11 @@ impl CollectionView {
     /// Whether later pages can see the index as it was on the first.
     pub(crate) fn pins_snapshots(&self) -> bool {
         self.index.engine.capabilities().pinned_snapshots
+    }
+
+    /// Whether nobody but this gateway changes its index.
+    pub(crate) fn has_own_index(&self) -> bool {
+        !self.collection.engine_id.kind.is_shared()
     }
 
     /// Whether the dense retriever compares every embedding exactly.

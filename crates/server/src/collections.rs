@@ -3,7 +3,7 @@
 use axum::extract::{RawQuery, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List};
+use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List, ReconciliationReply};
 
 use super::access;
 use super::body::{self, Call, Json, Reply};
@@ -47,4 +47,16 @@ pub(super) async fn delete(call: Call, Segments([name]): Segments<1>) -> Reply<D
     let deleted = call.retrieval.delete_collection(&call.caller, &name).await?;
     access::record(&call, "collection.delete", &name).await;
     Ok(Json(deleted))
+}
+
+/// Has an index in a cluster compared with the store.
+pub(super) async fn reconcile(call: Call, Segments([name]): Segments<1>) -> Result<Response> {
+    let asked = call.retrieval.reconcile(&call.caller, &name).await?;
+    access::record(&call, "collection.reconcile", &name).await;
+    Ok((StatusCode::ACCEPTED, Json(asked)).into_response())
+}
+
+/// The last such comparison.
+pub(super) async fn reconciliation(call: Call, Segments([name]): Segments<1>) -> Reply<ReconciliationReply> {
+    Ok(Json(call.retrieval.reconciliation(&call.caller, &name).await?))
 }

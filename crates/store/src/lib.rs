@@ -24,7 +24,6 @@ extern crate self as weir_store;
 mod access;
 mod change;
 mod checksum;
-mod collection;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #[path = "../tests/store/contract/mod.rs"]
@@ -32,61 +31,39 @@ mod contract;
 mod copy;
 mod damage;
 mod database;
-mod document;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 mod double;
 mod error;
-mod feedback;
-mod idempotency;
-mod job;
 mod kept;
-mod key;
-mod lease;
 mod location;
-mod operation;
-mod original;
 mod postgres;
-mod query_log;
 mod scripts;
 mod service;
 mod sqlite;
 mod store;
 mod tx;
-mod unread;
+mod upkeep;
 mod value;
 mod verify;
 mod view;
-mod webhook;
 mod work;
 
 pub use change::{Change, Changes};
-pub use collection::{Collection, CollectionId, Generation, GenerationId, Retention};
-pub use document::{
-    ChunkSpan, DeletedDocument, DocumentState, FileSource, KnownFile, NewDocument, Precondition,
-    PreparedDocument, StoredDocument, TextHash, VersionTest,
-};
 pub use error::{Error, Result};
-pub use feedback::{Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, NewFeedback, ProcessedFeedback};
-pub use idempotency::IdempotencyKey;
-pub use job::{
-    Acceptance, DocumentError, Job, JobDocument, JobDocumentState, JobDocumentsQuery, JobStatus, Submission,
-};
 pub use kept::Keeping;
-pub use key::{
-    AuditEntry, HeldBudget, LeaseAsk, LedgerWrite, LedgerWritten, NewAuditEntry, NewKey, Spent, StoredKey,
-};
-pub use lease::{Fence, Position};
 pub use location::Location;
-pub use operation::{Operation, OperationKind};
-pub use original::{NewOriginal, Original};
-pub use query_log::{LoggedQuery, QueryCount, QueryReport};
 pub use service::Service;
 pub use store::Store;
-pub use unread::{JobWithFiles, SubmittedFiles, UnreadFile, UnreadFiles};
 pub use verify::VerifyReport;
 pub use view::StoreView;
-pub use webhook::{DueWebhook, NewWebhook, Webhook, WebhookOutcome};
-
-/// A point in time in unix seconds, with fractions. The caller's clock, never the store's.
-pub type Timestamp = f64;
+pub use weir_records::{
+    Acceptance, AuditEntry, ChunkSpan, Collection, CollectionId, DeletedDocument, DocumentError,
+    DocumentState, DueWebhook, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Fence, FileSource,
+    Generation, GenerationId, HeldBudget, IdempotencyKey, Job, JobDocument, JobDocumentState,
+    JobDocumentsQuery, JobStatus, JobWithFiles, KnownFile, LeaseAsk, LedgerWrite, LedgerWritten, LoggedQuery,
+    NewAuditEntry, NewDocument, NewFeedback, NewKey, NewOriginal, NewWebhook, Operation, OperationKind,
+    Original, Position, Precondition, PreparedDocument, PreparedVersion, ProcessedFeedback, QueryCount,
+    QueryReport, Retention, Spent, StoredDocument, StoredKey, Submission, SubmittedFiles, TextHash,
+    Timestamp, UnreadFile, UnreadFiles, Upkeep, UpkeepKind, VersionTest, Webhook, WebhookOutcome,
+};

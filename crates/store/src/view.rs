@@ -47,6 +47,14 @@ impl StoreView {
         StoreView { store, access }
     }
 
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// The same view, whose changes of documents fail with [`Error::LostCommits`](crate::Error::LostCommits) if the store ends before this operation.
     #[must_use]
     pub fn after(&self, operation: u64) -> StoreView {

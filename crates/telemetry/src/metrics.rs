@@ -177,6 +177,10 @@ table! {
     qdrant_nodes: Gauge = Gauge::default(), "weir_qdrant_nodes", Gauge, [];
     /// Those of them whose last call was answered.
     qdrant_nodes_up: Gauge = Gauge::default(), "weir_qdrant_nodes_up", Gauge, [];
+    /// Comparisons of the index of a collection in the Qdrant cluster with the store that have ended: completed, or failed.
+    reconciliations: Family<ResultLabel, Counter> = Family::default(), "weir_reconciliations_total", Counter, ["result"];
+    /// Documents that differed: those that the store does not have (deleted), of which points were missing (lost), or with points of earlier versions.
+    reconciled: Family<ReasonLabel, Counter> = Family::default(), "weir_reconciled_documents_total", Counter, ["reason"];
     /// Judgments that count for a collection's relevance.
     feedback_votes: Family<CollectionLabel, Gauge> = Family::default(), "weir_feedback_votes", Gauge, ["collection"];
     /// The largest change of a relevance by judgments, negative if it falls; at most `search.feedback_shift_max`.

@@ -297,6 +297,17 @@ class AsyncWeir:
         shown, content = read_file(file, name)
         return await self._call(calls.preview_file(shown, content, collection, title, chunking, limit))
 
+    async def reconcile(self, name: str) -> types.Reconciliation:
+        """Has an index in a Qdrant cluster compared with the store, in the background, and mended.
+
+        Its `status` is `waiting` or `running` until it has ended: `get_reconciliation` asks again.
+        """
+        return await self._call(calls.reconcile(name))
+
+    async def get_reconciliation(self, name: str) -> types.Reconciliation:
+        """The last comparison of an index in a Qdrant cluster with the store."""
+        return await self._call(calls.get_reconciliation(name))
+
     async def delete_collection(self, name: str) -> types.Deletion:
         """Deletes a collection and everything in it."""
         return await self._call(calls.delete_collection(name))

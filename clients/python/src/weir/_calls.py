@@ -151,6 +151,14 @@ def preview_file(
     return Call(Request("POST", target, content, headers), _object(types.ChunksPreview))
 
 
+def reconcile(name: str) -> Call[types.Reconciliation]:
+    return Call(Request("POST", _collection(name) + "/reconcile"), _object(types.Reconciliation))
+
+
+def get_reconciliation(name: str) -> Call[types.Reconciliation]:
+    return Call(_get(_collection(name) + "/reconcile"), _object(types.Reconciliation))
+
+
 def delete_collection(name: str) -> Call[types.Deletion]:
     # the second time it is 404, so that a repetition would hide that the first one succeeded
     return Call(Request("DELETE", _collection(name)), _object(types.Deletion), is_repeatable=False)

@@ -287,6 +287,17 @@ class Weir:
         shown, content = read_file(file, name)
         return self._call(calls.preview_file(shown, content, collection, title, chunking, limit))
 
+    def reconcile(self, name: str) -> types.Reconciliation:
+        """Has an index in a Qdrant cluster compared with the store, in the background, and mended.
+
+        Its `status` is `waiting` or `running` until it has ended: `get_reconciliation` asks again.
+        """
+        return self._call(calls.reconcile(name))
+
+    def get_reconciliation(self, name: str) -> types.Reconciliation:
+        """The last comparison of an index in a Qdrant cluster with the store."""
+        return self._call(calls.get_reconciliation(name))
+
     def delete_collection(self, name: str) -> types.Deletion:
         """Deletes a collection and everything in it."""
         return self._call(calls.delete_collection(name))

@@ -558,6 +558,26 @@ class Collection:
 
 
 @dataclass(frozen=True)
+class Reconciliation:
+    """A comparison of an index in a Qdrant cluster with the store.
+
+    `status` is `never`, `waiting`, `running`, `completed` or `failed`.
+    """
+
+    collection: str
+    status: str
+    started_at: Optional[float] = None
+    finished_at: Optional[float] = None
+    documents: int = 0
+    points: int = 0
+    deleted: int = 0
+    lost: int = 0
+    earlier: int = 0
+    mended: int = 0
+    error: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Feedback:
     """A stored judgment of a result."""
 

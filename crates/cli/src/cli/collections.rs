@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use weir_api::{
     Chunking, ChunkingPolicy, ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings,
-    CollectionStatus, Count, EmbeddingChoice, EngineChoice, Metric, PreviewedChunk, VectorSettings,
+    CollectionStatus, Count, EmbeddingChoice, EngineChoice, Metric, PreviewedChunk, ReconciliationReply,
+    VectorSettings,
 };
 use weir_client::{Client, ClientError, Reply, RetryPolicy};
 
@@ -70,6 +71,14 @@ pub enum CollectionsCommand {
         /// Maximum number of chunks to show.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: u64,
+    },
+    /// Compare the index of a collection in a Qdrant cluster with the store, and mend what differs.
+    Reconcile {
+        /// The collection's name.
+        name: String,
+        /// Do not wait for its end.
+        #[arg(long)]
+        no_wait: bool,
     },
     /// Delete a collection with all its documents.
     Delete {
@@ -212,6 +221,21 @@ pub async fn run(arguments: &CollectionsArguments, context: Context<'_>) -> Resu
             };
             (reply.text().to_owned(), render_chunks(&reply.parse()?))
         }
+        CollectionsCommand::Reconcile { name, no_wait } => {
+            let made = match no_wait {
+                true => client.reconcile(name).await,
+                false => client.reconcile_to_the_end(name).await,
+            };
+            match made {
+                Ok(reply) => match reply.parse()? {
+                    ReconciliationReply { error: Some(error), .. } => {
+                        return Err(Failure::NotCompared(error));
+                    }
+                    made => (reply.text().to_owned(), render_reconciliation(&made)),
+                },
+                Err(error) => return Err(with_similar_name(&client, name, error).await),
+            }
+        }
         CollectionsCommand::Delete { name, yes } => delete(&client, name, *yes).await?,
     };
     out.write_all(if arguments.json { reply.trim_end() } else { words.trim_end() }.as_bytes())?;
@@ -345,6 +369,15 @@ fn row_of(chunk: &PreviewedChunk) -> [String; 5] {
         chunk.tokens.to_string(),
         one_line(&text),
     ]
+}
+
+fn render_reconciliation(made: &ReconciliationReply) -> String {
+    let ReconciliationReply { documents, points, deleted, lost, earlier, mended, .. } = made;
+    format!(
+        "{}\n{documents} documents and {points} points compared: {deleted} deleted documents had points, {lost} lacked points, {earlier} had points of earlier \
+         versions; {mended} mended\n",
+        <&str>::from(made.status)
+    )
 }
 
 fn model_of(collection: &CollectionReply) -> String {

@@ -70,6 +70,9 @@ pub enum Failure {
     /// Something is to be deleted, and nobody said yes.
     #[error("nothing was deleted: {0} would be deleted")]
     NotConfirmed(String),
+    /// The comparison of an index with the store has failed.
+    #[error("the index was not compared with the store: {0}")]
+    NotCompared(String),
     /// There is no collection of the name, and one with a similar name.
     #[error("{message}")]
     NoCollection {
@@ -278,6 +281,7 @@ impl Failure {
                  the other's place: --replace"
             )),
             Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
+            Failure::NotCompared(_) => Some("`weir doctor` asks the nodes of the cluster".to_owned()),
             Failure::NoCollection { similar, .. } => {
                 Some(format!("did you mean `{similar}`? `weir collections` lists all"))
             }

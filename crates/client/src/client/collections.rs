@@ -1,11 +1,17 @@
 //! `/v1/collections`.
 
+use std::time::Duration;
+
 use weir_api::{
     ChunksPreviewReply, ChunksPreviewRequest, CollectionReply, CollectionSettings, DeletedReply, List,
+    ReconciliationReply,
 };
 
 use crate::call::{Call, encode};
 use crate::{Client, Reply, Result};
+
+/// How often it is asked whether a comparison has ended.
+const RECONCILE_LOOK: Duration = Duration::from_millis(300);
 
 impl Client {
     /// All collections.
@@ -81,6 +87,26 @@ impl Client {
         self.value(Call::put(collection_path(name), &CollectionSettings::default())).await
     }
 
+    /// Has the index of a collection in a Qdrant cluster compared with the store, in the background, and mended.
+    pub async fn reconcile(&self, name: &str) -> Result<Reply<ReconciliationReply>> {
+        self.reply(Call::post_nothing(reconcile_path(name)), |_| {}).await
+    }
+
+    /// The same; waits until it has ended.
+    pub async fn reconcile_to_the_end(&self, name: &str) -> Result<Reply<ReconciliationReply>> {
+        let mut reply = self.reconcile(name).await?;
+        while reply.parse()?.status.is_open() {
+            tokio::time::sleep(RECONCILE_LOOK).await;
+            reply = self.reconciliation(name).await?;
+        }
+        Ok(reply)
+    }
+
+    /// The last such comparison, as it was received.
+    pub async fn reconciliation(&self, name: &str) -> Result<Reply<ReconciliationReply>> {
+        self.reply(Call::get(reconcile_path(name)), |_| {}).await
+    }
+
     /// Deletes a collection with its documents.
     pub async fn delete_collection(&self, name: &str) -> Result<DeletedReply> {
         self.value(Call::delete(collection_path(name))).await
@@ -89,4 +115,8 @@ impl Client {
 
 pub(super) fn collection_path(name: &str) -> String {
     format!("/v1/collections/{}", encode(name))
+}
+
+fn reconcile_path(name: &str) -> String {
+    format!("{}/reconcile", collection_path(name))
 }

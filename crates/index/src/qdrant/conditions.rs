@@ -22,6 +22,11 @@ pub(super) fn of_document(id: &str) -> Condition {
     Condition::matches(DOCUMENT, id.to_owned())
 }
 
+/// The points of any of these documents.
+pub(super) fn of_documents(ids: Vec<String>) -> Condition {
+    Condition::matches(DOCUMENT, ids)
+}
+
 pub(super) fn first_chunks() -> Condition {
     Condition::matches(CHUNK, 0i64)
 }

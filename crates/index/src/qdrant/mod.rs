@@ -12,6 +12,7 @@ mod cluster;
 mod conditions;
 mod engines;
 mod head;
+mod inventory;
 mod known;
 mod points;
 mod retriever;
@@ -44,6 +45,7 @@ use search::QdrantSearch;
 use statistics::Statistics;
 
 pub use engines::{QdrantEngines, QdrantPlacement};
+pub use inventory::{Held, IndexedVersion, Inventory, InventoryPage, InventoryPlace};
 
 /// How often a search is made whose documents vanish between its calls.
 const ATTEMPTS: usize = 16;
@@ -223,8 +225,18 @@ impl QdrantEngine {
         applied_seq: u64,
         read_to: Option<HistoryPoint>,
     ) -> Result<()> {
-        changes.iter().try_for_each(|change| change.check(self.0.settings.dimension))?;
         let _one_writer = self.0.applying.lock().await;
+        self.apply_held(changes, applied_seq, read_to).await
+    }
+
+    /// The same, for whoever holds `applying`.
+    async fn apply_held(
+        &self,
+        changes: Vec<Change>,
+        applied_seq: u64,
+        read_to: Option<HistoryPoint>,
+    ) -> Result<()> {
+        changes.iter().try_for_each(|change| change.check(self.0.settings.dimension))?;
         self.0.apply(changes, applied_seq, read_to).await
     }
 }

@@ -16,8 +16,9 @@ use weir_store::{
 };
 use weir_text::PageMap;
 
-use crate::{CollectionView, Result, Retrieval, jobs, own_vectors, run_to_completion};
+use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 use weir_originals::KeptFile;
+use weir_preparation::own_vectors;
 use weir_refusal::RequestError;
 
 /// Documents that are on disk and become searchable soon.
@@ -206,7 +207,8 @@ impl Retrieval {
     /// Refuses documents that bring vectors for a collection that does not exist.
     pub(super) fn check_new(&self, caller: &Caller, name: &str, documents: &[NewDocument]) -> Result<()> {
         if caller.sees(name) && self.collections.get(caller, name).is_none() {
-            own_vectors::check_new(name, documents)?;
+            let vector = documents.iter().find_map(|document| document.vector.as_deref());
+            own_vectors::check_new(name, vector)?;
         }
         Ok(())
     }

@@ -11,13 +11,11 @@ use weir_index::{IndexedChunk, IndexedDocument};
 use weir_store::{ChunkSpan, GenerationId, PreparedDocument, Store, StoreView, StoredDocument, TextHash};
 use weir_text::PageMap;
 
-use crate::lease::Lease;
-use crate::own_vectors;
 use weir_inference::{
     Caching, EmbedOptions, Flow, InferenceError, Input, Lane, LoadedModel, Scheduler, Truncation,
 };
-use weir_preparation::Preparation;
-use weir_preparation::{Chunker, TextChunk};
+use weir_preparation::{Chunker, Preparation, TextChunk, own_vectors};
+use weir_upkeep::Lease;
 
 /// Bytes of the texts that are embedded by one call: about 4,000 tokens for a model in this process, so that progress is seen; as many as a
 /// batch for a model on another server, which takes many texts in a request.
@@ -73,10 +71,10 @@ pub(crate) struct Preparer {
 }
 
 /// Documents as another gateway has prepared them.
-pub(super) struct ReadPrepared {
-    pub(super) documents: Vec<IndexedDocument>,
+pub(crate) struct ReadPrepared {
+    pub(crate) documents: Vec<IndexedDocument>,
     /// Those that could not be embedded.
-    pub(super) refused: Vec<String>,
+    pub(crate) refused: Vec<String>,
 }
 
 /// A document, its chunks, and the text that is embedded for each chunk.
@@ -122,7 +120,7 @@ impl Preparer {
 
     /// Documents with the chunks and embeddings that another gateway has stored. `None` if embeddings are missing; with `embeds`, those are computed and
     /// not stored.
-    pub(super) async fn read_prepared(
+    pub(crate) async fn read_prepared(
         &self,
         documents: Vec<StoredDocument>,
         embeds: bool,

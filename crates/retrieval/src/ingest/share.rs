@@ -14,8 +14,8 @@ use weir_store::{DocumentState, Position};
 
 use super::IngestError;
 use super::worker::{read_batch, store_history};
-use crate::lease::LEASE_SECONDS;
 use crate::open_collection::OpenCollection;
+use weir_upkeep::LEASE_SECONDS;
 
 /// Reads of a batch in which embeddings are missing; then they are computed, and stay in this gateway's index alone. Mostly they are
 /// missing because a later version replaced them while they were read.
@@ -119,6 +119,10 @@ impl Share {
         }
         if collection.engine.applied_seq() >= last_operation && prepared_to >= last_operation {
             self.is_settled = true;
+            let is_wanted = collection.wants_lease.load(Ordering::Relaxed) && position.lease_seconds == 0.0;
+            if lease.get().is_none() && is_wanted {
+                self.claim(collection, prepared_to).await?;
+            }
             return Ok(if lease.get().is_some() { Turn::Work } else { Turn::Wait });
         }
         if lease.get().is_none()

@@ -14,8 +14,9 @@ use weir_ranking::RetrievalMode;
 use super::refusal::refusal;
 use super::second_stage::SecondStage;
 use crate::view::CollectionView;
-use crate::{Result, Retrieval, own_vectors};
+use crate::{Result, Retrieval};
 use weir_cursor::{Binding, Cursor, RequestHash};
+use weir_preparation::own_vectors;
 use weir_refusal::RequestError;
 
 /// A search that was checked and planned: everything but the query's embedding. No later stage changes it.

@@ -153,6 +153,12 @@ pub(super) const DELETE_DOCUMENT_CODES: &[ErrorCode] = &[
 ];
 pub(super) const DELETE_COLLECTION_CODES: &[ErrorCode] =
     &[ErrorCode::CollectionNotFound, ErrorCode::InsufficientStorage];
+pub(super) const RECONCILE_CODES: &[ErrorCode] = &[
+    ErrorCode::CollectionNotFound,
+    ErrorCode::EngineUnavailable,
+    ErrorCode::InsufficientStorage,
+    ErrorCode::InvalidParameter,
+];
 pub(super) const FEEDBACK_CODES: &[ErrorCode] = &[
     ErrorCode::CollectionNotFound,
     ErrorCode::DocumentNotFound,

@@ -187,6 +187,8 @@ pub const GROUPS: &[Group] = &[
                     r#"{"text": "\u0023 Weirs\n\nA weir is a low dam across a river.\n\n\u0023\u0023 Parts\n\nIts crest is level.", "chunking": {"policy": "headings"}}"#,
                 )
             },
+            get("/v1/collections/{name}/reconcile", SAMPLE),
+            Example { method: "post", ..get("/v1/collections/{name}/reconcile", SAMPLE) },
             get("/v1/collections/{name}/export", SAMPLE),
             delete("/v1/collections/{name}", &[("name", "articles")]),
         ],

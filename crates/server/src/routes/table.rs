@@ -12,8 +12,9 @@ use weir_api::{
     KeyReply, KeyRequest, KeyUpdate, LINES_MEDIA_TYPE, List, MessagesRequest, NewKeyReply, OllamaChatRequest,
     OllamaEmbedReply, OllamaEmbedRequest, OllamaGenerateRequest, OllamaProcesses, OllamaPromptReply,
     OllamaPromptRequest, OllamaShowReply, OllamaShowRequest, OllamaTags, OllamaVersion, PredictReply,
-    PredictRequest, QueryReply, ReadyReply, RerankRequest, ResponsesRequest, SearchOrBatchReply,
-    SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest, UsageReportReply,
+    PredictRequest, QueryReply, ReadyReply, ReconciliationReply, RerankRequest, ResponsesRequest,
+    SearchOrBatchReply, SearchRequest, SimilarityRequest, TeiError, TeiToken, TokenizeRequest,
+    UsageReportReply,
 };
 use weir_policy::Scope;
 
@@ -21,7 +22,7 @@ use super::codes::{
     CHUNKS_PREVIEW_CODES, DELETE_COLLECTION_CODES, DELETE_DOCUMENT_CODES, DELETE_DOCUMENTS_CODES,
     DOCUMENT_CODES, DOCUMENTS_CODES, EMBED_CODES, FEEDBACK_CODES, INGEST_CODES, KEY_CODES, LLM_CODES,
     OPENAI_EMBED_CODES, PAGE_CODES, PATCH_DOCUMENT_CODES, PUT_COLLECTION_CODES, PUT_DOCUMENT_CODES,
-    SEARCH_CODES,
+    RECONCILE_CODES, SEARCH_CODES,
 };
 use super::parameters::{
     CONDITIONS, CONDITIONS_AND_ONCE, INGEST_PARAMETERS, ONCE, PATCH_PARAMETERS, PREVIEW_PARAMETERS,
@@ -432,6 +433,17 @@ pub const ROUTES: &[Route] = &[
         .replies::<ChunksPreviewReply>()
         .without_deadline()
         .fails_with(CHUNKS_PREVIEW_CODES),
+    Route::new("get", "/v1/collections/{name}/reconcile", ADMIN, handler!(collections::reconciliation))
+        .about("The last comparison of an index in a Qdrant cluster with the store.")
+        .replies::<ReconciliationReply>()
+        .fails_with(RECONCILE_CODES),
+    Route {
+        status: 202,
+        ..Route::new("post", "/v1/collections/{name}/reconcile", ADMIN, handler!(collections::reconcile))
+            .about("Compare an index in a Qdrant cluster with the store, in the background, and mend what differs.")
+            .replies::<ReconciliationReply>()
+            .fails_with(RECONCILE_CODES)
+    },
     Route::new("get", "/v1/collections/{name}/export", SEARCH, handler!(export::export))
         .about("The documents of a collection as lines of JSON, in the order of their ids; `/v1/ingest` takes each back.")
         .with_query(&[("after", "the id after which the export starts")])

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// Entry `n` migrates the schema from format `n` to `n + 1`. A published entry never changes. It adds tables, indexes, and columns that may be
 /// missing or have a default: gateways of the version before run over it.
-const MIGRATIONS: [&str; 5] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
+const MIGRATIONS: [&str; 6] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6];
 
 /// The oldest version of the server: 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
@@ -305,6 +305,17 @@ CREATE TABLE kept_parts (
     PRIMARY KEY (sha256, number)
 );
 ALTER TABLE kept_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+"#;
+
+/// See SQLite's format 22.
+const FORMAT_6: &str = r#"
+CREATE TABLE upkeep (
+    collection_id bigint NOT NULL,
+    kind          text COLLATE "C" NOT NULL,
+    revision      bigint NOT NULL,
+    state         text COLLATE "C" NOT NULL,
+    PRIMARY KEY (collection_id, kind)
+);
 "#;
 
 /// The format of the schema; `None` if there is none.

@@ -193,6 +193,7 @@ pub(crate) async fn delete(tx: &mut Tx<'_>, access: &Access, now: Timestamp) -> 
     tx.run("DELETE FROM queries WHERE collection_id = $1", &values![id.0]).await?;
     tx.run("DELETE FROM leases WHERE collection_id = $1", &values![id.0]).await?;
     tx.run("DELETE FROM cancellations WHERE collection_id = $1", &values![id.0]).await?;
+    tx.run("DELETE FROM upkeep WHERE collection_id = $1", &values![id.0]).await?;
     Ok(tx.run("DELETE FROM collections WHERE id = $1", &values![id.0]).await? == 1)
 }
 

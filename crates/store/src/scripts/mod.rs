@@ -24,5 +24,7 @@ pub(crate) mod query_log;
 pub(crate) mod service;
 pub(crate) mod spending;
 mod unsearchable;
+pub(crate) mod upkeep;
 pub(crate) mod verify;
+pub(crate) mod versions;
 pub(crate) mod webhooks;

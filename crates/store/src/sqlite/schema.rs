@@ -5,10 +5,10 @@ use rusqlite::Connection;
 use crate::{Error, Result};
 
 /// Entry `n` migrates a file from format `n` to `n + 1`. A published entry never changes.
-const MIGRATIONS: [&str; 21] = [
+const MIGRATIONS: [&str; 22] = [
     FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
     FORMAT_11, FORMAT_12, FORMAT_13, FORMAT_14, FORMAT_15, FORMAT_16, FORMAT_17, FORMAT_18, FORMAT_19,
-    FORMAT_20, FORMAT_21,
+    FORMAT_20, FORMAT_21, FORMAT_22,
 ];
 
 /// Ids that are also used outside this file (index folders) are `AUTOINCREMENT`, so that they are never reused.
@@ -366,6 +366,17 @@ CREATE TABLE kept_parts (
     number INTEGER NOT NULL,
     bytes  BLOB NOT NULL,
     PRIMARY KEY (sha256, number)
+) STRICT;
+";
+
+/// Work on the index of a collection beside the ingest, as text of the gateway. `revision` is higher after every change.
+const FORMAT_22: &str = "
+CREATE TABLE upkeep (
+    collection_id INTEGER NOT NULL,
+    kind          TEXT NOT NULL,
+    revision      INTEGER NOT NULL,
+    state         TEXT NOT NULL,
+    PRIMARY KEY (collection_id, kind)
 ) STRICT;
 ";
 

@@ -70,13 +70,13 @@ async fn a_newer_format_is_refused() {
     connection.pragma_update(None, "user_version", 999).unwrap();
     drop(connection);
     let error = Store::open_sqlite(folder.path()).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 999, known: 21 }), "{error}");
+    assert!(matches!(error, Error::NewerSchema { found: 999, known: 22 }), "{error}");
 }
 
 #[tokio::test]
 async fn a_store_of_the_first_format_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "DROP TABLE kept_parts; DROP TABLE kept_files; DROP TABLE budget_leases; DROP TABLE ledger_writes; DROP TABLE service; DROP TABLE leases; DROP TABLE cancellations; DROP TABLE webhooks; DROP TABLE idempotency_keys; DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE jobs DROP COLUMN files; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
+    let first = "DROP TABLE upkeep; DROP TABLE kept_parts; DROP TABLE kept_files; DROP TABLE budget_leases; DROP TABLE ledger_writes; DROP TABLE service; DROP TABLE leases; DROP TABLE cancellations; DROP TABLE webhooks; DROP TABLE idempotency_keys; DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE jobs DROP COLUMN files; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
         DROP TABLE feedback; DROP TABLE queries; ALTER TABLE documents DROP COLUMN pages; ALTER TABLE collections DROP COLUMN pruned_to; ALTER TABLE operations DROP COLUMN identity;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;
         DROP TABLE api_keys; DROP TABLE audit; DROP TABLE spending; PRAGMA user_version = 1;";
@@ -101,7 +101,7 @@ async fn a_store_of_the_first_format_is_migrated() {
 #[tokio::test]
 async fn feedback_of_the_second_format_is_pending() {
     let folder = tempfile::tempdir().unwrap();
-    let second = "DROP TABLE kept_parts; DROP TABLE kept_files; DROP TABLE budget_leases; DROP TABLE ledger_writes; DROP TABLE service; DROP TABLE leases; DROP TABLE cancellations; DROP TABLE webhooks; DROP TABLE idempotency_keys; DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE jobs DROP COLUMN files; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
+    let second = "DROP TABLE upkeep; DROP TABLE kept_parts; DROP TABLE kept_files; DROP TABLE budget_leases; DROP TABLE ledger_writes; DROP TABLE service; DROP TABLE leases; DROP TABLE cancellations; DROP TABLE webhooks; DROP TABLE idempotency_keys; DROP TRIGGER originals_of_deleted; DROP TRIGGER originals_of_replaced; DROP TABLE originals; DROP TABLE unsearchable; ALTER TABLE jobs DROP COLUMN refused; ALTER TABLE jobs DROP COLUMN files; ALTER TABLE documents DROP COLUMN embedded_title; ALTER TABLE documents DROP COLUMN vector; ALTER TABLE documents DROP COLUMN source;
         ALTER TABLE documents DROP COLUMN pages; ALTER TABLE feedback DROP COLUMN caller; ALTER TABLE feedback DROP COLUMN is_operator; ALTER TABLE feedback DROP COLUMN features; ALTER TABLE feedback DROP COLUMN fingerprint_id;
         ALTER TABLE collections DROP COLUMN pruned_to; ALTER TABLE operations DROP COLUMN identity;
         ALTER TABLE jobs DROP COLUMN filter_hash; ALTER TABLE jobs DROP COLUMN changed; ALTER TABLE jobs DROP COLUMN chunks;

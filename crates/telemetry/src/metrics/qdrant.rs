@@ -1,8 +1,8 @@
-//! Calls of a Qdrant cluster, and its nodes.
+//! Calls of a Qdrant cluster, its nodes, and what differed there from the store.
 
 use std::time::Duration;
 
-use super::labels::{CallLabel, CallLabels, LabelValue};
+use super::labels::{CallLabel, CallLabels, LabelValue, ReasonLabel, ResultLabel};
 use super::{Metrics, to_i64};
 
 impl Metrics {
@@ -18,5 +18,15 @@ impl Metrics {
     pub fn qdrant_nodes(&self, configured: usize, answering: usize) {
         self.qdrant_nodes.set(to_i64(configured as u64));
         self.qdrant_nodes_up.set(to_i64(answering as u64));
+    }
+
+    /// Counts a comparison of an index with the store that has ended: `completed` or `failed`.
+    pub fn reconciliation(&self, result: &'static str) {
+        self.reconciliations.get_or_create(&ResultLabel { result: LabelValue::Static(result) }).inc();
+    }
+
+    /// Counts documents that differed: `deleted`, `lost` or `earlier`.
+    pub fn reconciled(&self, reason: &'static str, documents: u64) {
+        self.reconciled.get_or_create(&ReasonLabel { reason: LabelValue::Static(reason) }).inc_by(documents);
     }
 }

@@ -91,6 +91,8 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.guardrail_found("input", "email", "redact", 1);
     metrics.webhook_attempt("delivered");
     metrics.qdrant_call("upsert", "done", std::time::Duration::from_millis(3), 1);
+    metrics.reconciliation("completed");
+    metrics.reconciled("lost", 1);
     let _connection = metrics.connection();
     let gauges = CollectionGauges {
         name: "c".to_owned(),

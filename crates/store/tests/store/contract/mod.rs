@@ -16,6 +16,7 @@ pub mod keys;
 pub mod leases;
 pub mod prepared;
 pub mod unread;
+pub mod upkeep;
 pub mod visibility;
 pub mod webhooks;
 
@@ -153,6 +154,10 @@ macro_rules! contract {
                 an_embedding_is_shared_between_collections,
                 switching_back_before_completion_keeps_the_embeddings,
                 chunks_are_saved_for_the_current_generation_only,
+            }
+            upkeep::{
+                work_on_an_index_is_changed_by_whoever_knows_it,
+                searchable_documents_are_listed_with_their_chunks,
             }
             unread::{
                 a_job_with_files_has_operations_when_they_are_read,

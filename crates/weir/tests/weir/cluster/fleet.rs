@@ -16,7 +16,7 @@ use crate::llm::setup::{Mock, PROVIDER_KEY, upstream};
 use crate::support::client::Client;
 use crate::support::process::Weir;
 
-pub(super) const GATEWAYS: usize = 3;
+pub(crate) const GATEWAYS: usize = 3;
 
 /// What a reply of the mock costs, with 10 tokens: 1 in the currency.
 const PRICE: &str = "[[prices]]\nmodel = \"m\"\ninput = 0\noutput = 100000\n";
@@ -24,15 +24,15 @@ const PRICE: &str = "[[prices]]\nmodel = \"m\"\ninput = 0\noutput = 100000\n";
 pub(super) const PROVIDERS: usize = 8;
 
 /// All processes.
-pub(super) struct Fleet {
-    pub(super) server: Mutex<Postgres>,
-    pub(super) redis: Mutex<RedisServer>,
-    pub(super) store_url: String,
+pub(crate) struct Fleet {
+    pub(crate) server: Mutex<Postgres>,
+    pub(crate) redis: Mutex<RedisServer>,
+    pub(crate) store_url: String,
     variables: Vec<(String, String)>,
     places: Vec<Place>,
-    pub(super) mocks: Vec<Mock>,
+    pub(crate) mocks: Vec<Mock>,
     /// The key of an administrator.
-    pub(super) admin: String,
+    pub(crate) admin: String,
     /// Texts of documents that gateways had embedded when they were killed.
     embedded: AtomicU64,
     /// Gateways that were killed until now.
@@ -49,22 +49,22 @@ struct Place {
 }
 
 /// A running gateway.
-pub(super) struct Gateway {
-    pub(super) weir: Weir,
+pub(crate) struct Gateway {
+    pub(crate) weir: Weir,
     /// Set before it is killed.
-    pub(super) is_killed: AtomicBool,
+    pub(crate) is_killed: AtomicBool,
 }
 
 /// A process that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Victim {
+pub(crate) enum Victim {
     Gateway(usize),
     Postgres,
     Redis,
 }
 
 impl Victim {
-    pub(super) fn any(random: &mut Random) -> Victim {
+    pub(crate) fn any(random: &mut Random) -> Victim {
         match random.below(6) {
             4 => Victim::Postgres,
             5 => Victim::Redis,
@@ -74,7 +74,12 @@ impl Victim {
 }
 
 impl Fleet {
-    pub(super) fn start() -> Fleet {
+    pub(crate) fn start() -> Fleet {
+        Fleet::start_with(&[])
+    }
+
+    /// The same, with more settings of each gateway.
+    pub(crate) fn start_with(more: &[(&'static str, String)]) -> Fleet {
         let (server, redis) = (Postgres::start(), RedisServer::start());
         let mocks: Vec<Mock> =
             (0..PROVIDERS).map(|_| Mock::start(&["--tokens", "10", "--latency-ms", "20"])).collect();
@@ -96,8 +101,9 @@ impl Fleet {
             ("WEIR_REDIS_URL", "env:REDIS_URL"),
             ("REDIS_URL", &redis.url()),
         ];
-        let variables: Vec<_> =
-            variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+        let more = more.iter().map(|(name, value)| (*name, value.as_str()));
+        let variables = variables.into_iter().chain(more);
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let store_url = server.url();
         let mut fleet = Fleet {
             server: Mutex::new(server),
@@ -141,13 +147,13 @@ impl Fleet {
     }
 
     /// Creates a key; its text. `None` if it is not known whether there is one.
-    pub(super) fn key(&self, client: &Client, request: &serde_json::Value) -> Option<String> {
+    pub(crate) fn key(&self, client: &Client, request: &serde_json::Value) -> Option<String> {
         let (status, reply) = client.try_post("/v1/keys", request)?;
         assert!(matches!(status, 201 | 503), "{status} {reply}");
         (status == 201).then(|| reply["key"].as_str().unwrap().to_owned())
     }
 
-    pub(super) fn gateway(&self, place: usize) -> Arc<Gateway> {
+    pub(crate) fn gateway(&self, place: usize) -> Arc<Gateway> {
         self.places[place].running.read().unwrap().clone()
     }
 
@@ -174,7 +180,7 @@ impl Fleet {
     }
 
     /// Kills a process, and starts it again after `pause`.
-    pub(super) fn kill(&self, victim: Victim, pause: Duration) {
+    pub(crate) fn kill(&self, victim: Victim, pause: Duration) {
         match victim {
             Victim::Gateway(place) => {
                 let gateway = self.gateway(place);
@@ -208,7 +214,7 @@ impl Fleet {
 }
 
 /// Ends all callers when it is dropped: at the end of the test, or where one of them fails.
-pub(super) struct End<'a>(pub(super) &'a AtomicBool);
+pub(crate) struct End<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
@@ -217,7 +223,7 @@ impl Drop for End<'_> {
 }
 
 /// A gateway that logs this has lost what was stored.
-pub(super) fn check_log(weir: &Weir) {
+pub(crate) fn check_log(weir: &Weir) {
     let log = weir.log();
     for unexpected in ["computed again", "panicked", "operation numbers went back"] {
         assert!(!log.contains(unexpected), "{log}");
@@ -225,7 +231,7 @@ pub(super) fn check_log(weir: &Weir) {
 }
 
 /// Somebody who sends requests to any gateway that is up.
-pub(super) struct Caller<'a> {
+pub(crate) struct Caller<'a> {
     fleet: &'a Fleet,
     random: Random,
     key: String,
@@ -233,18 +239,18 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(fleet: &'a Fleet, key: &str, seed: u64) -> Caller<'a> {
+    pub(crate) fn new(fleet: &'a Fleet, key: &str, seed: u64) -> Caller<'a> {
         let clients = (0..GATEWAYS).map(|_| None).collect();
         Caller { fleet, random: Random(seed * 7_919 + 13), key: key.to_owned(), clients }
     }
 
     /// A gateway that is up, with a client of it.
-    pub(super) fn any(&mut self) -> (Arc<Gateway>, Arc<Client>) {
+    pub(crate) fn any(&mut self) -> (Arc<Gateway>, Arc<Client>) {
         self.any_but(None)
     }
 
     /// The same, another one than this.
-    pub(super) fn any_but(&mut self, other: Option<&Arc<Gateway>>) -> (Arc<Gateway>, Arc<Client>) {
+    pub(crate) fn any_but(&mut self, other: Option<&Arc<Gateway>>) -> (Arc<Gateway>, Arc<Client>) {
         let started = Instant::now();
         loop {
             let place = self.random.below(GATEWAYS as u64) as usize;

@@ -4,7 +4,7 @@ mod budgets;
 mod certificates;
 mod encrypted;
 mod failover;
-mod fleet;
+pub(crate) mod fleet;
 mod kills;
 mod older_binary;
 mod originals;

@@ -3,6 +3,8 @@
 mod commands;
 mod creation;
 mod gateways;
+mod kills;
+mod reconcile;
 mod searches;
 mod start;
 mod trouble;

@@ -17,7 +17,7 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     /// Results from before this time are not kept.
-    pub(crate) fn kept_since(&self, now: Timestamp) -> Timestamp {
+    pub fn kept_since(&self, now: Timestamp) -> Timestamp {
         now - f64::from(self.kept_seconds)
     }
 }

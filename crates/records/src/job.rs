@@ -40,12 +40,12 @@ pub struct Submission {
 
 impl Submission {
     /// Number of documents, including the refused and the unchanged ones, and of files that are not read.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         (self.documents.len() + self.rejected.len() + self.unread()) as u64 + self.unchanged
     }
 
     /// Number of files that are not read.
-    pub(crate) fn unread(&self) -> usize {
+    pub fn unread(&self) -> usize {
         match &self.files {
             SubmittedFiles::Unread(unread) => unread.files.len(),
             SubmittedFiles::None | SubmittedFiles::Read(_) => 0,
@@ -67,14 +67,14 @@ pub struct DocumentError {
 impl DocumentError {
     /// The error of a document that its submitter may not store: it does not pass the submitter's mandatory filter, or its id belongs to
     /// a document that is hidden from the submitter.
-    pub(crate) fn not_allowed(document_id: String) -> DocumentError {
+    pub fn not_allowed(document_id: String) -> DocumentError {
         let message = "the caller may not store this document; send metadata that passes the caller's mandatory filter, or choose another id";
         DocumentError { document_id, code: "document_not_allowed".to_owned(), message: message.to_owned() }
     }
 
     /// The error of a document that would replace one of another source. `stored` and `new` are the values of `field` in
     /// their metadata.
-    pub(crate) fn conflict(document_id: String, field: &str, stored: &Value, new: &Value) -> DocumentError {
+    pub fn conflict(document_id: String, field: &str, stored: &Value, new: &Value) -> DocumentError {
         let shown = |value: &Value| {
             let shown: String = value.to_string().chars().take(SHOWN_CHARACTERS_MAX).collect();
             if value.is_null() { "none".to_owned() } else { shown }

@@ -1,9 +1,6 @@
 //! Embeddings that documents bring: no model makes those of their collection.
 
 use weir_api::{ErrorCode, Invalid, Metric, Vector, VectorSettings, require};
-use weir_store::NewDocument;
-
-use crate::open_collection::OpenCollection;
 
 /// Most bytes of a text with its own embedding, which is one chunk.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -12,13 +9,13 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 const LENGTH_TOLERANCE: f64 = 1e-4;
 
 /// Stands for a model where generations pin one.
-pub(crate) fn fingerprint(vectors: &VectorSettings) -> String {
+pub fn fingerprint(vectors: &VectorSettings) -> String {
     let metric: &str = vectors.metric().into();
     format!("own-{}-{metric}", vectors.dimension.get())
 }
 
 /// The stored embedding of a document, as it is compared. `None` if it is missing or does not fit the settings.
-pub(crate) fn embedding(vectors: &VectorSettings, stored: Option<&[u8]>) -> Option<Vec<f32>> {
+pub fn embedding(vectors: &VectorSettings, stored: Option<&[u8]>) -> Option<Vec<f32>> {
     let vector = Vector::from_bytes(stored?)?;
     vectors.check_vector(vector.values()).ok()?;
     let mut values = vector.values().to_vec();
@@ -29,18 +26,23 @@ pub(crate) fn embedding(vectors: &VectorSettings, stored: Option<&[u8]>) -> Opti
 }
 
 /// Scales a vector that is not zero to length one, unless it is that long.
-pub(crate) fn normalise(vector: &mut [f32]) {
+pub fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 && (length - 1.0).abs() > LENGTH_TOLERANCE {
         vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
     }
 }
 
-/// Checks that a document has a vector if, and only if, its collection takes one, and that it fits.
-pub(crate) fn check(collection: &OpenCollection, document: &NewDocument) -> Result<(), Invalid> {
-    let name = &collection.name;
-    let vector = document.vector.as_deref().and_then(Vector::from_bytes);
-    match (&collection.settings.vectors, vector) {
+/// Checks that a document, given by its stored vector and its text, has a vector if, and only if, its collection takes one, and that it fits.
+///
+/// # Errors
+/// `invalid_parameter` at `vector`; `payload_too_large` for a text that is too long for one chunk.
+pub fn check(
+    name: &str,
+    vectors: Option<&VectorSettings>,
+    (vector, text): (Option<&[u8]>, &str),
+) -> Result<(), Invalid> {
+    match (vectors, vector.and_then(Vector::from_bytes)) {
         (None, None) => Ok(()),
         (None, Some(vector)) => {
             Err(unexpected(&format!("collection `{name}` has none"), vector.values().len()))
@@ -54,7 +56,7 @@ pub(crate) fn check(collection: &OpenCollection, document: &NewDocument) -> Resu
         }
         (Some(vectors), Some(vector)) => {
             vectors.check_vector(vector.values())?;
-            let bytes = document.text.len();
+            let bytes = text.len();
             if bytes <= TEXT_BYTES_MAX {
                 return Ok(());
             }
@@ -67,9 +69,11 @@ pub(crate) fn check(collection: &OpenCollection, document: &NewDocument) -> Resu
     }
 }
 
-/// Checks that a collection that does not exist yet can be created for documents: not if they bring vectors.
-pub(crate) fn check_new(name: &str, documents: &[NewDocument]) -> Result<(), Invalid> {
-    let vector = documents.iter().find_map(|document| document.vector.as_ref());
+/// Checks that a collection that does not exist yet can be created for documents: not if they bring vectors, of which one is given as it is stored.
+///
+/// # Errors
+/// `invalid_parameter` at `vector`.
+pub fn check_new(name: &str, vector: Option<&[u8]>) -> Result<(), Invalid> {
     vector.map_or(Ok(()), |vector| {
         Err(unexpected(
             &format!("collection `{}` does not exist", name.escape_debug()),
@@ -88,7 +92,10 @@ fn unexpected(why: &str, dimension: usize) -> Invalid {
 }
 
 /// Checks the vector of a query, and scales it as those of the documents are.
-pub(crate) fn query_vector(vectors: &VectorSettings, mut vector: Vec<f32>) -> Result<Vec<f32>, Invalid> {
+///
+/// # Errors
+/// Those of [`VectorSettings::check_vector`].
+pub fn query_vector(vectors: &VectorSettings, mut vector: Vec<f32>) -> Result<Vec<f32>, Invalid> {
     vectors.check_vector(&vector)?;
     if vectors.metric() == Metric::Cosine {
         normalise(&mut vector);
@@ -97,7 +104,10 @@ pub(crate) fn query_vector(vectors: &VectorSettings, mut vector: Vec<f32>) -> Re
 }
 
 /// Refuses a mode that compares embeddings for a query without one.
-pub(crate) fn check_mode(name: &str, asks_for_embeddings: bool) -> Result<(), Invalid> {
+///
+/// # Errors
+/// `invalid_parameter` at `mode`.
+pub fn check_mode(name: &str, asks_for_embeddings: bool) -> Result<(), Invalid> {
     require(!asks_for_embeddings, &["mode"], || {
         format!(
             "collection `{name}` embeds nothing: send the embedding of the query as `vector`, or use mode `lexical`"

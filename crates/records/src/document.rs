@@ -137,7 +137,7 @@ pub struct DeletedDocument {
 
 impl NewDocument {
     /// BLAKE3 over everything but the id and the file. Fields that are absent leave it as it was before there were such fields.
-    pub(crate) fn content_hash(&self) -> [u8; 32] {
+    pub fn content_hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let title = self.title.as_deref();
         hasher.update(&[u8::from(title.is_some())]);

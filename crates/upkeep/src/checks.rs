@@ -6,7 +6,10 @@ use weir_store::{Collection, OperationKind, StoreView};
 
 /// Why an index can't be brought to the state of the store by the operations after its applied sequence. `others_apply`: whether other gateways apply
 /// changes to it too.
-pub(crate) async fn unusable(
+///
+/// # Errors
+/// Errors of the store and the engine; `AheadOfStore` if the index has applied operations that the store does not have.
+pub async fn unusable(
     stored: &Collection,
     documents: &StoreView,
     engine: &Engine,
@@ -37,7 +40,10 @@ pub(crate) async fn unusable(
 
 /// Hides the documents that were deleted by operations after `after`: an acknowledged deletion must hold for the first search. Returns the last
 /// operation.
-pub(crate) async fn hide_deleted(
+///
+/// # Errors
+/// Errors of the store and the engine.
+pub async fn hide_deleted(
     documents: &StoreView,
     engine: &Engine,
     mut after: u64,

@@ -3,7 +3,7 @@
 use crate::CollectionId;
 
 /// The right of one gateway to prepare the documents of a collection. A later one for the same collection has a higher number; from then on every
-/// write with this one is refused with [`Error::LeaseLost`](crate::Error::LeaseLost).
+/// write with this one is refused with `Error::LeaseLost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
     /// The collection.
@@ -27,6 +27,6 @@ pub struct Position {
     pub fence: u64,
     /// Seconds until the last lease ends, by the clock of the database; 0 when it has ended.
     pub lease_seconds: f64,
-    /// The [`StoreView::operation_identity`](crate::StoreView::operation_identity) of the operation that was asked for.
+    /// The `StoreView::operation_identity` of the operation that was asked for.
     pub identity: Option<i64>,
 }
