@@ -1,6 +1,6 @@
 //! Budgets that several gateways share: each leases amounts. Times are those of the database's clock.
 //!
-//! What is spent, reserved and leased of a budget is together never more than the budget. Only leases add to it, which are given under the lock of
+//! What is spent, reserved and leased of a budget is together never more than the budget. A lease that ends without being given back is spent. Only leases add to it, which are given under the lock of
 //! their key. A reservation and its end move an amount between a lease and `spending`, in one commit, and need no lock.
 
 use std::collections::BTreeMap;
@@ -10,11 +10,13 @@ use weir_policy::budget::Overspent;
 use weir_policy::budget_lease::{BudgetUse, LeaseGrant};
 
 use super::spending;
-use crate::tx::{AsValue as _, Lock, Tx, values};
+use crate::tx::{AsValue as _, Lock, OrDamaged as _, Tx, Value, values};
 use crate::{HeldBudget, LeaseAsk, LedgerWrite, LedgerWritten, Result, Spent};
 
 /// How long the number of the last write of a gateway is kept: longer than it repeats one.
-const WRITES_KEPT_SECONDS: f64 = 30.0 * 86_400.0;
+const WRITES_KEPT_SECONDS: f64 = 30.0 * DAY_SECONDS;
+
+const DAY_SECONDS: f64 = 86_400.0;
 
 /// Writes what a gateway has spent and holds, and grants what it asks for.
 pub(crate) async fn write(tx: &mut Tx<'_>, write: &LedgerWrite) -> Result<LedgerWritten> {
@@ -76,14 +78,23 @@ async fn hold(tx: &mut Tx<'_>, write: &LedgerWrite, (now, ends_at): (f64, f64)) 
 
 /// Prolongs the leases of a gateway, and forgets those that are of no use any more. Whether it has any.
 async fn renew(tx: &mut Tx<'_>, gateway: &str, (now, ends_at): (f64, f64)) -> Result<bool> {
-    tx.run(
-        "DELETE FROM budget_leases WHERE ends_at <= $2 OR (gateway = $1 AND nanos = 0 AND reserved = 0)",
-        &values![gateway, now],
-    )
-    .await?;
+    let ended = "DELETE FROM budget_leases WHERE ends_at <= $1 RETURNING key_id, model, nanos";
+    charge_ended(tx, ended, &values![now], (now / DAY_SECONDS) as i32).await?;
+    let unused = "DELETE FROM budget_leases WHERE gateway = $1 AND nanos = 0 AND reserved = 0";
+    tx.run(unused, &values![gateway]).await?;
     tx.run("DELETE FROM ledger_writes WHERE written_at < $1", &values![now - WRITES_KEPT_SECONDS]).await?;
     let prolong = "UPDATE budget_leases SET ends_at = $2 WHERE gateway = $1 AND ends_at > $3";
     Ok(tx.run(prolong, &values![gateway, ends_at, now]).await? > 0)
+}
+
+/// Removes leases that have ended and were not given back, and charges them: what their gateway has reserved of them before it died, nobody knows.
+async fn charge_ended(tx: &mut Tx<'_>, delete: &'static str, values: &[Value<'_>], day: i32) -> Result<()> {
+    let ended = tx.all(delete, values, |row| {
+        let read = || Ok(Spent { key: KeyId(row.get(0)?), model: row.get(1)?, day, nanos: row.get(2)? });
+        read().or_damaged("budget_leases", || "of a key".to_owned())
+    });
+    let ended = ended.await?;
+    spending::add(tx, &ended.into_iter().filter(|lease| lease.nanos > 0).collect::<Vec<_>>()).await
 }
 
 /// Grants a lease. The lock of the key is held, and what the gateway has is stored.
@@ -93,8 +104,9 @@ async fn lease(
     ask: &LeaseAsk,
     (now, ends_at): (f64, f64),
 ) -> Result<Result<LeaseGrant, Overspent>> {
-    let ended = "DELETE FROM budget_leases WHERE key_id = $1 AND model = $2 AND ends_at <= $3";
-    tx.run(ended, &values![ask.key.0, ask.model, now]).await?;
+    let ended = "DELETE FROM budget_leases WHERE key_id = $1 AND model = $2 AND ends_at <= $3
+         RETURNING key_id, model, nanos";
+    charge_ended(tx, ended, &values![ask.key.0, ask.model, now], ask.day).await?;
     let grant = match used(tx, ask).await?.grant(ask.need) {
         Ok(grant) => grant,
         Err(overspent) => return Ok(Err(overspent)),

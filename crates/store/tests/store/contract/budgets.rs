@@ -84,26 +84,36 @@ pub async fn gateways_lease_no_more_than_a_budget(open: Open<'_>) {
     close_sound(store).await;
 }
 
-pub async fn a_lease_that_has_ended_is_given_back_and_what_was_reserved_is_not(open: Open<'_>) {
+pub async fn a_lease_that_has_ended_is_charged(open: Open<'_>) {
     let store = open();
     let written = async |write: LedgerWrite| store.write_ledger(write).await.unwrap();
     assert_eq!(written(ask("dead", 90, 0)).await, granted(90, false));
-    let mut last = hold("dead", 1, 30, (60, 30));
+    let mut last = hold("dead", 1, 30, (20, 30));
     last.lease_seconds = SHORT;
     written(last.clone()).await;
-    assert_eq!(written(ask("two", 70, 0)).await, refused(10, 100));
+    assert_eq!(written(ask("two", 60, 0)).await, refused(50, 100));
     tokio::time::sleep(Duration::from_secs_f64(SHORT * 4.0)).await;
-    assert_eq!(written(ask("two", 70, 0)).await, granted(70, false), "30 stay spent");
+    assert_eq!(written(ask("two", 60, 0)).await, refused(50, 50), "what the dead one had stays spent");
+    assert_eq!(written(ask("two", 50, 0)).await, granted(50, false));
     // a late write brings nothing back
-    let late = hold("dead", 2, 0, (60, 30));
-    written(late).await;
+    written(hold("dead", 2, 0, (20, 30))).await;
     written(hold("two", 1, 0, (0, 0))).await;
-    assert_eq!(written(ask("two", 70, 0)).await, granted(70, false));
+    assert_eq!(written(ask("two", 60, 0)).await, refused(50, 50));
+    assert_eq!(written(ask("two", 50, 0)).await, granted(50, false));
     // a gateway that lives prolongs its leases, and forgets those that are empty
     let renewed = LedgerWrite { renews: true, ..write("two") };
     assert!(written(renewed.clone()).await.has_leases);
     written(hold("two", 2, 0, (0, 0))).await;
-    assert!(!written(renewed).await.has_leases);
+    assert!(!written(renewed.clone()).await.has_leases);
+    // whoever prolongs charges those of others that have ended, once
+    let mut last = ask("dead", 10, 0);
+    last.lease_seconds = SHORT;
+    assert_eq!(written(last).await, granted(10, false));
+    tokio::time::sleep(Duration::from_secs_f64(SHORT * 4.0)).await;
+    written(renewed.clone()).await;
+    written(renewed).await;
+    let charged = store.spending(100).await.unwrap();
+    assert_eq!(charged.iter().map(|spent| spent.nanos).sum::<i64>(), 10, "{charged:?}");
     close_sound(store).await;
 }
 

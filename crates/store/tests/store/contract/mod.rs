@@ -65,7 +65,7 @@ macro_rules! contract {
         $crate::$tests! { $open:
             budgets::{
                 gateways_lease_no_more_than_a_budget,
-                a_lease_that_has_ended_is_given_back_and_what_was_reserved_is_not,
+                a_lease_that_has_ended_is_charged,
                 a_write_that_is_repeated_is_counted_once,
                 concurrent_gateways_lease_no_more_than_a_budget,
             }

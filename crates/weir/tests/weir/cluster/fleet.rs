@@ -35,8 +35,6 @@ pub(crate) struct Fleet {
     pub(crate) admin: String,
     /// Texts of documents that gateways had embedded when they were killed.
     embedded: AtomicU64,
-    /// Gateways that were killed until now.
-    killed: AtomicU64,
     _settings: TempDir,
 }
 
@@ -114,7 +112,6 @@ impl Fleet {
             mocks,
             admin: String::new(),
             embedded: AtomicU64::new(0),
-            killed: AtomicU64::new(0),
             _settings: settings,
         };
         for _ in 0..GATEWAYS {
@@ -170,11 +167,6 @@ impl Fleet {
         line.map_or(0, |value| value.parse().unwrap())
     }
 
-    /// Gateways that were killed until now.
-    pub(super) fn killed(&self) -> u64 {
-        self.killed.load(Ordering::Relaxed)
-    }
-
     fn is_up(&self, place: usize) -> bool {
         self.places[place].is_up.load(Ordering::Relaxed)
     }
@@ -186,7 +178,6 @@ impl Fleet {
                 let gateway = self.gateway(place);
                 self.embedded.fetch_add(self.embedded_by(&gateway), Ordering::Relaxed);
                 gateway.is_killed.store(true, Ordering::Relaxed);
-                self.killed.fetch_add(1, Ordering::Relaxed);
                 gateway.weir.kill();
                 // a load balancer finds out a moment later
                 std::thread::sleep(pause / 4);
