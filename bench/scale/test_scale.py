@@ -56,7 +56,8 @@ class Replicas(unittest.TestCase):
 
     def test_every_bound_can_be_missed(self) -> None:
         def used(last: float) -> replicas.Memory:
-            return replicas.Memory({name: [100.0] * 4 + [100.0 if name == measure.SQLITE else last] for name in (measure.SQLITE, "PostgreSQL 1")})
+            samples = {name: [100.0] * 4 + [100.0 if name == measure.SQLITE else last] for name in (measure.SQLITE, "PostgreSQL 1")}
+            return replicas.Memory(samples, samples)
 
         self.assertTrue(all(goal.is_met for goal in used(102.0).goals()))
         self.assertEqual([goal.is_met for goal in used(130.0).goals()], [True, False, False])
