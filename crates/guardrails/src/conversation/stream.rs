@@ -35,7 +35,7 @@ pub struct StreamFilter {
     /// The names and ids of them and of others so far, as index, path and text.
     names: Vec<(u32, String, String)>,
     lanes: Vec<LaneState>,
-    /// Texts that have ended, in case that their end was none.
+    /// Texts that have ended: a server may still continue one.
     ended: Vec<EndedText>,
     /// The end of the answer's last text, if something may have begun in it that the next one completes.
     open_text: String,

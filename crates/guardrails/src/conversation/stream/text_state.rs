@@ -55,7 +55,7 @@ impl TextState {
         }
     }
 
-    /// Takes in what came of the text before its end, which was none.
+    /// Continues a text that seemed to have ended.
     pub(super) fn go_on(&mut self, ended: EndedText) {
         if ended.json.is_empty() {
             self.before.push_str(&ended.open_text);
