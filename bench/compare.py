@@ -3,13 +3,16 @@
     python3 bench/compare.py OLD/target/release/weir NEW/target/release/weir [--rounds 9] [--seconds 4]
 
 In every round both builds take a turn at every measurement, the order changes from round to round, and both servers run
-(idle, while the other is measured), so that other load on the machine meets both. A figure is the median over the
+(idle, while the other is measured), so that other load on the machine meets both. The servers are started anew for every
+round: at the start a gateway measures the encoder, and by that it decides which queries several threads embed, so that
+one start is one sample. Before it the binaries are removed from the page cache: resident memory counts pages of the
+binary that the kernel has mapped, and it maps more of a file that was just written. A figure is the median over the
 rounds; the ratio is that of the medians. A line is SLOWER when that is worse by more than --tolerance, and the new build was
 the worse one in at least 85 % of the rounds (8 of 9: chance alone does that to one line in fifty).
 
 | part | what | programs beside `weir` |
 |---|---|---|
-| start | time to `/readyz` with packed weights, resident memory after it | |
+| start | time to `/readyz` with packed weights, resident memory after it, and how much of that is no file | |
 | search | searches as text over HTTP, concurrency 1 and 16 (bench/search_load.py) | `weir-bench` |
 | embeddings | texts of ten tokens, concurrency 16 (bench/service.py) | `weir-bench` |
 | encoder | bench_encoder in process: single texts and a batch, int8 and f32 | `examples/bench_encoder` |
@@ -98,10 +101,23 @@ class Comparison:
         """A program of `examples/` beside a build's `weir`."""
         return self.weir[side].parent / "examples" / name
 
-    def turns(self) -> Iterator[str]:
-        """The builds in every round, each first in every second round."""
+    def orders(self) -> Iterator[tuple[str, ...]]:
+        """For every round the order of the builds, each first in every second round."""
         for number in range(self.rounds):
-            yield from SIDES if number % 2 == 0 else reversed(SIDES)
+            yield SIDES if number % 2 == 0 else SIDES[::-1]
+
+    def turns(self) -> Iterator[str]:
+        """The builds in every round."""
+        for order in self.orders():
+            yield from order
+
+    def forget_binaries(self) -> None:
+        """Removes the binaries from the page cache; what a process has mapped stays."""
+        for path in self.weir.values():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
 
 
 def free_address() -> tuple[str, int]:
@@ -115,12 +131,17 @@ def compare_start(run: Comparison, folder: Path) -> None:
     """Starts over an empty data directory; the first start of each build packs the weights and does not count."""
     for side in SIDES:
         stop(start(folder / side, run.weir[side], free_address())[0])
-    for side in run.turns():
-        server, seconds = start(folder / side, run.weir[side], free_address())
-        time.sleep(1)
-        run.add("start to /readyz", side, seconds * 1e3, "ms")
-        run.add("resident memory after start", side, rss_mib(server.pid), "MiB")
-        stop(server)
+    for order in run.orders():
+        run.forget_binaries()
+        for side in order:
+            stop(start(folder / side, run.weir[side], free_address())[0])
+        for side in order:
+            server, seconds = start(folder / side, run.weir[side], free_address())
+            time.sleep(1)
+            run.add("start to /readyz", side, seconds * 1e3, "ms")
+            run.add("resident memory after start", side, rss_mib(server.pid), "MiB")
+            run.add("of it no file", side, rss_mib(server.pid, "RssAnon"), "MiB")
+            stop(server)
 
 
 @contextmanager
@@ -130,11 +151,13 @@ def servers(run: Comparison, folder: Path) -> Iterator[dict[str, tuple[str, int]
         found = {}
         for side in SIDES:
             address = free_address()
+            is_new = not (folder / side).exists()
             server, _ = start(folder / side, run.weir[side], address)
             stack.callback(stop, server)
             url = "http://{}:{}".format(*address)
-            command = [run.weir[side], "ingest", ROOT / "samples" / "xquad" / "documents", "--url", url]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if is_new:
+                command = [run.weir[side], "ingest", ROOT / "samples" / "xquad" / "documents", "--url", url]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             found[side] = (url, server.pid)
         yield found
 
@@ -157,10 +180,11 @@ def load(run: Comparison, side: str, name: str, server: tuple[str, int], path: s
 def compare_search(run: Comparison, folder: Path) -> None:
     """Searches of ten words."""
     bodies = write_queries(folder / "queries.jsonl")
-    with servers(run, folder) as found:
-        for side in run.turns():
-            for concurrency in (1, 16):
-                load(run, side, f"search, concurrency {concurrency}", found[side], "/v1/search", bodies, concurrency)
+    for order in run.orders():
+        with servers(run, folder) as found:
+            for side in order:
+                for concurrency in (1, 16):
+                    load(run, side, f"search, concurrency {concurrency}", found[side], "/v1/search", bodies, concurrency)
 
 
 def compare_embeddings(run: Comparison, folder: Path) -> None:
@@ -168,9 +192,10 @@ def compare_embeddings(run: Comparison, folder: Path) -> None:
     bodies = folder / "inputs.jsonl"
     inputs = [{"model": "all-MiniLM-L6-v2", "input": text} for text in texts(5000, 8)]
     bodies.write_text("".join(json.dumps(body) + "\n" for body in inputs))
-    with servers(run, folder) as found:
-        for side in run.turns():
-            load(run, side, "embeddings, concurrency 16", found[side], "/v1/embeddings", bodies, 16)
+    for order in run.orders():
+        with servers(run, folder) as found:
+            for side in order:
+                load(run, side, "embeddings, concurrency 16", found[side], "/v1/embeddings", bodies, 16)
 
 
 class Program(LineProcess):

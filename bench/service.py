@@ -55,9 +55,10 @@ def stop(server: subprocess.Popen[bytes]) -> None:
     server.wait(timeout=30)
 
 
-def rss_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def rss_mib(pid: int, field: str = "VmRSS") -> float:
+    """A size of /proc/PID/status."""
+    found = re.search(rf"^{field}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) / 2**10 if found else 0.0
 
 
 def texts(count: int, words: int) -> list[str]:
