@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio_postgres::{Statement, Transaction};
+use tokio_postgres::{Portal, Statement, Transaction};
 
 use super::error::no_answer;
 use super::listen::CHANNEL;
@@ -31,6 +32,9 @@ const EMBEDDINGS_LOCKS: i32 = 0x7765_6901;
 const OTHER_LOCKS: i32 = 0x7765_6902;
 const CALLERS_LOCKS: i32 = 0x7765_6903;
 const BUDGETS_LOCKS: i32 = 0x7765_6904;
+
+/// A call of the server. It is compiled once, and not for each script that makes it.
+type Call<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
 
 /// An open transaction.
 pub(crate) struct PostgresTx<'a> {
@@ -74,33 +78,42 @@ impl<'a> PostgresTx<'a> {
         Ok(statement)
     }
 
-    pub(crate) async fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64> {
-        let statement = self.prepare(sql).await?;
-        answered(self.patience, self.transaction.execute_raw(&statement, values)).await
+    pub(crate) fn run<'c>(&'c mut self, sql: &'static str, values: &'c [Value<'c>]) -> Call<'c, u64> {
+        Box::pin(async move {
+            let statement = self.prepare(sql).await?;
+            answered(self.patience, self.transaction.execute_raw(&statement, values)).await
+        })
     }
 
-    pub(crate) async fn run_each<const N: usize>(
-        &mut self,
+    pub(crate) fn run_each<'c, const N: usize>(
+        &'c mut self,
         sql: &'static str,
-        rows: &[[Value<'_>; N]],
-    ) -> Result<u64> {
-        if rows.len() >= ARRAY_ROWS_MIN
-            && let Some(statement) = self.prepare_arrays::<N>(sql).await?
-        {
-            return answered(self.patience, self.transaction.execute_raw(&statement, &columns_of(rows)))
-                .await;
-        }
-        let statement = self.prepare(sql).await?;
-        let mut changed = 0;
-        for rows in rows.chunks(PIPELINED_MAX) {
-            let runs = rows.iter().map(|row| self.transaction.execute_raw(&statement, row));
-            changed += answered(self.patience, try_join_all(runs)).await?.into_iter().sum::<u64>();
-        }
-        Ok(changed)
+        rows: &'c [[Value<'c>; N]],
+    ) -> Call<'c, u64> {
+        self.run_rows(sql, slices(rows))
     }
 
-    /// The statement over arrays in place of one for a row of values. `None` for statements that have none.
-    async fn prepare_arrays<const N: usize>(&mut self, sql: &'static str) -> Result<Option<Statement>> {
+    fn run_rows<'c>(&'c mut self, sql: &'static str, rows: Vec<&'c [Value<'c>]>) -> Call<'c, u64> {
+        Box::pin(async move {
+            if let Some(statement) = self.prepare_arrays(sql, rows.len()).await? {
+                let columns = columns_of(&rows);
+                return answered(self.patience, self.transaction.execute_raw(&statement, &columns)).await;
+            }
+            let statement = self.prepare(sql).await?;
+            let mut changed = 0;
+            for rows in rows.chunks(PIPELINED_MAX) {
+                let runs = rows.iter().map(|row| self.transaction.execute_raw(&statement, *row));
+                changed += answered(self.patience, try_join_all(runs)).await?.into_iter().sum::<u64>();
+            }
+            Ok(changed)
+        })
+    }
+
+    /// The statement over arrays in place of one for a row of values. `None` for statements that have none, and for few rows.
+    async fn prepare_arrays(&mut self, sql: &'static str, rows: usize) -> Result<Option<Statement>> {
+        if rows < ARRAY_ROWS_MIN {
+            return Ok(None);
+        }
         if let Some(statement) = self.statements.of_arrays.get(sql) {
             return Ok(statement.clone());
         }
@@ -120,9 +133,7 @@ impl<'a> PostgresTx<'a> {
         values: &[Value<'_>],
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        let statement = self.prepare(sql).await?;
-        let query = collect(self.transaction.query_raw(&statement, values));
-        let rows = answered(self.patience, query).await?;
+        let rows = self.query(sql, values).await?;
         rows.first().map(|row| read(&Row::Postgres(row))).transpose()
     }
 
@@ -132,13 +143,11 @@ impl<'a> PostgresTx<'a> {
         rows: &[[Value<'_>; N]],
         mut read: impl FnMut(usize, &Row<'_>) -> Result<T>,
     ) -> Result<Vec<Option<T>>> {
-        let mut found = Vec::with_capacity(rows.len());
-        self.query_each(sql, rows, |place, rows| {
-            found.push(rows.first().map(|row| read(place, &Row::Postgres(row))).transpose()?);
-            Ok(())
-        })
-        .await?;
-        Ok(found)
+        let found = self.query_rows(sql, slices(rows)).await?;
+        let first = |(place, rows): (usize, &Vec<tokio_postgres::Row>)| {
+            rows.first().map(|row| read(place, &Row::Postgres(row))).transpose()
+        };
+        found.iter().enumerate().map(first).collect()
     }
 
     pub(crate) async fn all_each<T, const N: usize>(
@@ -147,51 +156,51 @@ impl<'a> PostgresTx<'a> {
         rows: &[[Value<'_>; N]],
         mut read: impl FnMut(usize, &Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let mut found = Vec::new();
-        self.query_each(sql, rows, |place, rows| {
-            for row in rows {
-                found.push(read(place, &Row::Postgres(row))?);
-            }
-            Ok(())
-        })
-        .await?;
-        Ok(found)
+        let found = self.query_rows(sql, slices(rows)).await?;
+        let each = found.iter().enumerate().flat_map(|(place, rows)| rows.iter().map(move |row| (place, row)));
+        each.map(|(place, row)| read(place, &Row::Postgres(row))).collect()
     }
 
-    /// Gives the result of a query for each row of values to `visit`, in their order.
-    async fn query_each<const N: usize>(
-        &mut self,
+    /// The result of a query.
+    fn query<'c>(
+        &'c mut self,
         sql: &'static str,
-        rows: &[[Value<'_>; N]],
-        mut visit: impl FnMut(usize, &[tokio_postgres::Row]) -> Result<()>,
-    ) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        if rows.len() >= ARRAY_ROWS_MIN
-            && let Some(statement) = self.prepare_arrays::<N>(sql).await?
-        {
-            let columns = columns_of(rows);
-            let query = collect(self.transaction.query_raw(&statement, &columns));
-            let mut found = answered(self.patience, query).await?;
-            found.sort_by_key(place_of);
-            let mut found = found.as_slice();
-            for place in 0..rows.len() {
-                let count = found.iter().take_while(|row| place_of(row) == place as i64 + 1).count();
-                let (of_place, rest) = found.split_at(count);
-                visit(place, of_place)?;
-                found = rest;
+        values: &'c [Value<'c>],
+    ) -> Call<'c, Vec<tokio_postgres::Row>> {
+        Box::pin(async move {
+            let statement = self.prepare(sql).await?;
+            answered(self.patience, collect(self.transaction.query_raw(&statement, values))).await
+        })
+    }
+
+    /// The result of a query for each row of values, in their order.
+    fn query_rows<'c>(
+        &'c mut self,
+        sql: &'static str,
+        rows: Vec<&'c [Value<'c>]>,
+    ) -> Call<'c, Vec<Vec<tokio_postgres::Row>>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(rows.len());
+            if let Some(statement) = self.prepare_arrays(sql, rows.len()).await? {
+                found.resize_with(rows.len(), Vec::new);
+                let columns = columns_of(&rows);
+                let query = collect(self.transaction.query_raw(&statement, &columns));
+                for row in answered(self.patience, query).await? {
+                    let place = place_of(&row);
+                    found.get_mut(place).ok_or_else(|| no_answer("it gave a row of another query"))?.push(row);
+                }
+                return Ok(found);
             }
-            return Ok(());
-        }
-        let statement = self.prepare(sql).await?;
-        for (group, rows) in rows.chunks(PIPELINED_MAX).enumerate() {
-            let queries = rows.iter().map(|row| collect(self.transaction.query_raw(&statement, row)));
-            for (place, found) in answered(self.patience, try_join_all(queries)).await?.iter().enumerate() {
-                visit(group * PIPELINED_MAX + place, found)?;
+            if rows.is_empty() {
+                return Ok(found);
             }
-        }
-        Ok(())
+            let statement = self.prepare(sql).await?;
+            for rows in rows.chunks(PIPELINED_MAX) {
+                let queries = rows.iter().map(|row| collect(self.transaction.query_raw(&statement, *row)));
+                found.extend(answered(self.patience, try_join_all(queries)).await?);
+            }
+            Ok(found)
+        })
     }
 
     pub(crate) async fn scan(
@@ -200,11 +209,9 @@ impl<'a> PostgresTx<'a> {
         values: &[Value<'_>],
         mut visit: impl FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let statement = self.prepare(sql).await?;
-        let portal = answered(self.patience, self.transaction.bind_raw(&statement, values)).await?;
+        let portal = self.begin_scan(sql, values).await?;
         loop {
-            let query = self.transaction.query_portal(&portal, FETCHED_ROWS);
-            let rows = answered(self.patience, query).await?;
+            let rows = self.fetch(&portal).await?;
             for row in &rows {
                 if visit(&Row::Postgres(row))?.is_break() {
                     return Ok(());
@@ -214,6 +221,17 @@ impl<'a> PostgresTx<'a> {
                 return Ok(());
             }
         }
+    }
+
+    fn begin_scan<'c>(&'c mut self, sql: &'static str, values: &'c [Value<'c>]) -> Call<'c, Portal> {
+        Box::pin(async move {
+            let statement = self.prepare(sql).await?;
+            answered(self.patience, self.transaction.bind_raw(&statement, values)).await
+        })
+    }
+
+    fn fetch<'c>(&'c self, portal: &'c Portal) -> Call<'c, Vec<tokio_postgres::Row>> {
+        Box::pin(answered(self.patience, self.transaction.query_portal(portal, FETCHED_ROWS)))
     }
 
     /// All row locks, and those that have no row.
@@ -293,14 +311,20 @@ fn over_arrays(sql: &str, types: &[String]) -> Option<String> {
     ))
 }
 
-/// The values of rows by column.
-fn columns_of<'a, const N: usize>(rows: &[[Value<'a>; N]]) -> Vec<Vec<Value<'a>>> {
-    (0..N).map(|column| rows.iter().map(|row| row[column]).collect()).collect()
+fn slices<'r, const N: usize>(rows: &'r [[Value<'r>; N]]) -> Vec<&'r [Value<'r>]> {
+    rows.iter().map(<[Value<'r>; N]>::as_slice).collect()
 }
 
-/// The last column of a query over arrays.
-fn place_of(row: &tokio_postgres::Row) -> i64 {
-    row.try_get(row.len() - 1).unwrap_or(0)
+/// The values of rows by column; all rows have as many.
+fn columns_of<'a>(rows: &[&[Value<'a>]]) -> Vec<Vec<Value<'a>>> {
+    let columns = rows.first().map_or(0, |row| row.len());
+    (0..columns).map(|column| rows.iter().map(|row| row[column]).collect()).collect()
+}
+
+/// The place, from 0, in the last column of a query over arrays.
+fn place_of(row: &tokio_postgres::Row) -> usize {
+    let place: i64 = row.try_get(row.len() - 1).unwrap_or(0);
+    usize::try_from(place - 1).unwrap_or(usize::MAX)
 }
 
 /// The answer of the server, if it comes in time.
