@@ -44,9 +44,9 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Gives a point and its document their numbers.
-    pub(super) fn add(&mut self, point: &FoundPoint) {
-        let Some(document_id) = point.text(DOCUMENT) else { return };
+    /// Gives a point and its document their numbers; returns that of the point, `None` if it is of no document.
+    pub(super) fn add(&mut self, point: &FoundPoint) -> Option<u32> {
+        let document_id = point.text(DOCUMENT)?;
         let chunk = point.integer(CHUNK).and_then(|chunk| u32::try_from(chunk).ok());
         let version = version_of(point);
         let metadata = point.text(METADATA).map(str::to_owned);
@@ -54,7 +54,7 @@ impl Numbers {
             let known = &mut self.chunks[*number as usize];
             known.version = version;
             known.metadata = metadata.or(known.metadata.take());
-            return;
+            return Some(*number);
         }
         let number = self.chunks.len() as u32;
         let document = *self.by_document.entry(document_id.to_owned()).or_insert(number);
@@ -67,6 +67,7 @@ impl Numbers {
             document,
             metadata,
         });
+        Some(number)
     }
 
     pub(super) fn document_of(&self, chunk_id: u32) -> Option<u32> {

@@ -176,33 +176,36 @@ impl<'a> QdrantSearch<'a> {
             && passes()
     }
 
-    /// Numbers points, those that were put earlier first, and leaves out what is not ours and what has a newer version among them.
+    /// The points with their numbers, without those that have none.
     pub(super) fn take(&self, points: Vec<FoundPoint>) -> Vec<(u32, FoundPoint)> {
-        let mut ours: Vec<FoundPoint> = points.into_iter().filter(|point| self.is_ours(point)).collect();
-        let order = |point: &FoundPoint| {
-            (point.integer(VERSION), point.text(DOCUMENT).map(str::to_owned), point.integer(CHUNK))
+        let numbers = self.number(&points.iter().collect::<Vec<_>>());
+        numbers.into_iter().zip(points).filter_map(|(number, point)| Some((number?, point))).collect()
+    }
+
+    /// Numbers points, those that were put earlier first. `None` for what is not ours, and for what has a newer version among them.
+    fn number(&self, points: &[&FoundPoint]) -> Vec<Option<u32>> {
+        let order = |place: usize| {
+            let point = points[place];
+            (point.integer(VERSION), point.text(DOCUMENT), point.integer(CHUNK), place)
         };
-        let mut in_order: Vec<usize> = (0..ours.len()).collect();
-        in_order.sort_by_cached_key(|&place| order(&ours[place]));
+        let ours = (0..points.len()).filter(|&place| self.is_ours(points[place]));
+        let mut in_order: Vec<_> = ours.map(order).collect();
+        in_order.sort_unstable();
         let mut numbers = self.numbers();
-        for place in in_order {
-            numbers.add(&ours[place]);
+        let mut numbered = vec![None; points.len()];
+        for (.., place) in in_order {
+            numbered[place] = numbers.add(points[place]);
         }
         let mut newest: HashMap<u32, u64> = HashMap::new();
         for known in &numbers.chunks {
             let version = newest.entry(known.document).or_default();
             *version = known.version.max(*version);
         }
-        let mut taken = Vec::with_capacity(ours.len());
-        for point in ours.drain(..) {
-            if let Some(number) = numbers.by_id.get(&point.id).copied() {
-                let known = &numbers.chunks[number as usize];
-                if newest.get(&known.document) == Some(&known.version) {
-                    taken.push((number, point));
-                }
-            }
-        }
-        taken
+        let is_newest = |number: &u32| {
+            let known = &numbers.chunks[*number as usize];
+            newest.get(&known.document) == Some(&known.version)
+        };
+        numbered.into_iter().map(|number| number.filter(is_newest)).collect()
     }
 
     fn sparse_query(&self, terms: &[Term], filter: Filter, limit: u64) -> QueryPoints {
@@ -324,16 +327,16 @@ impl<'a> QdrantSearch<'a> {
         dense: Option<Vec<FoundPoint>>,
         limit: usize,
     ) -> (Option<Ranked>, Option<Ranked>) {
-        let lens = (lexical.as_ref().map(Vec::len), dense.as_ref().map(Vec::len));
-        let all: Vec<FoundPoint> = lexical.iter().chain(&dense).flatten().cloned().collect();
-        let taken: HashMap<String, u32> =
-            self.take(all).into_iter().map(|(number, point)| (point.id, number)).collect();
-        let of = |points: Option<Vec<FoundPoint>>, len: Option<usize>| {
-            let numbered =
-                points?.into_iter().filter_map(|point| Some((*taken.get(&point.id)?, point.score)));
-            Some(Ranked { points: numbered.collect(), is_cut: len == Some(limit) })
+        let both: Vec<&FoundPoint> = lexical.iter().chain(&dense).flatten().collect();
+        let mut numbers = self.number(&both).into_iter();
+        let mut of = |points: Option<Vec<FoundPoint>>| {
+            let points = points?;
+            let is_cut = points.len() == limit;
+            let numbered = points.iter().zip(numbers.by_ref());
+            let points = numbered.filter_map(|(point, number)| Some((number?, point.score))).collect();
+            Some(Ranked { points, is_cut })
         };
-        (of(lexical, lens.0), of(dense, lens.1))
+        (of(lexical), of(dense))
     }
 
     /// The best chunks of `depth` units: asks for more points while they are of too few units.
