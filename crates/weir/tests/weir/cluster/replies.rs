@@ -173,6 +173,29 @@ fn a_gateway_gives_what_another_has_kept_to_the_same_key() {
 }
 
 #[test]
+fn a_key_that_has_the_number_of_a_lost_one_gets_none_of_its_replies() {
+    let mut chats = Chats::start();
+    let app = json!({"name": "app", "scopes": ["chat"]});
+    let number = |chats: &Chats| {
+        let listed = chats.client(0, &chats.admin).get("/v1/keys").1;
+        let keys = listed["data"].as_array().unwrap_or_else(|| panic!("{listed}"));
+        keys.iter().find(|key| key["name"] == "app").unwrap_or_else(|| panic!("{listed}"))["id"].clone()
+    };
+    let lost = chats.key(&app);
+    let of_lost = number(&chats);
+    chats.keep(0, &lost, &say(TEXT));
+    // as in a database that has lost its last commits
+    chats.cluster.server.execute("DELETE FROM api_keys WHERE name = 'app'");
+    let next = chats.key(&app);
+    assert_eq!(number(&chats), of_lost);
+    // a gateway that has nothing in memory
+    chats.add();
+    chats.wait_for(&next);
+    assert_eq!(chats.cache(2, &next, &say(TEXT)), "miss");
+    assert_eq!(chats.cache(2, &next, &say(TEXT)), "hit");
+}
+
+#[test]
 fn a_value_that_can_not_be_read_is_a_miss_and_is_replaced() {
     let mut chats = Chats::start();
     let key = &chats.admin;
