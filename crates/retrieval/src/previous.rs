@@ -1,4 +1,5 @@
-//! The index of a collection from before its documents were split again. It answers searches until the next one is complete.
+//! The index of a collection from before its documents were split again, or it was moved to another engine. It answers searches until the next one is
+//! complete.
 //!
 //! Nothing is applied to it any more: a document that is replaced meanwhile is found in its earlier version, as long as the later one waits for
 //! the documents before it. A document that is deleted is hidden in it at once.
@@ -31,7 +32,7 @@ struct Inner {
 pub(crate) struct ServingIndex {
     pub(crate) engine: Engine,
     pub(crate) generation: GenerationId,
-    /// Whether it is that from before the documents were split again.
+    /// Whether it is that of before.
     pub(crate) is_previous: bool,
 }
 
@@ -44,6 +45,11 @@ impl PreviousIndex {
         let hidden_to = AtomicU64::new(engine.applied_seq());
         let is_usable = opened.is_ok() && engine.applied_seq() > 0;
         Ok(is_usable.then(|| PreviousIndex(Arc::new(Inner { engine, id, engines, hidden_to }))))
+    }
+
+    /// Whether all gateways use it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.id.kind.is_shared()
     }
 
     /// Hides the documents of the deletions after those that are hidden.
@@ -76,7 +82,7 @@ impl OpenCollection {
         }
     }
 
-    /// The index from before its documents were split again, until it is retired.
+    /// The index of before, until it is retired.
     fn previous(&self) -> Option<PreviousIndex> {
         self.previous.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -93,11 +99,15 @@ impl OpenCollection {
 
     /// Hides a document that was deleted by `operation` in every index that answers searches, now or soon.
     pub(crate) async fn hide(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
-        if let Some(previous) = self.previous()
-            && let Err(error) = previous.0.engine.remove_now(document_id, operation).await
-        {
-            tracing::warn!(collection = self.name, %error, "the previous index does not answer searches any more");
-            self.take_previous();
+        if let Some(previous) = self.previous() {
+            match previous.0.engine.remove_now(document_id, operation).await {
+                // one that does not answer shows it no more when it does
+                Ok(_) | Err(IndexError::Unavailable { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(collection = self.name, %error, "the previous index does not answer searches any more");
+                    self.take_previous();
+                }
+            }
         }
         self.engine.remove_now(document_id, operation).await
     }
@@ -113,18 +123,32 @@ impl OpenCollection {
             if let Err(error) = previous.hide_deleted(&self.preparer.documents, index_error).await {
                 tracing::warn!(collection = self.name, %error, "deletions are not hidden in the previous index");
             }
+            if previous.is_shared() {
+                self.keep_previous(&previous).await;
+            }
             return;
         }
         self.take_previous();
-        tracing::info!(
-            collection = self.name,
-            "its documents are split again: the previous index is removed"
-        );
+        tracing::info!(collection = self.name, "its next index is complete: the previous one is removed");
         // other gateways may still search it
-        if !previous.0.id.kind.is_shared()
+        if !previous.is_shared()
             && let Err(error) = previous.0.engines.delete(previous.0.id).await
         {
             tracing::warn!(collection = self.name, %error, "the previous index stays until the next start");
+        }
+    }
+
+    /// Has the gateway that removes earlier generations keep the previous index, which all gateways use, and looks whether it is still there.
+    async fn keep_previous(&self, previous: &PreviousIndex) {
+        match self.earlier.tell_searched(&self.preparer.store, self.id).await {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(error) => {
+                tracing::warn!(collection = self.name, %error, "other gateways are not told that the previous index is searched")
+            }
+        }
+        if let Err(IndexError::Lost { .. }) = previous.0.engine.check_files().await {
+            self.lose_previous();
         }
     }
 
@@ -154,24 +178,19 @@ impl Collections {
         Ok(open.take_previous())
     }
 
-    /// The index on the disk that answered searches before the documents of a collection were split again, if it is needed. Others are removed.
+    /// The latest index of before that can be used, in whichever engine, if it is needed. Others of this gateway's own are removed.
     pub(crate) async fn find_previous(
         &self,
         stored: &Collection,
-        EngineId { kind, collection, generation: current }: EngineId,
+        current: EngineId,
         settings: &EngineSettings,
         documents: &StoreView,
         is_needed: bool,
     ) -> Result<Option<PreviousIndex>, CollectionError> {
         let index_error = |source| CollectionError::Index { collection: stored.name.clone(), source };
-        let engines = self.engines();
         let mut found = None;
-        if kind.is_shared() && !is_needed {
-            return Ok(None);
-        }
-        for generation in engines.generations(kind, collection).await.map_err(index_error)? {
-            let id = EngineId { kind, collection, generation };
-            if generation < current && is_needed && found.is_none() {
+        for id in self.other_generations(current, is_needed).await.map_err(index_error)? {
+            if id.generation < current.generation && is_needed && found.is_none() {
                 match self.open_previous(stored, id, settings, documents).await {
                     Ok(opened) => found = opened,
                     Err(error) => {
@@ -182,11 +201,34 @@ impl Collections {
                     continue;
                 }
             }
-            if generation != current && !kind.is_shared() {
-                engines.delete(id).await.map_err(index_error)?;
+            if !id.kind.is_shared() {
+                self.engines().delete(id).await.map_err(index_error)?;
             }
         }
         Ok(found)
+    }
+
+    /// All generations of a collection but the current one, the latest first; those that other gateways use too only if `with_shared`.
+    async fn other_generations(
+        &self,
+        current: EngineId,
+        with_shared: bool,
+    ) -> Result<Vec<EngineId>, IndexError> {
+        let (engines, collection) = (self.engines(), current.collection);
+        let mut all = Vec::new();
+        for kind in engines.kinds().filter(|kind| with_shared || !kind.is_shared()) {
+            let generations = match engines.generations(kind, collection).await {
+                Err(error @ IndexError::Unavailable { .. }) if kind != current.kind => {
+                    tracing::warn!(collection, %error, "it is not looked for the previous index there");
+                    Vec::new()
+                }
+                generations => generations?,
+            };
+            all.extend(generations.into_iter().map(|generation| EngineId { kind, collection, generation }));
+        }
+        all.retain(|id| id.generation != current.generation);
+        all.sort_unstable_by_key(|id| std::cmp::Reverse(id.generation));
+        Ok(all)
     }
 
     async fn open_previous(
@@ -200,7 +242,9 @@ impl Collections {
         let opened = self.open_index(id, settings, stored.last_operation).await;
         let engine = opened.map_err(index_error)?.engine;
         let others_apply = id.kind.is_shared() && self.0.store.is_shared();
-        let is_usable = unusable(stored, documents, &engine, others_apply, index_error).await?.is_none();
+        let is_usable = unusable(stored, documents, &engine, others_apply, index_error).await?.is_none()
+            // deletions that were pruned could not be hidden
+            && engine.applied_seq() >= stored.pruned_to;
         let previous = PreviousIndex::of(engine, id, self.engines().clone()).await.map_err(index_error)?;
         let Some(previous) = previous.filter(|_| is_usable) else { return Ok(None) };
         previous.hide_deleted(documents, index_error).await?;

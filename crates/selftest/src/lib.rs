@@ -50,14 +50,8 @@ pub enum Dialect {
 
 impl Dialect {
     /// All of them, in the order in which they are checked.
-    pub const ALL: [Dialect; 6] = [
-        Dialect::Openai,
-        Dialect::Tei,
-        Dialect::Cohere,
-        Dialect::Jina,
-        Dialect::Ollama,
-        Dialect::Native,
-    ];
+    pub const ALL: [Dialect; 6] =
+        [Dialect::Openai, Dialect::Tei, Dialect::Cohere, Dialect::Jina, Dialect::Ollama, Dialect::Native];
 
     fn name(self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@
 
 mod checks;
 mod difference;
+mod earlier;
 mod lease;
 mod reconcile;
 mod schedule;
@@ -18,6 +19,7 @@ use weir_index::{Engine, Held, IndexError};
 use weir_store::{CollectionId, Store, StoreView};
 
 pub use checks::{hide_deleted, unusable};
+pub use earlier::Earlier;
 pub use lease::{LEASE_SECONDS, Lease};
 pub use schedule::{Schedule, ask, last, reconcile_due};
 
