@@ -90,3 +90,14 @@ pub enum CollectionError {
     #[error("the gateway is stopping")]
     Stopping,
 }
+
+impl CollectionError {
+    /// Whether an engine does not answer, and may do so later.
+    pub fn is_engine_unavailable(&self) -> bool {
+        matches!(
+            self,
+            CollectionError::Index { source: IndexError::Unavailable { .. }, .. }
+                | CollectionError::Engines(IndexError::Unavailable { .. })
+        )
+    }
+}

@@ -17,14 +17,13 @@ use weir_text::Language;
 use crate::clock::now;
 use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::previous::PreviousIndex;
-use crate::shared_engines::{Waiting, is_engine_unavailable, kind_of};
+use crate::shared_engines::{Waiting, kind_of};
 use weir_config::Config;
 use weir_inference::{LoadedModel, Models, Scheduler};
 use weir_preparation::{Chunker, own_vectors};
 use weir_refusal::CollectionError;
 use weir_telemetry::metrics::Metrics;
-use weir_upkeep::{Earlier, hide_deleted, unusable};
+use weir_upkeep::{Earlier, PreviousIndex, find_previous, hide_deleted, unusable};
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
@@ -95,7 +94,7 @@ impl Collections {
         for collection in collections.0.store.collections(&Caller::system()).await? {
             let name = collection.name.clone();
             match collections.open_stored(collection).await {
-                Err(error) if is_engine_unavailable(&error) => {
+                Err(error) if error.is_engine_unavailable() => {
                     tracing::error!(collection = name, %error, "the collection is opened when its engine answers")
                 }
                 opened => drop(opened?),
@@ -373,7 +372,7 @@ impl Collections {
         let opened = self.open_now(stored.clone(), previous).await;
         match &opened {
             Ok(_) => self.0.waiting.remove(&stored.name),
-            Err(error) if is_engine_unavailable(error) => {
+            Err(error) if error.is_engine_unavailable() => {
                 self.remove(&stored.name);
                 self.0.waiting.add(stored);
             }
@@ -441,7 +440,12 @@ impl Collections {
             Some(previous) => Some(previous),
             None => {
                 let is_needed = engine.applied_seq() < rebuild_until;
-                self.find_previous(&stored, engine_id, &engine_settings, &documents, is_needed).await?
+                let is_wanted = (is_needed, self.0.store.is_shared());
+                let open = |id| {
+                    let opening = self.open_index(id, &engine_settings, stored.last_operation);
+                    async move { Ok(opening.await?.engine) }
+                };
+                find_previous(&self.0.engines, &stored, engine_id, &documents, is_wanted, open).await?
             }
         };
         let lexical = LexicalInForce::new(settings.lexical.take().unwrap_or_default(), language);

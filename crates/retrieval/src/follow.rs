@@ -11,7 +11,6 @@ use weir_store::{Change, Changes, Collection, CollectionId};
 
 use crate::collections::{Collections, unreadable};
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::shared_engines::is_engine_unavailable;
 use weir_refusal::CollectionError;
 use weir_upkeep::hide_deleted;
 
@@ -109,7 +108,7 @@ impl Collections {
                 None => self.open_if_it_fits(one).await,
             };
             if let Err(error) = followed
-                && !is_engine_unavailable(&error)
+                && !error.is_engine_unavailable()
             {
                 tracing::error!(collection = name, %error, "a collection of another gateway can't be opened");
             }
@@ -154,7 +153,7 @@ impl Collections {
         }
         let prepared = self.prepare_engine(open, settings).await;
         if let Err(error) = &prepared
-            && is_engine_unavailable(error)
+            && error.is_engine_unavailable()
         {
             tracing::warn!(collection = open.name, %error, "it is searched in the index of before until its next engine answers");
         }

@@ -17,10 +17,9 @@ use weir_text::Language;
 
 use crate::clock::now;
 use crate::ingest::{Cancellations, JobLog, Preparer};
-use crate::previous::PreviousIndex;
 use weir_cursor::RequestHash;
 use weir_preparation::IngestProgress;
-use weir_upkeep::Earlier;
+use weir_upkeep::{Earlier, PreviousIndex};
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {

@@ -54,15 +54,6 @@ impl Waiting {
     }
 }
 
-/// Whether an engine does not answer, and may do so later.
-pub(crate) fn is_engine_unavailable(error: &CollectionError) -> bool {
-    matches!(
-        error,
-        CollectionError::Index { source: IndexError::Unavailable { .. }, .. }
-            | CollectionError::Engines(IndexError::Unavailable { .. })
-    )
-}
-
 /// Opens what waits and removes what is left of deleted collections, until the gateway stops.
 pub(crate) async fn keep_up(collections: Collections) {
     let inner = &collections.0;
@@ -150,7 +141,7 @@ impl Collections {
         for stored in self.0.waiting.all() {
             let name = stored.name.clone();
             if let Err(error) = self.open_if_stored(stored).await
-                && !is_engine_unavailable(&error)
+                && !error.is_engine_unavailable()
             {
                 tracing::error!(collection = name, %error, "a collection that waits for its engine can't be opened");
             }
@@ -205,7 +196,7 @@ impl Collections {
             }
             let deleted = self.0.engines.delete_collection(kind, stored.id.0).await;
             match deleted.map_err(CollectionError::Engines) {
-                Err(error) if kind.is_shared() && is_engine_unavailable(&error) => {
+                Err(error) if kind.is_shared() && error.is_engine_unavailable() => {
                     tracing::warn!(collection = stored.name, %error, "its index is removed when its engine answers");
                     self.0.has_leftovers.store(true, Ordering::Relaxed);
                 }
@@ -225,6 +216,7 @@ impl Collections {
             if let Some(open) = open.iter().find(|open| open.id.0 == id) {
                 if open.engine_id.kind != kind {
                     open.earlier.note_left();
+                    open.remove_superseded().await;
                 }
             } else if id <= last.0 && !self.0.store.has_collection(CollectionId(id)).await? {
                 self.0.engines.delete_collection(kind, id).await.map_err(CollectionError::Engines)?;

@@ -1,6 +1,6 @@
 //! Two gateways over one PostgreSQL and one Qdrant cluster: one of them applies changes, both search.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -8,6 +8,7 @@ use weir_qdrant_mock::Cluster as Nodes;
 
 use super::moves::{documents, move_to, notes as note_search, ranking, rankings_until, start_move};
 use super::{create, found, ingest, shown, upserts, variables};
+use crate::cluster::fleet::End;
 use crate::cluster::{Cluster, Member, wait};
 
 /// Nodes of Qdrant, and two gateways with the collection `far`.
@@ -148,8 +149,12 @@ fn a_collection_is_moved_while_all_gateways_search_and_one_without_a_cluster_ans
     for gateway in &cluster.gateways {
         wait("all notes", || found_notes(gateway).len() == MOVED);
     }
-    let texts = |gateway: &Member| super::moves::embedded(&gateway.client);
-    let embedded = [texts(one), texts(two), texts(without)];
+    // of all gateways
+    let embedded = || -> u64 {
+        let lines = cluster.gateways.iter().map(|gateway| super::moves::embedded(&gateway.client));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap_or(0)).sum()
+    };
+    let mut texts = embedded();
 
     for engine in ["qdrant", "embedded"] {
         let shown = if engine == "qdrant" { json!(engine) } else { Value::Null };
@@ -159,10 +164,11 @@ fn a_collection_is_moved_while_all_gateways_search_and_one_without_a_cluster_ans
                 let is_over = &is_over;
                 scope.spawn(move || rankings_until(&gateway.client, "notes", is_over))
             });
+            let ended = End(&is_over);
             start_move(&two.client, "notes", engine);
             wait("the next index at both", || is_in(one, &shown) && is_in(two, &shown));
             std::thread::sleep(std::time::Duration::from_millis(300));
-            is_over.store(true, Ordering::Relaxed);
+            drop(ended);
             searchers.map(|searcher| searcher.join().unwrap())
         });
         let last = ranking(&one.client, "notes");
@@ -171,6 +177,7 @@ fn a_collection_is_moved_while_all_gateways_search_and_one_without_a_cluster_ans
             assert_eq!(seen, [first.clone(), last.clone()], "one index after the other, and none between");
         }
         assert_eq!((found_notes(one).len(), found_notes(two).len()), (MOVED, MOVED));
+        assert_eq!(embedded(), texts, "nothing is embedded again");
         if engine == "qdrant" {
             wait("the reason", || without.weir.log().contains("set `qdrant.urls` as the other gateways"));
             assert_eq!(ranking(&without.client, "notes"), first, "what it has");
@@ -181,14 +188,10 @@ fn a_collection_is_moved_while_all_gateways_search_and_one_without_a_cluster_ans
             });
             ingest(&one.client, "notes", &documents(5, 6));
             wait("all notes", || found_notes(one).len() == MOVED && found_notes(two).len() == MOVED);
+            texts = embedded();
         }
     }
     wait("all notes", || found_notes(without).len() == MOVED && is_in(without, &Value::Null));
-    let texts = [texts(one), texts(two), texts(without)];
-    let count = |lines: &[String; 3]| -> u64 {
-        lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap_or(0)).sum()
-    };
-    assert_eq!(count(&texts), count(&embedded), "nothing is embedded again: d5 is known");
     wait("the end of the points", || points(&nodes) == 0);
 
     // what is deleted in the middle is not found any more

@@ -3,7 +3,7 @@
 //! It has 600 chunks, or `WEIR_MOVE_CHUNKS` if it is set; `make move` has 20,000.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use weir_qdrant_mock::Cluster;
 
 use super::moves::embedded;
 use super::{create, search, shown, start_in};
+use crate::cluster::fleet::End;
 use crate::cluster::pace::Pace;
 use crate::support::client::Client;
 
@@ -69,7 +70,7 @@ fn percentile(took: &mut [Duration], part: f64) -> Duration {
 fn no_search_fails_and_none_is_mixed_while_chunks_are_moved_there_and_back() {
     let (nodes, folder, chunks) = (Cluster::start(3, None).unwrap(), tempfile::tempdir().unwrap(), chunks());
     let gateway = start_in(folder.path(), &nodes);
-    create(&gateway, "notes", &json!({}));
+    create(&gateway, "notes", &json!({"chunking": {"policy": "none"}}));
     for from in (0..chunks).step_by(BATCH) {
         let documents: Vec<Value> = (from..chunks.min(from + BATCH)).map(note).collect();
         let body = json!({"collection": "notes", "documents": documents});
@@ -92,6 +93,7 @@ fn no_search_fails_and_none_is_mixed_while_chunks_are_moved_there_and_back() {
                     }
                 });
             }
+            let _ended = End(&stop);
             let (begun, path) = (Instant::now(), "/v1/collections/notes?move=true");
             let body = json!({"engine": engine}).to_string();
             let moved = gateway.send("PUT", path, Some(body.as_bytes()));
@@ -104,7 +106,6 @@ fn no_search_fails_and_none_is_mixed_while_chunks_are_moved_there_and_back() {
             });
             let took = begun.elapsed();
             std::thread::sleep(Duration::from_secs(1));
-            stop.store(true, Ordering::Relaxed);
             (took, begun.elapsed())
         });
         let (after, answers) = (all_rankings(&gateway), answers.into_inner().unwrap());

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use weir_qdrant_mock::{Calls, Cluster, Fault, Rule};
 
 use super::{Setup, create, found, ids, ingest, put, search, shown, variables};
+use crate::cluster::fleet::End;
 use crate::support::client::{Client, Reply};
 use crate::support::gateway::Gateway;
 
@@ -42,6 +43,11 @@ fn kill_and_restart(setup: Setup, batch: &str) -> Setup {
 pub(super) fn documents(from: usize, to: usize) -> Value {
     let text = |number: usize| format!("note {number} of the weir {}", "and the river ".repeat(number % 7));
     (from..to).map(|number| json!({"id": format!("d{number}"), "text": text(number)})).collect()
+}
+
+/// Settings by which each document is one chunk.
+fn whole(engine: &str) -> Value {
+    json!({"engine": engine, "chunking": {"policy": "none"}})
 }
 
 /// Asks for another engine.
@@ -81,6 +87,8 @@ pub(super) fn rankings_until(client: &Client, name: &str, is_over: &AtomicBool) 
         }
         let (status, reply) = search(client, name, &json!({"query": "river note", "top_k": 5}));
         assert_eq!((status, ids(&reply).len()), (200, 5), "{reply}");
+        // so that the gateways have time for the rest
+        std::thread::sleep(Duration::from_millis(10));
     }
     seen
 }
@@ -93,9 +101,9 @@ fn while_searching(setup: &Setup, name: &str, work: impl FnOnce()) {
         let client = Client::new(&gateway.weir.url);
         let (is_over, seen) = (&is_over, &seen);
         scope.spawn(move || seen.lock().unwrap().extend(rankings_until(&client, name, is_over)));
+        let _ended = End(is_over);
         work();
         std::thread::sleep(Duration::from_millis(300));
-        is_over.store(true, Ordering::Relaxed);
     });
     let (seen, after) = (seen.into_inner().unwrap(), ranking(gateway, name));
     assert_ne!(before, after, "the engines rank differently");
@@ -147,7 +155,7 @@ fn heal(setup: &Setup) {
 fn searches_go_on_while_a_collection_is_moved_into_the_cluster_and_back() {
     let setup = start("4");
     let gateway = &setup.gateway;
-    create(gateway, "notes", &json!({}));
+    create(gateway, "notes", &whole("embedded"));
     ingest(gateway, "notes", &documents(0, DOCUMENTS));
     let texts = embedded(gateway);
     assert!(texts.ends_with(&format!(" {DOCUMENTS}")), "{texts}");
@@ -187,7 +195,7 @@ fn named(engine: &str) -> Value {
 #[test]
 fn a_move_out_of_the_cluster_goes_on_after_a_restart_and_what_is_deleted_meanwhile_is_not_found() {
     let setup = start("1");
-    create(&setup.gateway, "notes", &json!({"engine": "qdrant"}));
+    create(&setup.gateway, "notes", &whole("qdrant"));
     ingest(&setup.gateway, "notes", &documents(0, DOCUMENTS));
     start_move(&setup.gateway, "notes", "embedded");
     delete(&setup.gateway, "d3");
@@ -213,7 +221,7 @@ fn a_move_out_of_the_cluster_goes_on_after_a_restart_and_what_is_deleted_meanwhi
 #[test]
 fn a_move_into_the_cluster_waits_for_it_and_can_be_cancelled_also_after_a_restart() {
     let setup = start("16");
-    create(&setup.gateway, "notes", &json!({}));
+    create(&setup.gateway, "notes", &whole("embedded"));
     ingest(&setup.gateway, "notes", &documents(0, DOCUMENTS));
     let before = ranking(&setup.gateway, "notes");
     refuse_upserts(&setup);
@@ -251,7 +259,7 @@ fn a_collection_that_is_deleted_in_the_middle_of_a_move_leaves_nothing() {
     for engine in ["embedded", "qdrant"] {
         let setup = start("1");
         let gateway = &setup.gateway;
-        create(gateway, "notes", &json!({"engine": engine}));
+        create(gateway, "notes", &whole(engine));
         ingest(gateway, "notes", &documents(0, DOCUMENTS));
         start_move(gateway, "notes", if engine == "qdrant" { "embedded" } else { "qdrant" });
         gateway
@@ -265,13 +273,13 @@ fn a_collection_that_is_deleted_in_the_middle_of_a_move_leaves_nothing() {
 #[test]
 fn a_collection_whose_cluster_is_gone_is_moved_out_of_it() {
     let setup = start("16");
-    create(&setup.gateway, "notes", &json!({"engine": "qdrant"}));
+    create(&setup.gateway, "notes", &whole("qdrant"));
     ingest(&setup.gateway, "notes", &documents(0, DOCUMENTS));
     setup.kill_nodes();
     let setup = kill_and_restart(setup, "16");
     let gateway = &setup.gateway;
     assert_eq!(shown(gateway, "notes")["status"], "unavailable");
-    let kept = put(gateway, "notes", &json!({"engine": "embedded"}));
+    let kept = put(gateway, "notes", &whole("embedded"));
     assert_eq!(kept.status, 503, "without `move`: {}", kept.text);
     start_move(gateway, "notes", "embedded");
     gateway.wait("the index in the gateway", || is_ready(gateway, "notes"));
@@ -285,7 +293,7 @@ fn a_collection_whose_cluster_is_gone_is_moved_out_of_it() {
 fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
     let setup = start("16");
     let gateway = &setup.gateway;
-    create(gateway, "notes", &json!({}));
+    create(gateway, "notes", &whole("embedded"));
     ingest(gateway, "notes", &documents(0, 5));
     let check = |reply: &Reply, status: u16, code: &str, words: &str| {
         assert_eq!((reply.status, &reply.json()["code"]), (status, &json!(code)), "{}", reply.text);
@@ -298,9 +306,13 @@ fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
     check(&gateway.send("PUT", path, Some(other.as_bytes())), 409, "collection_conflict", "?rechunk=true");
     let other = json!({"engine": "qdrant", "language": "german"}).to_string();
     check(&gateway.send("PUT", path, Some(other.as_bytes())), 409, "collection_conflict", "settings");
-    assert_eq!(put(gateway, "notes", &json!({"lexical": {"stop_words": ["the"]}})).status, 200);
+    let lexical = |lexical: Value| {
+        let body = json!({"chunking": {"policy": "none"}, "lexical": lexical});
+        assert_eq!(put(gateway, "notes", &body).status, 200);
+    };
+    lexical(json!({"stop_words": ["the"]}));
     check(&move_to(gateway, "notes", "qdrant"), 400, "invalid_parameter", "lexical");
-    assert_eq!(put(gateway, "notes", &json!({"lexical": {}})).status, 200);
+    lexical(json!({}));
     setup.kill_nodes();
     check(&move_to(gateway, "notes", "qdrant"), 503, "engine_unavailable", "does not answer");
     setup.restart_nodes();
@@ -310,9 +322,9 @@ fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
 
     // both at once, and the engine that it has
     let path = "/v1/collections/notes?move=true&rechunk=true";
-    let both = json!({"engine": "qdrant", "chunking": {"policy": "none"}}).to_string();
+    let both = json!({"engine": "qdrant", "chunking": {"policy": "headings"}}).to_string();
     let moved = gateway.send("PUT", path, Some(both.as_bytes()));
-    assert_eq!((moved.status, &moved.json()["settings"]["chunking"]["policy"]), (200, &json!("none")));
+    assert_eq!((moved.status, &moved.json()["settings"]["chunking"]["policy"]), (200, &json!("headings")));
     gateway.wait("the next index", || is_ready(gateway, "notes"));
     let same = move_to(gateway, "notes", "qdrant");
     assert_eq!((same.status, &same.json()["status"]), (200, &json!("ready")), "{}", same.text);
@@ -325,7 +337,7 @@ fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
 fn a_key_with_a_filter_moves_nothing() {
     let setup = start("16");
     let gateway = &setup.gateway;
-    create(gateway, "notes", &json!({}));
+    create(gateway, "notes", &whole("embedded"));
     let send = |key: &str, method: &str, path: &str, body: &Value| {
         let bearer = format!("Bearer {key}");
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
