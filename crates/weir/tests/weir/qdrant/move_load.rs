@@ -17,6 +17,8 @@ use crate::support::client::Client;
 
 const SEARCHES_PER_S: u32 = 50;
 const SEARCHERS: usize = 8;
+/// How long a move may take.
+const MOVE_MAX: Duration = Duration::from_secs(1_200);
 /// Documents of one request.
 const BATCH: usize = 500;
 /// Words that a note has in its number of times each 50th note has them: searches read what they find.
@@ -98,12 +100,15 @@ fn no_search_fails_and_none_is_mixed_while_chunks_are_moved_there_and_back() {
             let body = json!({"engine": engine}).to_string();
             let moved = gateway.send("PUT", path, Some(body.as_bytes()));
             assert_eq!(moved.status, 200, "{}", moved.text);
-            gateway.wait("the next index", || {
-                std::thread::sleep(Duration::from_millis(50));
+            loop {
                 let shown = shown(&gateway, "notes");
                 assert_eq!(shown["chunk_count"], json!(chunks), "{shown}");
-                shown["status"] == "ready"
-            });
+                if shown["status"] == "ready" {
+                    break;
+                }
+                assert!(begun.elapsed() < MOVE_MAX, "waited too long for the next index: {shown}");
+                std::thread::sleep(Duration::from_millis(50));
+            }
             let took = begun.elapsed();
             std::thread::sleep(Duration::from_secs(1));
             (took, begun.elapsed())
