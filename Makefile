@@ -106,6 +106,11 @@ qdrant: ## 50 SIGKILLs of gateways and nodes of a Qdrant cluster (those of the t
 	@scripts/setup.sh
 	WEIR_QDRANT_KILLS=$(or $(KILLS),50) cargo test $(CHECKED) --test weir -- --nocapture qdrant::kills
 
+.PHONY: move
+move: ## a collection of 20,000 chunks is moved into a Qdrant cluster (that of the tests) and back under 50 searches a second; CHUNKS=n for another number
+	@scripts/setup.sh
+	WEIR_MOVE_CHUNKS=$(or $(CHUNKS),20000) cargo test $(CHECKED) --test weir -- --nocapture qdrant::move_load
+
 .PHONY: contract
 contract: ## 500 generated requests to each route, compared with the OpenAPI file; EXAMPLES=n for another number
 	@scripts/setup.sh

@@ -419,6 +419,10 @@ class GatewayTest(unittest.TestCase):
         changed = client.put_collection(own, rechunk=True, chunking={"policy": "sentences", "max_sentences": 1})
         expected = weir.Chunking("sentences", 200, max_sentences=1, overlap_sentences=0)
         self.assertEqual(changed.settings.chunking, expected)
+        with self.assertRaises(weir.BadRequest) as refused:
+            client.put_collection(own, move=True, engine="qdrant", chunking={"policy": "sentences", "max_sentences": 1})
+        self.assertIn("qdrant.urls", str(refused.exception))
+        self.assertEqual(client.put_collection(own, move=True, engine="embedded").settings.chunking, expected)
         with self.assertRaises(weir.Conflict) as caught:
             client.put_collection(name, language="english")
         self.assertEqual(caught.exception.code, "collection_conflict")

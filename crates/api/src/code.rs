@@ -143,7 +143,7 @@ error_codes! {
     GuardrailBlocked "guardrail_blocked" 400 CLIENT "A guardrail blocks the request or its answer",
         "Send a request without what the rule detects, or one that is answered without it; the operator of the gateway can change `[[guardrails]]`.";
     CollectionConflict "collection_conflict" 409 CLIENT "The collection exists with other settings",
-        "Send the collection's current settings, use another name, or delete the collection first; `chunking` is changed with `?rechunk=true`.";
+        "Send the collection's current settings, use another name, or delete the collection first; `chunking` is changed with `?rechunk=true`, `engine` with `?move=true`.";
     CollectionLimitReached "collection_limit_reached" 409 CLIENT "The gateway has its maximum of collections",
         "Delete a collection that is not needed, or raise `limits.collections_max`.";
     KeyLimitReached "key_limit_reached" 409 CLIENT "The API keys take all memory that is set aside for them",

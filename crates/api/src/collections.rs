@@ -38,7 +38,7 @@ pub struct CollectionSettings {
     /// How texts are split into chunks. Can be changed later with `?rechunk=true`.
     #[serde(default, deserialize_with = "optional")]
     pub chunking: Option<Chunking>,
-    /// Where its index is; absent: `embedded`.
+    /// Where its index is; absent: `embedded`. Can be changed later with `?move=true`.
     pub engine: Option<EngineChoice>,
     /// Whether the files of documents are kept beside their text, unless an upload says otherwise; default: the gateway's `extract.keep_originals`.
     pub keep_originals: Option<bool>,
@@ -156,6 +156,9 @@ pub struct CollectionReply {
     pub settings: CollectionSettings,
     /// Whether the collection can be searched.
     pub status: CollectionStatus,
+    /// While its index is rebuilt: the part of the changes that the index has, from 0 to 1. Absent for keys with a filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuilt: Option<f64>,
     /// Time of creation, in unix seconds.
     pub created_at: f64,
 }
@@ -166,8 +169,8 @@ pub struct CollectionReply {
 pub enum CollectionStatus {
     /// The collection can be searched.
     Ready,
-    /// The index is being rebuilt from the store. If the documents are split again, searches find their earlier chunks; otherwise they return
-    /// `collection_not_ready`.
+    /// The index is being rebuilt from the store. If the documents are split again, or the index is moved to another engine, the earlier index answers
+    /// searches; otherwise they return `collection_not_ready`.
     Rebuilding,
     /// Its engine does not answer: searches return `engine_unavailable`, and the numbers of documents and chunks are 0.
     Unavailable,

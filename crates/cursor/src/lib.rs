@@ -132,7 +132,7 @@ impl CursorKey {
     /// Reads a cursor for `binding`.
     ///
     /// # Errors
-    /// `invalid_cursor`, with what it belongs to instead; `cursor_expired` when the collection was embedded again.
+    /// `invalid_cursor`, with what it belongs to instead; `cursor_expired` when its index was made again.
     pub fn verify(&self, binding: &Binding, text: &str) -> Result<Cursor, Invalid> {
         match self.verify_position(binding, text)? {
             Position::Page(cursor) => Ok(cursor),
@@ -169,7 +169,7 @@ impl CursorKey {
             ));
         }
         if content.binding.generation != binding.generation {
-            let message = "the collection was embedded again since the first page";
+            let message = "the index of the collection was made again since the first page";
             return Err(Invalid::at(ErrorCode::CursorExpired, &["cursor"], message));
         }
         Ok(content.position)
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(key.verify(&own, &key.sign(&own, &whole)), Ok(whole));
         check(&key, &binding(3, 2, "a"), &text, (ErrorCode::InvalidCursor, "another collection"));
         check(&key, &binding(1, 2, "b"), &text, (ErrorCode::InvalidCursor, "another request"));
-        check(&key, &binding(1, 3, "a"), &text, (ErrorCode::CursorExpired, "embedded again"));
+        check(&key, &binding(1, 3, "a"), &text, (ErrorCode::CursorExpired, "made again"));
         check(
             &CursorKey::shared([2; 32]),
             &own,

@@ -2,7 +2,7 @@
 //!
 //! A set has documents, queries, and judgments that say which documents are relevant to a query. Its documents go into a
 //! collection of their own, every configuration answers every query over HTTP, and the scores of the rankings are
-//! reported, compared with a baseline and checked against minima.
+//! reported, compared with a baseline and checked against minima. Rankings of one collection before and after a change can be compared too.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod error;
 mod measure;
 mod metrics;
 mod minimum;
+mod overlap;
 mod report;
 mod run_file;
 
@@ -31,6 +32,7 @@ pub use configuration::Configuration;
 pub use draft::{Draft, DraftOptions, draft};
 pub use error::{EvalError, Result};
 pub use minimum::Minimum;
+pub use overlap::{Overlap, QueryOverlap, Rankings};
 pub use report::Report;
 
 /// What is measured, and what it is compared with.

@@ -64,6 +64,12 @@ impl Engines {
         kind == EngineKind::Embedded || self.qdrant.is_some()
     }
 
+    /// The kinds of engines that can be opened.
+    pub fn kinds(&self) -> impl Iterator<Item = EngineKind> + use<> {
+        let qdrant = self.qdrant.as_ref().map(|_| EngineKind::Qdrant);
+        [Some(EngineKind::Embedded), qdrant].into_iter().flatten()
+    }
+
     /// Whether some engines are those of other processes too.
     pub fn has_shared(&self) -> bool {
         self.qdrant.is_some()
@@ -99,6 +105,17 @@ impl Engines {
                 let (engine, rebuilt) = self.qdrant()?.open(id, settings, store_last_operation).await?;
                 Ok(Opened { engine: Engine::Qdrant(engine), rebuilt })
             }
+        }
+    }
+
+    /// Checks that an engine with these settings can be opened now, and makes what all such engines need.
+    ///
+    /// # Errors
+    /// [`IndexError::Unavailable`], and [`IndexError::Engine`] when there is none of this kind, or it is not set up as it has to be.
+    pub async fn prepare(&self, kind: EngineKind, settings: &EngineSettings) -> Result<()> {
+        match kind {
+            EngineKind::Embedded => Ok(()),
+            EngineKind::Qdrant => self.qdrant()?.prepare(settings).await,
         }
     }
 

@@ -8,6 +8,8 @@ use crate::CollectionId;
 pub enum UpkeepKind {
     /// Comparing an index with the store.
     Reconcile,
+    /// That some gateway searches an earlier generation of the index, which all gateways use: its revision changes as long as one does.
+    EarlierSearched,
 }
 
 /// What was asked for, how far it is, and what was found, in the words of the gateway.

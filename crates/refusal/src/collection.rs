@@ -78,7 +78,26 @@ pub enum CollectionError {
         /// The fingerprint of the model.
         embedded_by: String,
     },
+    /// Another gateway has moved the collection to an engine that this one does not have.
+    #[error(
+        "collection `{collection}` was moved to a Qdrant cluster, and this gateway has none: set `qdrant.urls` as the other gateways of the store have it, and start it again"
+    )]
+    NoEngine {
+        /// The collection.
+        collection: String,
+    },
     /// Collections are not opened or changed while the gateway stops.
     #[error("the gateway is stopping")]
     Stopping,
+}
+
+impl CollectionError {
+    /// Whether an engine does not answer, and may do so later.
+    pub fn is_engine_unavailable(&self) -> bool {
+        matches!(
+            self,
+            CollectionError::Index { source: IndexError::Unavailable { .. }, .. }
+                | CollectionError::Engines(IndexError::Unavailable { .. })
+        )
+    }
 }

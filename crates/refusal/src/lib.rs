@@ -266,6 +266,7 @@ impl From<CollectionError> for RequestError {
             | CollectionError::Settings { .. }
             | CollectionError::Engines(_)
             | CollectionError::OtherModel { .. }
+            | CollectionError::NoEngine { .. }
             | CollectionError::NotOfStore(_) => RequestError::internal(&error),
         }
     }

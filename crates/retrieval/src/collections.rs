@@ -17,14 +17,13 @@ use weir_text::Language;
 use crate::clock::now;
 use crate::ingest::{JobLog, Preparer};
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::previous::PreviousIndex;
-use crate::shared_engines::{Waiting, is_engine_unavailable, kind_of};
+use crate::shared_engines::{Waiting, kind_of};
 use weir_config::Config;
 use weir_inference::{LoadedModel, Models, Scheduler};
 use weir_preparation::{Chunker, own_vectors};
 use weir_refusal::CollectionError;
 use weir_telemetry::metrics::Metrics;
-use weir_upkeep::{hide_deleted, unusable};
+use weir_upkeep::{Earlier, PreviousIndex, find_previous, hide_deleted, unusable};
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
@@ -95,7 +94,7 @@ impl Collections {
         for collection in collections.0.store.collections(&Caller::system()).await? {
             let name = collection.name.clone();
             match collections.open_stored(collection).await {
-                Err(error) if is_engine_unavailable(&error) => {
+                Err(error) if error.is_engine_unavailable() => {
                     tracing::error!(collection = name, %error, "the collection is opened when its engine answers")
                 }
                 opened => drop(opened?),
@@ -254,7 +253,7 @@ impl Collections {
             tracing::error!(collection = collection.name, %error, "a collection that could not be opened stays in the store, empty");
         }
         self.0.waiting.remove(&collection.name);
-        if let Err(error) = self.delete_engines_of(collection).await {
+        if let Err(error) = self.delete_engines_of(collection, true).await {
             tracing::warn!(collection = collection.name, %error, "the index of no collection stays");
         }
     }
@@ -272,7 +271,8 @@ impl Collections {
         self.0.webhooks_due.notify_one();
         self.remove(name);
         collection.close().await;
-        self.delete_engines_of(&collection.stored).await?;
+        let is_shared = collection.engine_id.kind.is_shared() || collection.earlier.is_left();
+        self.delete_engines_of(&collection.stored, is_shared).await?;
         tracing::info!(collection = name, "collection deleted; its unfinished ingest jobs are cancelled");
         Ok(deleted)
     }
@@ -343,15 +343,16 @@ impl Collections {
         Ok(())
     }
 
-    /// Whether `settings`, as a request has them, are those of the collection, apart from those that can be changed.
-    pub fn has_settings(&self, collection: &OpenCollection, settings: &CollectionSettings) -> bool {
-        let same_model = self
-            .model_for(settings)
-            .is_ok_and(|model| fingerprint_of(settings, model.as_deref()) == collection.preparer.fingerprint);
-        same_model
-            && kind_of(settings) == collection.engine_id.kind
-            && self.pinned(settings).language == collection.settings.language
-            && settings.keep_originals == collection.settings.keep_originals
+    /// Whether `settings`, as a request has them, are those that a collection with a fingerprint has, apart from those that can be changed.
+    pub(crate) fn are_settings(
+        &self,
+        (has, fingerprint): (&CollectionSettings, &str),
+        settings: &CollectionSettings,
+    ) -> bool {
+        let model = self.model_for(settings);
+        model.is_ok_and(|model| fingerprint_of(settings, model.as_deref()) == fingerprint)
+            && self.pinned(settings).language == has.language
+            && settings.keep_originals == has.keep_originals
     }
 
     pub(crate) async fn open_stored(
@@ -371,7 +372,7 @@ impl Collections {
         let opened = self.open_now(stored.clone(), previous).await;
         match &opened {
             Ok(_) => self.0.waiting.remove(&stored.name),
-            Err(error) if is_engine_unavailable(error) => {
+            Err(error) if error.is_engine_unavailable() => {
                 self.remove(&stored.name);
                 self.0.waiting.add(stored);
             }
@@ -397,15 +398,7 @@ impl Collections {
         // those of earlier versions have no policy
         settings.chunking = Some(chunking);
         let (vectors, chunker) = (settings.vectors, Chunker::new(&chunking, model.clone()));
-        let engine_settings = EngineSettings {
-            dimension: match &settings.vectors {
-                Some(vectors) => vectors.dimension.get_u32() as usize,
-                None => model.as_ref().and_then(|model| model.dimension()).unwrap_or(0),
-            },
-            language,
-            fingerprint: fingerprint.clone(),
-            writer_memory_bytes: self.0.config.index.writer_memory_bytes,
-        };
+        let engine_settings = self.engine_settings(&settings, model.as_deref(), &fingerprint);
         let (collection, generation) = (stored.id.0, stored.generation.id.0);
         let engine_id = EngineId { kind: kind_of(&settings), collection, generation };
         let others_apply = engine_id.kind.is_shared() && self.0.store.is_shared();
@@ -447,7 +440,12 @@ impl Collections {
             Some(previous) => Some(previous),
             None => {
                 let is_needed = engine.applied_seq() < rebuild_until;
-                self.find_previous(&stored, engine_id, &engine_settings, &documents, is_needed).await?
+                let is_wanted = (is_needed, self.0.store.is_shared());
+                let open = |id| {
+                    let opening = self.open_index(id, &engine_settings, stored.last_operation);
+                    async move { Ok(opening.await?.engine) }
+                };
+                find_previous(&self.0.engines, &stored, engine_id, &documents, is_wanted, open).await?
             }
         };
         let lexical = LexicalInForce::new(settings.lexical.take().unwrap_or_default(), language);
@@ -482,7 +480,6 @@ impl Collections {
             accepted: AtomicU64::new(stored.last_operation),
             lost_operation: AtomicU64::new(0),
             rebuild_until,
-            previous: RwLock::new(previous),
             empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),
             applied_seq: watch::Sender::new(engine.applied_seq()),
             progress: weir_preparation::IngestProgress::new(engine.applied_seq()),
@@ -493,8 +490,11 @@ impl Collections {
             workers: Mutex::default(),
             engines: self.0.engines.clone(),
             engine_id,
-            complete_since: Mutex::default(),
-            is_alone: AtomicBool::new(false),
+            earlier: Earlier::new(
+                engine_id.kind.is_shared() || previous.as_ref().is_some_and(PreviousIndex::is_shared),
+            ),
+            has_searched_earlier: previous.is_some(),
+            previous: RwLock::new(previous),
             engine,
         });
         // so that relevance is the same before and after a restart
@@ -507,6 +507,24 @@ impl Collections {
         *open.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
         self.0.open.write().unwrap_or_else(PoisonError::into_inner).insert(name, open.clone());
         Ok(open)
+    }
+
+    /// What an engine is opened with.
+    pub(crate) fn engine_settings(
+        &self,
+        settings: &CollectionSettings,
+        model: Option<&LoadedModel>,
+        fingerprint: &str,
+    ) -> EngineSettings {
+        EngineSettings {
+            dimension: match &settings.vectors {
+                Some(vectors) => vectors.dimension.get_u32() as usize,
+                None => model.and_then(LoadedModel::dimension).unwrap_or(0),
+            },
+            language: language_of(settings, &self.0.config),
+            fingerprint: fingerprint.to_owned(),
+            writer_memory_bytes: self.0.config.index.writer_memory_bytes,
+        }
     }
 
     pub(crate) async fn open_index(
@@ -540,12 +558,8 @@ impl Collections {
             "the model has changed: a new generation is embedded"
         );
         let started = self.0.store.start_generation(stored.id, fingerprint, now()).await?;
-        let settings =
-            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&stored.name, &error))?;
-        // other gateways may still search the same index
-        if !kind_of(&settings).is_shared() {
-            self.delete_engines_of(&stored).await?;
-        }
+        // other gateways may still search those that all use
+        self.delete_engines_of(&stored, false).await?;
         Ok(started.unwrap_or(stored))
     }
 }

@@ -11,8 +11,8 @@ use weir_store::{Change, Changes, Collection, CollectionId};
 
 use crate::collections::{Collections, unreadable};
 use crate::open_collection::{LexicalInForce, OpenCollection};
-use crate::shared_engines::is_engine_unavailable;
 use weir_refusal::CollectionError;
+use weir_upkeep::hide_deleted;
 
 /// How often everything is looked at, beside what is told.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -104,11 +104,11 @@ impl Collections {
             let followed = match self.get(&Caller::system(), &name) {
                 Some(open) if open.id == one.id => self.follow(&open, one).await,
                 Some(_) => Ok(()),
-                None if self.0.waiting.get(&Caller::system(), &name).is_some() => Ok(()),
+                None if self.is_to_wait(&one) => Ok(()),
                 None => self.open_if_it_fits(one).await,
             };
             if let Err(error) = followed
-                && !is_engine_unavailable(&error)
+                && !error.is_engine_unavailable()
             {
                 tracing::error!(collection = name, %error, "a collection of another gateway can't be opened");
             }
@@ -121,10 +121,8 @@ impl Collections {
         self.remove(&open.name);
         open.preparer.lease.take();
         open.close().await;
-        // the gateway that has deleted it removes an index that all use
-        if !open.engine_id.kind.is_shared() {
-            self.delete_engines_of(&open.stored).await?;
-        }
+        // the gateway that has deleted it removes what all use, if it can
+        self.delete_engines_of(&open.stored, false).await?;
         tracing::info!(collection = open.name, "the collection was deleted by another gateway");
         Ok(())
     }
@@ -142,22 +140,44 @@ impl Collections {
         Ok(())
     }
 
+    /// Checks that this gateway has the model and the engine of another generation of a collection that it has open.
+    async fn check_next_generation(
+        &self,
+        open: &OpenCollection,
+        stored: &Collection,
+        settings: &CollectionSettings,
+    ) -> Result<(), CollectionError> {
+        if self.fingerprint_for(stored).await? != stored.generation.fingerprint {
+            let (collection, embedded_by) = (stored.name.clone(), stored.generation.fingerprint.clone());
+            return Err(CollectionError::OtherModel { collection, embedded_by });
+        }
+        let prepared = self.prepare_engine(open, settings).await;
+        if let Err(error) = &prepared
+            && error.is_engine_unavailable()
+        {
+            tracing::warn!(collection = open.name, %error, "it is searched in the index of before until its next engine answers");
+        }
+        prepared
+    }
+
     /// Takes over what another gateway has changed of a collection.
     async fn follow(&self, open: &Arc<OpenCollection>, stored: Collection) -> Result<(), CollectionError> {
         let name = stored.name.clone();
+        let settings: CollectionSettings =
+            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
         if stored.generation.id != open.preparer.generation {
-            if self.fingerprint_for(&stored).await? != stored.generation.fingerprint {
-                // what this gateway has embedded stays searchable
-                let embedded_by = stored.generation.fingerprint;
-                return Err(CollectionError::OtherModel { collection: name, embedded_by });
+            if let Err(error) = self.check_next_generation(open, &stored, &settings).await {
+                // what this gateway has stays searchable, without what was deleted
+                let index_error = |source| CollectionError::Index { collection: name.clone(), source };
+                let (engine, documents) = (open.serving().engine, &open.preparer.documents);
+                hide_deleted(documents, &engine, engine.applied_seq(), index_error).await?;
+                return Err(error);
             }
             tracing::info!(collection = name, "the collection is prepared again: its index is rebuilt");
             open.stop().await;
             self.reopen(open, stored).await?;
             return Ok(());
         }
-        let settings: CollectionSettings =
-            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&name, &error))?;
         let lexical = settings.lexical.unwrap_or_default();
         if lexical != open.lexical().sent {
             open.set_lexical(LexicalInForce::new(lexical, open.language()));

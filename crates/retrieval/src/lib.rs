@@ -21,8 +21,8 @@ mod originals;
 mod preview;
 mod previous;
 mod query_log;
-mod rechunk;
 mod reconcile;
+mod reindex;
 mod rerank;
 mod search;
 mod settings;
@@ -49,6 +49,7 @@ pub use job_events::{JobEvent, JobEvents};
 pub use jobs::{JOB_DOCUMENTS_PAGE, JOBS_PAGE};
 pub use query_log::QueryLog;
 pub use search::SearchContext;
+pub use settings::Reindexing;
 pub use view::CollectionView;
 pub use weir_extraction::{Section, isolation};
 pub use weir_originals::{CopyError, OriginalsReport, copy_originals, verify_originals};
@@ -67,7 +68,7 @@ pub struct Parts {
     searches: Arc<Semaphore>,
     /// One permit per core, for [`Retrieval::maybe_in_background`].
     background_work: Arc<Semaphore>,
-    recall_sampling: search::RecallSampling,
+    recall_sampling: weir_upkeep::RecallSampling,
     extraction: weir_extraction::Extraction,
     originals: weir_originals::Originals,
     job_streams: Arc<Semaphore>,
@@ -107,7 +108,7 @@ impl Retrieval {
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let background_work = Arc::new(Semaphore::new(cores));
-        let recall_sampling = search::RecallSampling::default();
+        let recall_sampling = weir_upkeep::RecallSampling::default();
         let extraction = weir_extraction::Extraction::new(config, collections.0.metrics.clone());
         let originals =
             weir_originals::Originals::new(config, &collections.0.store, collections.0.metrics.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -17,9 +17,9 @@ use weir_text::Language;
 
 use crate::clock::now;
 use crate::ingest::{Cancellations, JobLog, Preparer};
-use crate::previous::PreviousIndex;
 use weir_cursor::RequestHash;
 use weir_preparation::IngestProgress;
+use weir_upkeep::{Earlier, PreviousIndex};
 
 /// An open collection: searchable, and kept up to date by its ingest worker.
 pub struct OpenCollection {
@@ -41,9 +41,9 @@ pub struct OpenCollection {
     pub(crate) engine_id: EngineId,
     /// Where indexes come from.
     pub(crate) engines: Engines,
-    /// When the index was first found complete; and whether no earlier generation of it is left, where a restart does not see to that.
-    pub(crate) complete_since: Mutex<Option<Instant>>,
-    pub(crate) is_alone: AtomicBool,
+    /// The earlier generations that all gateways use; and whether this one has searched one since its start.
+    pub(crate) earlier: Earlier,
+    pub(crate) has_searched_earlier: bool,
     /// Prepares its documents; holds the model.
     pub(crate) preparer: Preparer,
     /// Limits of a batch.
@@ -68,7 +68,7 @@ pub struct OpenCollection {
     pub(crate) lost_operation: AtomicU64,
     /// The applied sequence of a lost index; until it is reached again, searches would miss documents that they found before.
     pub(crate) rebuild_until: u64,
-    /// The index from before its documents were split again, which answers searches until the index is complete.
+    /// The index from before its documents were split again, or it was moved, which answers searches until the index is complete.
     pub(crate) previous: RwLock<Option<PreviousIndex>>,
     /// The last operation when the index was last empty: of operations up to this, it has nothing that could be out of date.
     pub(crate) empty_at: AtomicU64,
@@ -201,10 +201,16 @@ impl OpenCollection {
         }
     }
 
-    /// Whether searches of the index would miss what they found before it was lost, or before the documents were split again.
+    /// Whether searches of the index would miss what they found before it was lost, or before it was made again.
     pub(crate) fn is_rebuilding(&self) -> bool {
-        let shown = *self.applied_seq.borrow();
-        self.engine.applied_seq() < self.rebuild_until.max(shown)
+        self.rebuilt().is_some()
+    }
+
+    /// The part of the operations, from 0 to 1, that an index which is rebuilt has.
+    pub(crate) fn rebuilt(&self) -> Option<f64> {
+        let (applied_seq, until) =
+            (self.engine.applied_seq(), self.rebuild_until.max(*self.applied_seq.borrow()));
+        (applied_seq < until).then(|| applied_seq as f64 / until as f64)
     }
 
     /// If the index was lost, wakes the worker, which rebuilds it.

@@ -1,62 +1,26 @@
-//! The index of a collection from before its documents were split again. It answers searches until the next one is complete.
+//! The index of a collection from before its documents were split again, or it was moved to another engine. It answers searches until the next one is
+//! complete.
 //!
 //! Nothing is applied to it any more: a document that is replaced meanwhile is found in its earlier version, as long as the later one waits for
 //! the documents before it. A document that is deleted is hidden in it at once.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use weir_index::{Engine, EngineId, EngineSettings, Engines, IndexError};
-use weir_store::{Collection, GenerationId, StoreView};
+use weir_index::{Engine, IndexError};
+use weir_store::GenerationId;
 
 use crate::collections::Collections;
 use crate::open_collection::OpenCollection;
 use weir_refusal::CollectionError;
-use weir_upkeep::{hide_deleted, unusable};
-
-/// An index to which nothing is applied any more.
-#[derive(Clone)]
-pub(crate) struct PreviousIndex(Arc<Inner>);
-
-struct Inner {
-    engine: Engine,
-    id: EngineId,
-    engines: Engines,
-    /// The deletions of the operations up to this one are hidden.
-    hidden_to: AtomicU64,
-}
+use weir_upkeep::PreviousIndex;
 
 /// The index that answers searches.
 #[derive(Clone)]
 pub(crate) struct ServingIndex {
     pub(crate) engine: Engine,
     pub(crate) generation: GenerationId,
-    /// Whether it is that from before the documents were split again.
+    /// Whether it is that of before.
     pub(crate) is_previous: bool,
-}
-
-impl PreviousIndex {
-    /// Of an engine that is closed for changes. `None` if it has nothing to show.
-    async fn of(engine: Engine, id: EngineId, engines: Engines) -> Result<Option<PreviousIndex>, IndexError> {
-        // an index whose files are not open can't be searched when it is closed
-        let opened = engine.ensure_open().await;
-        engine.close().await?;
-        let hidden_to = AtomicU64::new(engine.applied_seq());
-        let is_usable = opened.is_ok() && engine.applied_seq() > 0;
-        Ok(is_usable.then(|| PreviousIndex(Arc::new(Inner { engine, id, engines, hidden_to }))))
-    }
-
-    /// Hides the documents of the deletions after those that are hidden.
-    async fn hide_deleted(
-        &self,
-        documents: &StoreView,
-        index_error: impl Fn(IndexError) -> CollectionError,
-    ) -> Result<(), CollectionError> {
-        let after = self.0.hidden_to.load(Ordering::Relaxed);
-        let hidden_to = hide_deleted(documents, &self.0.engine, after, index_error).await?;
-        self.0.hidden_to.fetch_max(hidden_to, Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 impl OpenCollection {
@@ -64,8 +28,8 @@ impl OpenCollection {
     pub(crate) fn serving(&self) -> ServingIndex {
         match self.previous().filter(|_| self.is_rebuilding()) {
             Some(previous) => ServingIndex {
-                engine: previous.0.engine.clone(),
-                generation: GenerationId(previous.0.id.generation),
+                engine: previous.engine().clone(),
+                generation: GenerationId(previous.generation()),
                 is_previous: true,
             },
             None => ServingIndex {
@@ -76,7 +40,7 @@ impl OpenCollection {
         }
     }
 
-    /// The index from before its documents were split again, until it is retired.
+    /// The index of before, until it is retired.
     fn previous(&self) -> Option<PreviousIndex> {
         self.previous.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -94,7 +58,7 @@ impl OpenCollection {
     /// Hides a document that was deleted by `operation` in every index that answers searches, now or soon.
     pub(crate) async fn hide(&self, document_id: &str, operation: u64) -> Result<bool, IndexError> {
         if let Some(previous) = self.previous()
-            && let Err(error) = previous.0.engine.remove_now(document_id, operation).await
+            && let Err(error) = previous.hide(document_id, operation).await
         {
             tracing::warn!(collection = self.name, %error, "the previous index does not answer searches any more");
             self.take_previous();
@@ -104,27 +68,25 @@ impl OpenCollection {
 
     /// Hides in the previous index what other gateways have deleted; removes it when the index is complete.
     pub(crate) async fn tend_previous(&self) {
-        let Some(previous) = self.previous() else { return };
-        if self.is_rebuilding() {
-            if !self.preparer.store.is_shared() {
-                return;
+        let (Some(previous), store) = (self.previous(), &self.preparer.store) else { return };
+        if !self.is_rebuilding() {
+            self.take_previous();
+            tracing::info!(collection = self.name, "its next index is complete: the previous one is removed");
+            if let Err(error) = previous.retire().await {
+                tracing::warn!(collection = self.name, %error, "the previous index stays until the next start");
             }
+        } else if store.is_shared() {
             let index_error = |source| CollectionError::Index { collection: self.name.clone(), source };
             if let Err(error) = previous.hide_deleted(&self.preparer.documents, index_error).await {
                 tracing::warn!(collection = self.name, %error, "deletions are not hidden in the previous index");
             }
-            return;
-        }
-        self.take_previous();
-        tracing::info!(
-            collection = self.name,
-            "its documents are split again: the previous index is removed"
-        );
-        // other gateways may still search it
-        if !previous.0.id.kind.is_shared()
-            && let Err(error) = previous.0.engines.delete(previous.0.id).await
-        {
-            tracing::warn!(collection = self.name, %error, "the previous index stays until the next start");
+            match previous.keep(&self.earlier, store, self.id).await {
+                Ok(false) => {}
+                Ok(true) => self.lose_previous(),
+                Err(error) => {
+                    tracing::warn!(collection = self.name, %error, "other gateways are not told that the previous index is searched")
+                }
+            }
         }
     }
 
@@ -152,58 +114,5 @@ impl Collections {
             engines.delete(id).await.map_err(index_error)?;
         }
         Ok(open.take_previous())
-    }
-
-    /// The index on the disk that answered searches before the documents of a collection were split again, if it is needed. Others are removed.
-    pub(crate) async fn find_previous(
-        &self,
-        stored: &Collection,
-        EngineId { kind, collection, generation: current }: EngineId,
-        settings: &EngineSettings,
-        documents: &StoreView,
-        is_needed: bool,
-    ) -> Result<Option<PreviousIndex>, CollectionError> {
-        let index_error = |source| CollectionError::Index { collection: stored.name.clone(), source };
-        let engines = self.engines();
-        let mut found = None;
-        if kind.is_shared() && !is_needed {
-            return Ok(None);
-        }
-        for generation in engines.generations(kind, collection).await.map_err(index_error)? {
-            let id = EngineId { kind, collection, generation };
-            if generation < current && is_needed && found.is_none() {
-                match self.open_previous(stored, id, settings, documents).await {
-                    Ok(opened) => found = opened,
-                    Err(error) => {
-                        tracing::warn!(collection = stored.name, %error, "the previous index can't be used")
-                    }
-                }
-                if found.is_some() {
-                    continue;
-                }
-            }
-            if generation != current && !kind.is_shared() {
-                engines.delete(id).await.map_err(index_error)?;
-            }
-        }
-        Ok(found)
-    }
-
-    async fn open_previous(
-        &self,
-        stored: &Collection,
-        id: EngineId,
-        settings: &EngineSettings,
-        documents: &StoreView,
-    ) -> Result<Option<PreviousIndex>, CollectionError> {
-        let index_error = |source| CollectionError::Index { collection: stored.name.clone(), source };
-        let opened = self.open_index(id, settings, stored.last_operation).await;
-        let engine = opened.map_err(index_error)?.engine;
-        let others_apply = id.kind.is_shared() && self.0.store.is_shared();
-        let is_usable = unusable(stored, documents, &engine, others_apply, index_error).await?.is_none();
-        let previous = PreviousIndex::of(engine, id, self.engines().clone()).await.map_err(index_error)?;
-        let Some(previous) = previous.filter(|_| is_usable) else { return Ok(None) };
-        previous.hide_deleted(documents, index_error).await?;
-        Ok(Some(previous))
     }
 }

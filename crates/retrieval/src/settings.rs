@@ -12,8 +12,24 @@ use weir_telemetry::CollectionGauges;
 use weir_text::Language;
 
 use crate::models::embedder;
-use crate::{CollectionView, Result, Retrieval};
+use crate::open_collection::OpenCollection;
+use crate::reindex::IndexSettings;
+use crate::shared_engines::kind_of;
+use crate::{Result, Retrieval};
 use weir_refusal::RequestError;
+
+/// What of an existing collection may be changed although its index is made again by that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reindexing {
+    /// How its documents are split.
+    pub rechunk: bool,
+    /// The engine that its index is in.
+    pub r#move: bool,
+}
+
+/// What to do about other settings of a collection that exists.
+const RECHUNK: &str = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches find the chunks of now until all are split and embedded";
+const MOVE: &str = "; to move its index to another `engine`, send it with `?move=true`: the index of now answers searches until the next one is complete";
 
 impl Retrieval {
     /// The collections that the caller may see, by name.
@@ -39,50 +55,45 @@ impl Retrieval {
     }
 
     /// Creates a collection, or checks that the existing one has these settings and changes those of lexical retrieval; `true` if it was
-    /// created. With `rechunk`, other settings of chunking split its documents again.
+    /// created. With `reindexing`, its index is made again by other chunking, or in another engine.
     ///
     /// # Errors
     /// `invalid_parameter`, `model_not_found`; `collection_conflict` if it has other settings; `insufficient_scope` for changes by a caller with
-    /// a filter; store errors.
+    /// a filter; `engine_unavailable`; store errors.
     pub async fn put_collection(
         &self,
         caller: &Arc<Caller>,
         name: &str,
         settings: &CollectionSettings,
-        rechunk: bool,
+        reindexing: Reindexing,
     ) -> Result<(CollectionReply, bool)> {
         check_collection_name(name)?;
         require(
-            !rechunk || settings.chunking.is_some(),
+            !reindexing.rechunk || settings.chunking.is_some(),
             &["chunking"],
             || "`rechunk` splits documents by `chunking`, which the body lacks; send it, or leave out `rechunk`",
+        )?;
+        require(
+            !reindexing.r#move || settings.engine.is_some(),
+            &["engine"],
+            || "`move` moves the index to `engine`, which the body lacks; send it, or leave out `move`",
         )?;
         self.check_settings(caller, settings)?;
         if !caller.sees(name) {
             return Err(RequestError::no_collection(name));
         }
-        let (mut collection, created) = self.collections.create(name, settings).await?;
-        let mut view = self.view(caller, name)?;
-        let conflict = |view: &CollectionView, remedy: &str| {
-            let has = serde_json::to_string(view.settings()).unwrap_or_default();
-            let message = format!("collection `{name}` exists with other settings: {has}{remedy}");
-            RequestError::new(ErrorCode::CollectionConflict, message)
+        let moved = match reindexing.r#move {
+            true => self.collections.move_waiting(caller, name, settings).await?,
+            false => None,
         };
-        if !created && !self.collections.has_settings(&collection, settings) {
-            return Err(conflict(&view, ""));
+        let (mut collection, created) = match moved {
+            Some(moved) => (moved, false),
+            None => self.collections.create(name, settings).await?,
+        };
+        if let Some(wanted) = self.index_settings(caller, &collection, settings, reindexing).await? {
+            collection = self.collections.reindex(caller, collection, wanted).await?;
         }
-        let chunking = self.collections.chunking_of(settings);
-        if collection.settings.chunking != Some(chunking) {
-            let is_empty = || async {
-                Ok::<_, RequestError>(view.store().documents_after("", 1, 1).await?.0.is_empty())
-            };
-            if !rechunk && (settings.chunking.is_none() || view.is_filtered() || !is_empty().await?) {
-                let remedy = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches find the chunks of now until all are split and embedded";
-                return Err(conflict(&view, remedy));
-            }
-            collection = self.collections.rechunk(caller, collection, chunking).await?;
-            view = self.view(caller, name)?;
-        }
+        let view = self.view(caller, name)?;
         let new_lexical = settings.lexical.as_ref().filter(|sent| **sent != collection.lexical().sent);
         if let Some(lexical) = new_lexical {
             self.collections.change_lexical(&collection, view.store(), lexical).await?;
@@ -90,6 +101,53 @@ impl Retrieval {
         // a new collection is empty, and must not be answered with an error
         let shown = if created { view.describe((0, 0)) } else { view.describe_now().await? };
         Ok((shown, created))
+    }
+
+    /// The settings by which the index of a collection is to be made again; `None` if it has been made by them.
+    ///
+    /// # Errors
+    /// `collection_conflict` if `reindexing` does not allow that, or other settings differ; `invalid_parameter` for what the engine does not have.
+    async fn index_settings(
+        &self,
+        caller: &Arc<Caller>,
+        collection: &Arc<OpenCollection>,
+        settings: &CollectionSettings,
+        reindexing: Reindexing,
+    ) -> Result<Option<IndexSettings>> {
+        let view = self.view(caller, &collection.name)?;
+        let conflict = |remedy: &str| {
+            let has = serde_json::to_string(view.settings()).unwrap_or_default();
+            let message = format!("collection `{}` exists with other settings: {has}{remedy}", view.name());
+            RequestError::new(ErrorCode::CollectionConflict, message)
+        };
+        let has = (&collection.settings, collection.preparer.fingerprint.as_str());
+        if !self.collections.are_settings(has, settings) {
+            return Err(conflict(""));
+        }
+        let is_moved = kind_of(settings) != collection.engine_id.kind;
+        if is_moved && !reindexing.r#move {
+            return Err(conflict(MOVE));
+        }
+        let chunking = match (settings.chunking, collection.settings.chunking) {
+            (None, Some(chunking)) if reindexing.r#move => chunking,
+            _ => self.collections.chunking_of(settings),
+        };
+        let is_split_otherwise = collection.settings.chunking != Some(chunking);
+        if !is_moved && !is_split_otherwise {
+            return Ok(None);
+        }
+        if is_split_otherwise && !reindexing.rechunk {
+            let is_empty =
+                async || Ok::<_, RequestError>(view.store().documents_after("", 1, 1).await?.0.is_empty());
+            if settings.chunking.is_none() || view.is_filtered() || !is_empty().await? {
+                return Err(conflict(RECHUNK));
+            }
+        }
+        let lexical = settings.lexical.clone().unwrap_or_else(|| collection.lexical().sent.clone());
+        let engine = settings.engine;
+        let wanted = CollectionSettings { engine, lexical: Some(lexical.clone()), ..settings.clone() };
+        self.collections.check_engine(&wanted)?;
+        Ok(Some(IndexSettings { chunking, engine, lexical }))
     }
 
     /// Deletes a collection and everything in it.

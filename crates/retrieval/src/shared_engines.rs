@@ -1,30 +1,27 @@
 //! Collections whose index is not of this process alone. While their engine does not answer they wait to be opened; what deleted collections have
-//! left in it is removed when it answers again; and generations that no gateway searches any more are removed by the gateway that applies changes.
+//! left in it is removed when it answers again; and generations that no gateway searches any more are removed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_api::{
     CollectionReply, CollectionSettings, CollectionStatus, EngineChoice, ErrorCode, Invalid, LexicalSettings,
     require,
 };
-use weir_index::{Change, EngineId, EngineKind, HistoryPoint, IndexError, features};
+use weir_index::{Change, EngineKind, HistoryPoint, IndexError, features};
 use weir_policy::Caller;
 use weir_refusal::{CollectionError, RequestError};
 use weir_store::{Collection, CollectionId};
 
 use crate::Result;
-use crate::collections::{Collections, unreadable};
+use crate::collections::Collections;
 use crate::ingest::IngestError;
 use crate::open_collection::OpenCollection;
 
 /// How often the engine is asked for what waits.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// After this long, all gateways search a generation that is complete: they look at the store every ten seconds, whatever they are told.
-const SUPERSEDED_FOR: Duration = Duration::from_secs(30);
 
 /// Where the index of a collection is.
 pub(crate) fn kind_of(settings: &CollectionSettings) -> EngineKind {
@@ -55,15 +52,6 @@ impl Waiting {
     pub(crate) fn remove(&self, name: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
-}
-
-/// Whether an engine does not answer, and may do so later.
-pub(crate) fn is_engine_unavailable(error: &CollectionError) -> bool {
-    matches!(
-        error,
-        CollectionError::Index { source: IndexError::Unavailable { .. }, .. }
-            | CollectionError::Engines(IndexError::Unavailable { .. })
-    )
 }
 
 /// Opens what waits and removes what is left of deleted collections, until the gateway stops.
@@ -107,6 +95,13 @@ impl Collections {
         }
     }
 
+    /// Whether a collection, as the store has it, waits for its engine.
+    pub(crate) fn is_to_wait(&self, stored: &Collection) -> bool {
+        let settings = serde_json::from_str::<CollectionSettings>(&stored.settings);
+        self.0.waiting.get(&Caller::system(), &stored.name).is_some()
+            && settings.is_ok_and(|settings| kind_of(&settings).is_shared())
+    }
+
     /// The collections that `caller` sees and that wait for their engine, as the API shows them.
     pub(crate) fn waiting(&self, caller: &Caller) -> Vec<CollectionReply> {
         let all = self.0.waiting.all().into_iter().filter(|stored| caller.sees(&stored.name));
@@ -120,6 +115,7 @@ impl Collections {
                 model,
                 settings,
                 status: CollectionStatus::Unavailable,
+                rebuilt: None,
                 created_at: stored.created_at,
             })
         })
@@ -145,7 +141,7 @@ impl Collections {
         for stored in self.0.waiting.all() {
             let name = stored.name.clone();
             if let Err(error) = self.open_if_stored(stored).await
-                && !is_engine_unavailable(&error)
+                && !error.is_engine_unavailable()
             {
                 tracing::error!(collection = name, %error, "a collection that waits for its engine can't be opened");
             }
@@ -161,7 +157,7 @@ impl Collections {
         let all = self.0.store.collections(&Caller::system()).await?;
         let Some(stored) = all.into_iter().find(|stored| stored.id == waiting.id) else {
             self.0.waiting.remove(&waiting.name);
-            return Ok(());
+            return self.delete_engines_of(&waiting, false).await;
         };
         match self.0.store.is_shared() {
             true => self.open_if_it_fits(stored).await,
@@ -181,33 +177,48 @@ impl Collections {
         let deleted = self.0.store.view(caller, &stored)?.delete_collection(crate::clock::now()).await?;
         self.0.webhooks_due.notify_one();
         self.0.waiting.remove(name);
-        self.0.has_leftovers.store(true, Ordering::Relaxed);
+        // its engine does not answer
+        self.delete_engines_of(&stored, false).await?;
         Ok(Some(deleted))
     }
 
-    /// Removes the indexes of a collection of the store, which were closed. Where its engine does not answer, that is done later.
-    pub(crate) async fn delete_engines_of(&self, stored: &Collection) -> Result<(), CollectionError> {
-        let settings =
-            serde_json::from_str(&stored.settings).map_err(|error| unreadable(&stored.name, &error))?;
-        let kind = kind_of(&settings);
-        let deleted = self.0.engines.delete_collection(kind, stored.id.0).await;
-        match deleted.map_err(CollectionError::Engines) {
-            Err(error) if kind.is_shared() && is_engine_unavailable(&error) => {
-                tracing::warn!(collection = stored.name, %error, "its index is removed when its engine answers");
+    /// Removes the indexes of a collection of the store, which were closed: those of this gateway, and if `is_shared`, those that other gateways use too.
+    /// What is left of these is removed later, as where their engine does not answer.
+    pub(crate) async fn delete_engines_of(
+        &self,
+        stored: &Collection,
+        is_shared: bool,
+    ) -> Result<(), CollectionError> {
+        for kind in self.0.engines.kinds() {
+            if kind.is_shared() && !is_shared {
                 self.0.has_leftovers.store(true, Ordering::Relaxed);
-                Ok(())
+                continue;
             }
-            deleted => deleted,
+            let deleted = self.0.engines.delete_collection(kind, stored.id.0).await;
+            match deleted.map_err(CollectionError::Engines) {
+                Err(error) if kind.is_shared() && error.is_engine_unavailable() => {
+                    tracing::warn!(collection = stored.name, %error, "its index is removed when its engine answers");
+                    self.0.has_leftovers.store(true, Ordering::Relaxed);
+                }
+                deleted => deleted?,
+            }
         }
+        Ok(())
     }
 
     /// Removes the indexes of collections that the store does not have any more. Others, with higher ids than the store has ever given, are left: the
-    /// store may be an older copy.
+    /// store may be an older copy. Of collections that are in another engine, what is left is removed as earlier generations are.
     async fn remove_leftovers(&self) -> Result<(), CollectionError> {
         let all = self.0.engines.shared_collections().await.map_err(CollectionError::Engines)?;
         let last = self.0.store.last_collection_id().await?;
+        let open = self.all(&Caller::system());
         for (kind, id) in all {
-            if id <= last.0 && !self.0.store.has_collection(CollectionId(id)).await? {
+            if let Some(open) = open.iter().find(|open| open.id.0 == id) {
+                if open.engine_id.kind != kind {
+                    open.earlier.note_left();
+                    open.remove_superseded().await;
+                }
+            } else if id <= last.0 && !self.0.store.has_collection(CollectionId(id)).await? {
                 self.0.engines.delete_collection(kind, id).await.map_err(CollectionError::Engines)?;
                 tracing::info!(id, "the index of a deleted collection is removed");
             }
@@ -254,32 +265,13 @@ impl OpenCollection {
 
     /// Removes the earlier generations of an index that is complete, where a restart does not: once, and when no gateway searches them any more.
     pub(crate) async fn remove_superseded(&self) {
-        if !self.engine.capabilities().shared || self.is_rebuilding() {
+        if self.is_rebuilding() {
             return;
         }
-        let since = {
-            let mut complete_since = self.complete_since.lock().unwrap_or_else(PoisonError::into_inner);
-            *complete_since.get_or_insert_with(Instant::now)
-        };
-        let is_searched = self.shares_index() && since.elapsed() < SUPERSEDED_FOR;
-        if is_searched || self.is_alone.load(Ordering::Relaxed) {
-            return;
+        let store = &self.preparer.store;
+        let are_searched = store.is_shared() || self.has_searched_earlier;
+        if let Err(error) = self.earlier.remove(&self.engines, self.engine_id, store, are_searched).await {
+            tracing::warn!(collection = self.name, %error, "earlier generations of its index are removed later");
         }
-        match self.remove_generations().await {
-            Ok(()) => self.is_alone.store(true, Ordering::Relaxed),
-            Err(error) => {
-                tracing::warn!(collection = self.name, %error, "earlier generations of its index are removed later")
-            }
-        }
-    }
-
-    async fn remove_generations(&self) -> Result<(), IndexError> {
-        let EngineId { kind, collection, generation: current } = self.engine_id;
-        for generation in self.engines.generations(kind, collection).await? {
-            if generation < current {
-                self.engines.delete(EngineId { kind, collection, generation }).await?;
-            }
-        }
-        Ok(())
     }
 }

@@ -197,14 +197,16 @@ impl CollectionView {
 
     /// The collection as the API shows it, with these numbers of documents and chunks.
     pub(crate) fn describe(&self, (document_count, chunk_count): (u64, u64)) -> CollectionReply {
-        let is_rebuilding = self.collection.is_rebuilding();
+        let rebuilt = self.collection.rebuilt();
         CollectionReply {
             name: self.name().to_owned(),
             document_count,
             chunk_count,
             model: self.model().map(|model| model.id.clone()),
             settings: self.collection.shown_settings(),
-            status: if is_rebuilding { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+            status: if rebuilt.is_some() { CollectionStatus::Rebuilding } else { CollectionStatus::Ready },
+            // it counts the changes of all documents
+            rebuilt: rebuilt.filter(|_| !self.is_filtered()),
             created_at: self.collection.created_at,
         }
     }

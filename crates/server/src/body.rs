@@ -191,26 +191,35 @@ impl<T: DeserializeOwned> FromRequest<Gateway> for Body<T> {
     }
 }
 
-/// The value of a query parameter that may be `true` or `false`.
+/// A query parameter that is true or false, and the only one.
 ///
 /// # Errors
-/// `invalid_parameter` for any other value or an unknown parameter.
+/// `unknown_field`, `invalid_parameter`.
 pub(super) fn flag(query: Option<&str>, name: &str) -> Result<bool> {
-    let mut value = false;
+    let [value] = flags(query, [name])?;
+    Ok(value)
+}
+
+/// Query parameters that are true or false, and no others.
+///
+/// # Errors
+/// `unknown_field`, `invalid_parameter`.
+pub(super) fn flags<const N: usize>(query: Option<&str>, names: [&str; N]) -> Result<[bool; N]> {
+    let mut values = [false; N];
     for (key, text) in query_pairs(query) {
-        if key != name {
-            return Err(unknown_parameter(&key, name));
-        }
-        value = match text.as_str() {
+        let Some(place) = names.iter().position(|name| *name == key) else {
+            return Err(unknown_parameter(&key, &names.join(" or ")));
+        };
+        values[place] = match text.as_str() {
             "true" | "1" | "" => true,
             "false" | "0" => false,
             other => {
-                let message = format!("`{name}` is `{}`; it must be `true` or `false`", other.escape_debug());
-                return Err(Invalid::at(ErrorCode::InvalidParameter, &[name], message).into());
+                let message = format!("`{key}` is `{}`; it must be `true` or `false`", other.escape_debug());
+                return Err(Invalid::at(ErrorCode::InvalidParameter, &[&key], message).into());
             }
         };
     }
-    Ok(value)
+    Ok(values)
 }
 
 /// The error for an unknown query parameter.

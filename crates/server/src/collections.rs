@@ -4,6 +4,7 @@ use axum::extract::{RawQuery, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List, ReconciliationReply};
+use weir_retrieval::Reindexing;
 
 use super::access;
 use super::body::{self, Call, Json, Reply};
@@ -20,23 +21,28 @@ pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<Coll
     Ok(Json(call.retrieval.collection(&call.caller, &name).await?))
 }
 
-/// Creates a collection; the same settings again answer 200, others 409. With `rechunk`, other settings of chunking are applied.
+/// Creates a collection; the same settings again answer 200, others 409. With `rechunk` and `move`, its index is made again by other chunking or
+/// in another engine.
 pub(super) async fn put(
     call: Call,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response> {
-    let rechunk = body::flag(query.as_deref(), "rechunk")?;
+    let [rechunk, r#move] = body::flags(query.as_deref(), ["rechunk", "move"])?;
+    let reindexing = Reindexing { rechunk, r#move };
     let bytes = body::read(&call, request).await?;
     // a PUT without a body means the defaults
     let body: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     let settings: CollectionSettings = weir_api::parse(body)?;
-    let (reply, created) = call.retrieval.put_collection(&call.caller, &name, &settings, rechunk).await?;
-    if created {
-        access::record(&call, "collection.create", &name).await;
-    } else if rechunk {
-        access::record(&call, "collection.rechunk", &name).await;
+    let (reply, created) = call.retrieval.put_collection(&call.caller, &name, &settings, reindexing).await?;
+    let actions = [
+        (created, "collection.create"),
+        (!created && reindexing.rechunk, "collection.rechunk"),
+        (!created && reindexing.r#move, "collection.move"),
+    ];
+    for (_, action) in actions.into_iter().filter(|(is_done, _)| *is_done) {
+        access::record(&call, action, &name).await;
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(reply)).into_response())

@@ -318,10 +318,31 @@ impl Store {
         fingerprint: &str,
         now: Timestamp,
     ) -> Result<Option<Collection>> {
+        self.replace_generation(id, fingerprint, None, now).await
+    }
+
+    /// The same, and replaces the settings of the collection at once: no process sees the one without the other.
+    pub async fn start_generation_with(
+        &self,
+        id: CollectionId,
+        fingerprint: &str,
+        settings: &str,
+        now: Timestamp,
+    ) -> Result<Option<Collection>> {
+        self.replace_generation(id, fingerprint, Some(settings.to_owned()), now).await
+    }
+
+    async fn replace_generation(
+        &self,
+        id: CollectionId,
+        fingerprint: &str,
+        settings: Option<String>,
+        now: Timestamp,
+    ) -> Result<Option<Collection>> {
         let fingerprint = fingerprint.to_owned();
         self.write_and_tell(
             Change::Collections,
-            script!(tx => generations::replace_current(tx, id, &fingerprint, now)),
+            script!(tx => generations::replace_current(tx, id, &fingerprint, settings, now)),
         )
         .await
     }

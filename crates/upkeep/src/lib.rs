@@ -8,7 +8,10 @@
 
 mod checks;
 mod difference;
+mod earlier;
 mod lease;
+mod previous;
+mod recall_sampling;
 mod reconcile;
 mod schedule;
 
@@ -18,7 +21,10 @@ use weir_index::{Engine, Held, IndexError};
 use weir_store::{CollectionId, Store, StoreView};
 
 pub use checks::{hide_deleted, unusable};
+pub use earlier::Earlier;
 pub use lease::{LEASE_SECONDS, Lease};
+pub use previous::{PreviousIndex, find_previous};
+pub use recall_sampling::RecallSampling;
 pub use schedule::{Schedule, ask, last, reconcile_due};
 
 /// A collection whose index is compared with the store.

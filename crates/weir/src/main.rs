@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use weir_cli::cli::{
     Arguments, Command, Context, Result, block_on, chat, collections, config, delete, demo, doctor, eval,
-    export, extract, feedback, health, ingest, jobs, keys, model, plan, prices, search, selftest, serve,
-    shell, store, sync, usage, watch,
+    export, extract, feedback, health, ingest, jobs, keys, model, moves, plan, prices, search, selftest,
+    serve, shell, store, sync, usage, watch,
 };
 use weir_config::Environment;
 
@@ -43,6 +43,7 @@ fn run(arguments: Arguments, environment: &Environment, out: &mut dyn Write) -> 
         Command::Watch(watch) => block_on(watch::run(&watch, context)),
         Command::Delete(delete) => block_on(delete::run(&delete, context)),
         Command::Collections(collections) => block_on(collections::run(&collections, context)),
+        Command::Move(arguments) => block_on(moves::run(&arguments, context)),
         Command::Export(export) => block_on(export::run(&export, context)),
         Command::Search(search) => block_on(search::run(&search, context)),
         Command::Chat(chat) => block_on(chat::run(&chat, context)),

@@ -119,8 +119,8 @@ def get_collection(name: str) -> Call[types.Collection]:
     return Call(_get(_collection(name)), _object(types.Collection))
 
 
-def put_collection(name: str, settings: Mapping[str, Any], rechunk: bool) -> Call[types.Collection]:
-    target = _collection(name) + query(rechunk="true" if rechunk else None)
+def put_collection(name: str, settings: Mapping[str, Any], rechunk: bool, move: bool) -> Call[types.Collection]:
+    target = _collection(name) + query(rechunk="true" if rechunk else None, move="true" if move else None)
     return Call(Request("PUT", target, encode(_given(settings)), _JSON), _object(types.Collection))
 
 

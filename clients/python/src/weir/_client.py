@@ -251,14 +251,15 @@ class Weir:
         return self._call(calls.get_collection(name))
 
     def put_collection(
-        self, name: str, *, rechunk: bool = False, **settings: Unpack[NewCollection]
+        self, name: str, *, rechunk: bool = False, move: bool = False, **settings: Unpack[NewCollection]
     ) -> types.Collection:
         """Creates a collection, or checks that it has these settings: `Conflict` if not.
 
         With `rechunk`, the documents of an existing one are split again if `chunking` differs; until they are, its
-        `status` is `rebuilding`, and searches find their earlier chunks.
+        `status` is `rebuilding`, and searches find their earlier chunks. With `move`, its index is moved to another
+        `engine`, without embedding; until the next index is complete, the earlier one answers searches.
         """
-        return self._call(calls.put_collection(name, settings, rechunk))
+        return self._call(calls.put_collection(name, settings, rechunk, move))
 
     def preview_chunks(
         self,

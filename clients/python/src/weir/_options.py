@@ -204,7 +204,9 @@ class Vectors(_VectorDimension, total=False):
 
 
 class NewCollection(TypedDict, total=False):
-    """Settings of a collection. `lexical` can be changed later, and `chunking` with `rechunk=True`."""
+    """Settings of a collection. `lexical` can be changed later, `chunking` with `rechunk=True`,
+    and `engine` with `move=True`.
+    """
 
     model: str
     embedding: Literal["none"]

@@ -546,7 +546,10 @@ class CollectionSettings:
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection. `status` is `ready`, `rebuilding`, or `unavailable` while its engine does not answer."""
+    """A collection. `status` is `ready`, `rebuilding`, or `unavailable` while its engine does not answer.
+
+    `rebuilt` is the part of the changes, from 0 to 1, that an index has which is being rebuilt.
+    """
 
     name: str
     document_count: int
@@ -555,6 +558,7 @@ class Collection:
     status: str = "ready"
     model: Optional[str] = None
     created_at: float = 0.0
+    rebuilt: Optional[float] = None
 
 
 @dataclass(frozen=True)

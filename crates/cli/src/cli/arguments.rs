@@ -16,6 +16,7 @@ use super::feedback::FeedbackArguments;
 use super::health::HealthArguments;
 use super::ingest::IngestArguments;
 use super::keys::KeysArguments;
+use super::moves::MoveArguments;
 use super::plan::PlanArguments;
 use super::prices::PricesArguments;
 use super::selftest::SelftestArguments;
@@ -91,6 +92,12 @@ pub enum Command {
     Delete(DeleteArguments),
     /// List, show, create and delete collections.
     Collections(CollectionsArguments),
+    /// Move the index of a collection into another engine, and back: into a Qdrant cluster, or into the gateway.
+    ///
+    /// The gateway builds the next index from its store, and embeds nothing again. Searches go on: until it is complete, the index of now
+    /// answers them. Queries are searched before and after that, and it is printed how much their first ten documents have in common.
+    /// Waits for the end. Moving back cancels a move; the same command again waits for one that is on its way.
+    Move(MoveArguments),
     /// Write the documents of a collection to the output, a file or a folder.
     ///
     /// Writes a JSON object for each document, in the order of their ids, as `weir ingest` and POST /v1/ingest take them back: id,

@@ -121,7 +121,7 @@ const METRICS: [(Metric, &str); 2] =
     [(Metric::Cosine, "By their angle"), (Metric::Dot, "By their dot product")];
 
 /// Where the index of a collection is.
-const ENGINES: [(EngineChoice, &str); 2] = [
+pub(super) const ENGINES: [(EngineChoice, &str); 2] = [
     (EngineChoice::Embedded, "In the gateway"),
     (EngineChoice::Qdrant, "In the Qdrant cluster of the gateway"),
 ];
@@ -157,7 +157,7 @@ const POLICIES: [(ChunkingPolicy, &str); 6] = [
 ];
 
 /// Reads one of these values by its name in the API; `--help` lists them.
-fn one_of<T, const N: usize>(values: [(T, &'static str); N]) -> ValueParser
+pub(super) fn one_of<T, const N: usize>(values: [(T, &'static str); N]) -> ValueParser
 where
     T: Copy + Into<&'static str> + Send + Sync + 'static,
 {
@@ -322,6 +322,7 @@ fn render_one(collection: &CollectionReply) -> String {
         ("max sentences", count(chunking.max_sentences)),
         ("overlap sentences", count(chunking.overlap_sentences)),
         ("status", Some(status_of(collection).to_owned())),
+        ("rebuilt", collection.rebuilt.map(|part| format!("{:.0} %", part * 100.0))),
     ];
     let lines = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
     lines.map(|(name, value)| format!("{name:<17}  {value}\n")).collect()

@@ -73,6 +73,29 @@ pub enum Failure {
     /// The comparison of an index with the store has failed.
     #[error("the index was not compared with the store: {0}")]
     NotCompared(String),
+    /// A collection was moved back.
+    #[error("the overlap@10 is {mean:.3}, below {min}: the index of `{name}` was moved back to {engine}")]
+    Overlap {
+        /// The collection.
+        name: String,
+        /// The engine that it was in before.
+        engine: &'static str,
+        /// The mean of the queries.
+        mean: f64,
+        /// What was asked for.
+        min: f64,
+    },
+    /// There is nothing to compare an overlap of.
+    #[error("there are no queries to compare results of, and nothing was moved")]
+    NoQueries,
+    /// A collection was moved elsewhere while it was waited for.
+    #[error("the index of `{name}` was moved to {engine} meanwhile")]
+    MovedElsewhere {
+        /// The collection.
+        name: String,
+        /// The engine.
+        engine: &'static str,
+    },
     /// There is no collection of the name, and one with a similar name.
     #[error("{message}")]
     NoCollection {
@@ -281,6 +304,9 @@ impl Failure {
                  the other's place: --replace"
             )),
             Failure::NotConfirmed(_) => Some("repeat the command with --yes".to_owned()),
+            Failure::NoQueries => Some(
+                "name a file of queries with --queries, have searches logged by `search.query_log`, or leave out --overlap-min".to_owned(),
+            ),
             Failure::NotCompared(_) => Some("`weir doctor` asks the nodes of the cluster".to_owned()),
             Failure::NoCollection { similar, .. } => {
                 Some(format!("did you mean `{similar}`? `weir collections` lists all"))
@@ -329,6 +355,8 @@ impl Failure {
             | Failure::Store(_)
             | Failure::Originals(_)
             | Failure::Missing(_)
+            | Failure::Overlap { .. }
+            | Failure::MovedElsewhere { .. }
             | Failure::GivenAndUnset(_)
             | Failure::Job(_)
             | Failure::Quality(_)

@@ -1,6 +1,6 @@
 //! The command line: its arguments ([`Arguments`]), and a module for each command.
 //!
-//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `watch`, `delete`, `collections`, `export`, `search`, `chat`, `jobs`, `eval` and
+//! `weir serve` runs the gateway in this process. `ingest`, `sync`, `watch`, `delete`, `collections`, `move`, `export`, `search`, `chat`, `jobs`, `eval` and
 //! `selftest` call a running gateway over its HTTP API, as any other client does. Only this module prints to the standard output.
 
 mod arguments;
@@ -27,6 +27,7 @@ pub mod ingest;
 pub mod jobs;
 pub mod keys;
 pub mod model;
+pub mod moves;
 pub mod plan;
 pub mod prices;
 pub mod search;

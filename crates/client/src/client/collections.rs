@@ -44,6 +44,17 @@ impl Client {
         self.reply(Call::put(path, settings), |_| {}).await
     }
 
+    /// The same; if the collection exists in another engine, its index is moved to that of `settings`, without embedding. Until the next index is complete,
+    /// the earlier one answers searches.
+    pub async fn move_collection(
+        &self,
+        name: &str,
+        settings: &CollectionSettings,
+    ) -> Result<Reply<CollectionReply>> {
+        let path = format!("{}?move=true", collection_path(name));
+        self.reply(Call::put(path, settings), |_| {}).await
+    }
+
     /// The chunks of a text, as the documents of a collection are split or as the request says. Nothing is stored.
     pub async fn preview_chunks(
         &self,

@@ -66,10 +66,7 @@ impl QdrantEngines {
         store_last_operation: u64,
     ) -> Result<(QdrantEngine, Option<RebuildReason>)> {
         let layout = self.layout(&settings);
-        if !lock(&self.checked).contains(&layout.alias) {
-            self.client.ensure(&layout).await?;
-            lock(&self.checked).insert(layout.alias.clone());
-        }
+        self.ensure(&layout).await?;
         let shared = Shared {
             client: self.client.clone(),
             alias: layout.alias,
@@ -98,6 +95,20 @@ impl QdrantEngines {
             },
         };
         Ok((QdrantEngine(Arc::new(shared)), rebuilt))
+    }
+
+    /// See [`crate::Engines::prepare`].
+    pub(crate) async fn prepare(&self, settings: &EngineSettings) -> Result<()> {
+        self.client.check().await?;
+        self.ensure(&self.layout(settings)).await
+    }
+
+    async fn ensure(&self, layout: &Layout) -> Result<()> {
+        if !lock(&self.checked).contains(&layout.alias) {
+            self.client.ensure(layout).await?;
+            lock(&self.checked).insert(layout.alias.clone());
+        }
+        Ok(())
     }
 
     /// The generations of a collection of which there are points, the latest first.

@@ -63,7 +63,10 @@ impl Share {
         let (known, point) = (collection.accepted(), collection.engine.read_to().await?);
         let asked = point.map_or(known, |point| point.operation);
         let Some(position) = store.position(generation, asked).await? else {
-            lease.take();
+            // for a gateway that has the next generation
+            if let Some(fence) = lease.take() {
+                store.release_lease(fence).await?;
+            }
             return Ok(Turn::Wait);
         };
         if let Err(error) = check_history(collection, known.max(asked), point, &position) {

@@ -177,10 +177,11 @@ impl Chores {
         Ok(())
     }
 
-    /// Removes what was deleted from the index, if that is due.
+    /// Removes what was deleted from the index, and earlier ones, if that is due.
     async fn tidy(&mut self, collection: &OpenCollection) {
         if Instant::now() >= self.prune_at {
             compact_if_due(collection).await;
+            collection.remove_superseded().await;
             self.prune_at = Instant::now() + PRUNE_EVERY.min(collection.compact_after.max(CHECK_FILES_EVERY));
         }
     }

@@ -6,7 +6,6 @@ mod embed;
 mod page;
 mod plan;
 mod rank;
-mod recall_sampling;
 mod refusal;
 mod reply_budget;
 mod second_stage;
@@ -26,7 +25,6 @@ use weir_inference::Caching;
 use weir_policy::Caller;
 
 pub(crate) use plan::{read_filter, sort_keys};
-pub(crate) use recall_sampling::RecallSampling;
 pub(crate) use refusal::{refusal, unknown_in_filter};
 
 use crate::{Result, Retrieval, SearchPermit, maybe_spawn_blocking};

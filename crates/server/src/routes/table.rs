@@ -414,7 +414,10 @@ pub const ROUTES: &[Route] = &[
         .fails_with(&[ErrorCode::CollectionNotFound]),
     Route::new("put", "/v1/collections/{name}", ADMIN, handler!(collections::put))
         .about("Create a collection (201), or check that it has these settings (200).")
-        .with_query(&[("rechunk", "`true` splits its documents again if `chunking` differs; searches find the earlier chunks until that is done")])
+        .with_query(&[
+            ("rechunk", "`true` splits its documents again if `chunking` differs; searches find the earlier chunks until that is done"),
+            ("move", "`true` moves its index to another `engine`, without embedding; the earlier index answers searches until that is done"),
+        ])
         .takes::<CollectionSettings>(BodyLimit::Default)
         .without_need_of_body()
         .replies::<CollectionReply>()

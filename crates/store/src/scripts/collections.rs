@@ -168,7 +168,12 @@ pub(crate) async fn change_settings(tx: &mut Tx<'_>, access: &Access, settings: 
         return Err(Error::NotAllowed(change));
     }
     tx.lock(Lock::Collection(access.collection)).await?;
-    let Some(row) = CollectionRow::by_id(tx, access.collection).await? else { return Ok(()) };
+    replace_settings(tx, access.collection, settings).await
+}
+
+/// The same, for whoever has locked the collection.
+pub(super) async fn replace_settings(tx: &mut Tx<'_>, id: CollectionId, settings: String) -> Result<()> {
+    let Some(row) = CollectionRow::by_id(tx, id).await? else { return Ok(()) };
     let row = CollectionRow { settings, ..row };
     tx.run(
         "UPDATE collections SET settings = $2, checksum = $3 WHERE id = $1",

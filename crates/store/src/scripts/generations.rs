@@ -96,12 +96,13 @@ pub(super) async fn insert_current(
     Ok(())
 }
 
-/// Starts a generation. The previous generation's chunks and embeddings are kept until the new one is complete, so that switching back
-/// to its model before then, for example after a start with a wrong configuration, needs no embedding.
+/// Starts a generation, with `settings` if they change. The previous generation's chunks and embeddings are kept until the new one is complete, so
+/// that switching back to its model before then, for example after a start with a wrong configuration, needs no embedding.
 pub(crate) async fn replace_current(
     tx: &mut Tx<'_>,
     collection: CollectionId,
     fingerprint: &str,
+    settings: Option<String>,
     now: Timestamp,
 ) -> Result<Option<Collection>> {
     tx.lock(Lock::Collection(collection)).await?;
@@ -109,6 +110,9 @@ pub(crate) async fn replace_current(
         delete_superseded(tx, collection, Some(fingerprint)).await?;
         tx.run("UPDATE generations SET current = 0 WHERE id = $1", &values![old.0]).await?;
         insert_current(tx, collection, fingerprint, now).await?;
+        if let Some(settings) = settings {
+            collections::replace_settings(tx, collection, settings).await?;
+        }
     }
     collections::by_id(tx, collection).await
 }

@@ -10,7 +10,7 @@ const INTRO: &str = "\
 
 Made from the help texts of the binary (`UPDATE_DOCS=1 cargo test -p weir --test weir cli_docs` rewrites this page).
 
-One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `watch`, `delete`, `collections`, `search`, `chat`, `jobs`, `eval` and `selftest` call a running one over HTTP.
+One binary, `weir`. `weir serve` runs the gateway; `ingest`, `sync`, `watch`, `delete`, `collections`, `move`, `search`, `chat`, `jobs`, `eval` and `selftest` call a running one over HTTP.
 
 ```console not run: the pages of these commands run them
 weir serve                                    # 127.0.0.1:8000, data in ./weir-data, model in models/all-MiniLM-L6-v2
@@ -21,12 +21,13 @@ weir collections                              # names, counts, models
 weir delete old.md --collection default       # or --filter, or --all
 weir search \"how do I rotate the keys\" --top-k 3
 weir chat \"what does rotating a key do\" --collection default   # the answer of a language model, with citations: chat.md
+weir move notes --to qdrant                   # the engine of a collection: qdrant.md
 weir jobs
 weir eval sets/scifact --min-ndcg 0.7         # how well it searches: quality.md
 weir selftest --dialect openai,tei            # whether it replies as these APIs promise: operate.md
 ```
 
-**Exit codes**: 0 done, 1 failed or incomplete (some documents were rejected, or replaced by others with their id; `weir selftest` found deviations), 2 wrong usage, 3 `weir eval` measured and found it below what was asked for, 130 interrupted. Errors go to the error stream as `error: …` with `hint: …` lines
+**Exit codes**: 0 done, 1 failed or incomplete (some documents were rejected, or replaced by others with their id; `weir selftest` found deviations; `weir move` moved back), 2 wrong usage, 3 `weir eval` measured and found it below what was asked for, 130 interrupted. Errors go to the error stream as `error: …` with `hint: …` lines
 that say what to do. `--json` prints JSON on the output and nothing else.
 
 ## What `weir ingest` sends

@@ -9,7 +9,7 @@ mod kills;
 mod older_binary;
 mod originals;
 mod outages;
-mod pace;
+pub(crate) mod pace;
 mod refused;
 mod replies;
 mod sharing;

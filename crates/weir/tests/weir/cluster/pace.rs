@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The instants at which requests of one kind are sent, by any of the threads that wait for them.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     per_second: u32,
     started: Instant,
     /// The number of the next request.
@@ -15,12 +15,12 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Starts now.
-    pub(super) fn new(per_second: u32) -> Pace {
+    pub(crate) fn new(per_second: u32) -> Pace {
         Pace { per_second, started: Instant::now(), next: AtomicU64::new(0), behind_us: AtomicU64::new(0) }
     }
 
     /// Waits until the next request is due; its number. `None`: they are stopped.
-    pub(super) fn wait(&self, stop: &AtomicBool) -> Option<u64> {
+    pub(crate) fn wait(&self, stop: &AtomicBool) -> Option<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let due = self.started + Duration::from_secs(number) / self.per_second;
         loop {
@@ -38,7 +38,7 @@ impl Pace {
     }
 
     /// Requests per second that were sent, of those that were to be, and how late one was.
-    pub(super) fn report(&self, sent: u64, took: Duration) -> String {
+    pub(crate) fn report(&self, sent: u64, took: Duration) -> String {
         let reached = sent as f64 / took.as_secs_f64();
         let behind = Duration::from_micros(self.behind_us.load(Ordering::Relaxed));
         format!("{sent} sent, {reached:.1} of {} a second, at most {behind:.1?} late", self.per_second)

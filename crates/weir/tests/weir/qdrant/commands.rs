@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Setup, variables};
+use super::moves::documents;
+use super::{Setup, create, found, ingest, shown, variables};
 use crate::cli_support::Weir;
 
 #[test]
@@ -48,4 +49,53 @@ fn a_collection_is_created_and_shown_with_its_engine() {
     );
     let body = json!({"collection": "notes", "query": "dam"});
     assert_eq!(setup.gateway.try_post("/v1/search", &body).unwrap().0, 503);
+}
+
+#[test]
+fn a_collection_is_moved_by_a_command_that_compares_what_is_found() {
+    let setup = Setup::start();
+    let gateway = &setup.gateway;
+    create(gateway, "notes", &json!({}));
+    ingest(gateway, "notes", &documents(0, 60));
+    let queries = setup.folder.path().join("queries.txt");
+    std::fs::write(&queries, "note river\n\nweir\n17\n").unwrap();
+    let queries = queries.to_str().unwrap();
+    let weir = Weir::new().env("WEIR_URL", &gateway.weir.url);
+    let engine = || shown(gateway, "notes")["settings"]["engine"].clone();
+
+    let unknown = weir.run(&["move", "note", "--to", "qdrant"]);
+    assert!(unknown.code == 1 && unknown.err.contains("did you mean `notes`"), "{}", unknown.err);
+    let without = weir.run(&["move", "notes", "--to", "qdrant", "--overlap-min", "0.5"]);
+    assert!(without.code == 1 && without.err.contains("--queries"), "{}", without.err);
+    assert_eq!(engine(), Value::Null, "nothing is moved");
+
+    let moved = weir.run(&["move", "notes", "--to", "qdrant", "--queries", queries, "--json"]);
+    assert_eq!(moved.code, 0, "{}", moved.err);
+    let json: Value = serde_json::from_str(&moved.out).unwrap();
+    let compared = json["overlap"]["queries"].as_array().unwrap();
+    let overlaps: Vec<f64> = compared.iter().map(|one| one["overlap"].as_f64().unwrap()).collect();
+    assert!(overlaps.len() == 3 && overlaps.is_sorted() && overlaps[2] > 0.0, "{json}");
+    let mean = overlaps.iter().sum::<f64>() / 3.0;
+    assert!(mean < 1.0 && (json["overlap"]["mean"].as_f64().unwrap() - mean).abs() < 1e-9, "{json}");
+    assert_eq!(
+        (&json["from"], &json["to"], engine()),
+        (&json!("embedded"), &json!("qdrant"), json!("qdrant"))
+    );
+
+    // too little in common: back again
+    let arguments = ["move", "notes", "--to", "embedded", "--queries", queries, "--overlap-min", "1"];
+    let refused = weir.run(&arguments);
+    assert_eq!(refused.code, 1, "{} {}", refused.out, refused.err);
+    assert!(refused.out.contains("overlap@10 of 3 queries: 0."), "{}", refused.out);
+    assert!(refused.err.contains("was moved back to qdrant"), "{}", refused.err);
+    assert_eq!((engine(), &shown(gateway, "notes")["status"]), (json!("qdrant"), &json!("ready")));
+    let notes = json!({"query": "note", "mode": "lexical", "top_k": 100});
+    assert_eq!(found(gateway, "notes", &notes).len(), 60);
+
+    let plain = weir.run(&["move", "notes", "--to", "embedded"]);
+    assert_eq!(plain.code, 0, "{}", plain.err);
+    assert!(plain.out.starts_with("moved the index of `notes` from qdrant to embedded in "), "{}", plain.out);
+    assert!(plain.err.contains("no results are compared"), "{}", plain.err);
+    let again = weir.run(&["move", "notes", "--to", "embedded"]);
+    assert_eq!((again.code, again.out.as_str()), (0, "the index of `notes` is in the engine embedded\n"));
 }

@@ -1,10 +1,14 @@
 //! Two gateways over one PostgreSQL and one Qdrant cluster: one of them applies changes, both search.
 
+use std::sync::atomic::AtomicBool;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use weir_qdrant_mock::Cluster as Nodes;
 
+use super::moves::{documents, move_to, notes as note_search, ranking, rankings_until, start_move};
 use super::{create, found, ingest, shown, upserts, variables};
+use crate::cluster::fleet::End;
 use crate::cluster::{Cluster, Member, wait};
 
 /// Nodes of Qdrant, and two gateways with the collection `far`.
@@ -110,4 +114,95 @@ fn another_gateway_goes_on_when_the_one_that_applies_dies() {
     let chunks = shown(&living.client, "far")["chunk_count"].as_u64().unwrap() as usize;
     wait("the end of the earlier points", || points(&nodes) == chunks);
     assert_eq!(count(living), 49);
+}
+
+/// Documents of a collection that is moved, and batches in which they are applied.
+const MOVED: usize = 120;
+const BATCH: (&str, &str) = ("WEIR_INGEST_BATCH_DOCUMENTS_MAX", "2");
+
+fn is_in(gateway: &Member, engine: &Value) -> bool {
+    let shown = shown(&gateway.client, "notes");
+    shown["status"] == "ready" && shown["settings"]["engine"] == *engine
+}
+
+fn found_notes(gateway: &Member) -> Vec<String> {
+    found(&gateway.client, "notes", &note_search(200))
+}
+
+/// Points of all kinds in the cluster.
+fn points(nodes: &Nodes) -> usize {
+    nodes.state().collections.values().map(|collection| collection.points.len()).sum()
+}
+
+#[test]
+fn a_collection_is_moved_while_all_gateways_search_and_one_without_a_cluster_answers_from_what_it_has() {
+    let nodes = Nodes::start(3, None).unwrap();
+    let with_cluster = [settings(&nodes), vec![BATCH]].concat();
+    let mut cluster = Cluster::start_with(2, &with_cluster);
+    cluster.add(&[BATCH]);
+    let [one, two, without] = cluster.gateways.as_slice() else { panic!("three gateways") };
+    create(&one.client, "notes", &json!({}));
+    for gateway in &cluster.gateways {
+        wait("the collection", || gateway.client.get("/v1/collections/notes").0 == 200);
+    }
+    ingest(&two.client, "notes", &documents(0, MOVED));
+    for gateway in &cluster.gateways {
+        wait("all notes", || found_notes(gateway).len() == MOVED);
+    }
+    // of all gateways
+    let embedded = || -> u64 {
+        let lines = cluster.gateways.iter().map(|gateway| super::moves::embedded(&gateway.client));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap_or(0)).sum()
+    };
+    let mut texts = embedded();
+
+    for engine in ["qdrant", "embedded"] {
+        let shown = if engine == "qdrant" { json!(engine) } else { Value::Null };
+        let (is_over, first) = (AtomicBool::new(false), ranking(&one.client, "notes"));
+        let seen = std::thread::scope(|scope| {
+            let searchers = [one, two].map(|gateway| {
+                let is_over = &is_over;
+                scope.spawn(move || rankings_until(&gateway.client, "notes", is_over))
+            });
+            let ended = End(&is_over);
+            start_move(&two.client, "notes", engine);
+            wait("the next index at both", || is_in(one, &shown) && is_in(two, &shown));
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(ended);
+            searchers.map(|searcher| searcher.join().unwrap())
+        });
+        let last = ranking(&one.client, "notes");
+        assert_ne!(first, last);
+        for seen in seen {
+            assert_eq!(seen, [first.clone(), last.clone()], "one index after the other, and none between");
+        }
+        assert_eq!((found_notes(one).len(), found_notes(two).len()), (MOVED, MOVED));
+        assert_eq!(embedded(), texts, "nothing is embedded again");
+        if engine == "qdrant" {
+            wait("the reason", || without.weir.log().contains("set `qdrant.urls` as the other gateways"));
+            assert_eq!(ranking(&without.client, "notes"), first, "what it has");
+            let deleted = one.client.send("DELETE", "/v1/collections/notes/documents/d5", None);
+            assert_eq!(deleted.status, 200, "{}", deleted.text);
+            wait("the end of a document at all", || {
+                cluster.gateways.iter().all(|gateway| !found_notes(gateway).contains(&"d5".to_owned()))
+            });
+            ingest(&one.client, "notes", &documents(5, 6));
+            wait("all notes", || found_notes(one).len() == MOVED && found_notes(two).len() == MOVED);
+            texts = embedded();
+        }
+    }
+    wait("all notes", || found_notes(without).len() == MOVED && is_in(without, &Value::Null));
+    wait("the end of the points", || points(&nodes) == 0);
+
+    // what is deleted in the middle is not found any more
+    assert_eq!(move_to(&one.client, "notes", "qdrant").status, 200);
+    let deleted = two.client.send("DELETE", "/v1/collections/notes/documents/d7", None);
+    assert_eq!(deleted.status, 200, "{}", deleted.text);
+    assert_eq!(found_notes(two).len(), MOVED - 1, "at once");
+    wait("the end of a document", || found_notes(one).len() == MOVED - 1);
+    wait("the next index", || is_in(one, &json!("qdrant")) && is_in(two, &json!("qdrant")));
+    assert_eq!((found_notes(one).len(), found_notes(two).len()), (MOVED - 1, MOVED - 1));
+    let deleted = two.client.send("DELETE", "/v1/collections/notes", None);
+    assert_eq!(deleted.status, 200, "{}", deleted.text);
+    wait("the end of the points", || points(&nodes) == 0);
 }

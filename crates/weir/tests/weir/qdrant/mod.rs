@@ -4,6 +4,8 @@ mod commands;
 mod creation;
 mod gateways;
 mod kills;
+mod move_load;
+mod moves;
 mod reconcile;
 mod searches;
 mod start;

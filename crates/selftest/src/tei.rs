@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::TEXT;
-use super::case::{Case, Needs};
-use super::expect::{self, Finding};
-use super::probe::{Answer, Sent};
-use super::target::Target;
+use crate::TEXT;
+use crate::case::{Case, Needs};
+use crate::expect::{self, Finding};
+use crate::probe::{Answer, Sent};
+use crate::target::Target;
 
 /// Longest text that is sent to exceed the model's input limit.
 const TOKENS_SENT_MAX: u64 = 65_536;
 /// Most texts that are sent to exceed the limit of a request.
 const TEXTS_SENT_MAX: u64 = 65_536;
 
-pub(super) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
     let mut cases = server_cases();
     cases.extend(embed_cases(target).into_iter().map(|case| case.needs(Needs::Embedder)));
     cases.extend(rerank_cases().into_iter().map(|case| case.needs(Needs::Reranker)));

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::case::{Case, Needs};
-use super::expect::{self, Finding};
-use super::probe::{Answer, Sent};
-use super::target::Target;
-use super::{MODEL_THAT_IS_NOT, TEXT};
+use crate::case::{Case, Needs};
+use crate::expect::{self, Finding};
+use crate::probe::{Answer, Sent};
+use crate::target::Target;
+use crate::{MODEL_THAT_IS_NOT, TEXT};
 
-pub(super) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
     let mut cases: Vec<Case<'_>> =
         embed_cases(target).into_iter().map(|case| case.needs(Needs::Embedder)).collect();
     cases.push(Case::new(

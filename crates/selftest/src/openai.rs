@@ -4,17 +4,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::case::{Case, Needs};
-use super::expect::{self, Finding};
-use super::probe::{Answer, Sent};
-use super::target::Target;
-use super::{MODEL_THAT_IS_NOT, TEXT};
+use crate::case::{Case, Needs};
+use crate::expect::{self, Finding};
+use crate::probe::{Answer, Sent};
+use crate::target::Target;
+use crate::{MODEL_THAT_IS_NOT, TEXT};
 
 const EMBEDDINGS: &str = "/v1/embeddings";
 /// One more than OpenAI takes in a request.
 const TOO_MANY_TEXTS: usize = 2_049;
 
-pub(super) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
     let model = target.model();
     let reference = target.reference.as_deref();
     let post = |body: &Value| Sent::post(EMBEDDINGS, body);

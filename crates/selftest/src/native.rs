@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::case::{Case, Needs};
-use super::expect::{self, Finding};
-use super::probe::{Answer, Sent};
-use super::target::Target;
-use super::{COLLECTION_THAT_IS_NOT, TEXT};
+use crate::case::{Case, Needs};
+use crate::expect::{self, Finding};
+use crate::probe::{Answer, Sent};
+use crate::target::Target;
+use crate::{COLLECTION_THAT_IS_NOT, TEXT};
 
 const RAW: &str = "application/octet-stream";
 
-pub(super) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
     let search = |body: &Value| Sent::post("/v1/search", body);
     let raw = Case::new(
         "embeddings as raw floats",

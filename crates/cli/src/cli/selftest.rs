@@ -2,35 +2,16 @@
 //!
 //! Requests only embed, rerank, list and search a collection that does not exist, so that they change nothing.
 
-mod case;
-mod cohere;
-mod expect;
-mod jina;
-mod native;
-mod ollama;
-mod openai;
-mod probe;
-mod target;
-mod tei;
-
-use clap::{Args, ValueEnum};
+use clap::Args;
 use http::HeaderValue;
 use serde_json::json;
 
 use super::context::{Context, trust};
 use super::failure::{Failure, Result};
 use super::terminal::{Align, Style, one_line, render_table};
-use case::{Case, Check, CheckResult};
-use probe::Probe;
-use target::Target;
-use weir_client::ClientError;
 use weir_config::{ApiKey, Environment, Flags};
+use weir_selftest::{Check, CheckResult, Dialect, Report, Server};
 
-/// The text that is embedded in every API.
-const TEXT: &str = "A weir is a low dam across a river.";
-/// Names that no server has.
-const MODEL_THAT_IS_NOT: &str = "selftest-no-such-model";
-const COLLECTION_THAT_IS_NOT: &str = "selftest-no-such-collection";
 /// Characters of a finding in the table.
 const FINDING_CHARS_MAX: usize = 60;
 
@@ -41,8 +22,8 @@ pub struct SelftestArguments {
     #[arg(long)]
     pub url: Option<String>,
     /// The APIs to check, separated by commas.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = SelftestDialect::ALL)]
-    pub dialect: Vec<SelftestDialect>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Dialect::ALL)]
+    pub dialect: Vec<Dialect>,
     /// The model that embeds [default: the first one that the server lists].
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
@@ -57,56 +38,6 @@ pub struct SelftestArguments {
     pub json: bool,
 }
 
-/// An API whose routes are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SelftestDialect {
-    /// OpenAI: /v1/embeddings, /v1/models.
-    Openai,
-    /// text-embeddings-inference: /health, /info, /embed, /tokenize, /rerank.
-    Tei,
-    /// Cohere: /v2/embed, /v2/rerank.
-    Cohere,
-    /// Jina: /v1/rerank.
-    Jina,
-    /// Ollama: /api/embed, /api/tags.
-    Ollama,
-    /// Weir: /healthz, /readyz, /v1/search, raw floats.
-    Native,
-}
-
-impl SelftestDialect {
-    pub(super) const ALL: [SelftestDialect; 6] = [
-        SelftestDialect::Openai,
-        SelftestDialect::Tei,
-        SelftestDialect::Cohere,
-        SelftestDialect::Jina,
-        SelftestDialect::Ollama,
-        SelftestDialect::Native,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            SelftestDialect::Openai => "openai",
-            SelftestDialect::Tei => "tei",
-            SelftestDialect::Cohere => "cohere",
-            SelftestDialect::Jina => "jina",
-            SelftestDialect::Ollama => "ollama",
-            SelftestDialect::Native => "native",
-        }
-    }
-
-    fn cases(self, target: &Target) -> Vec<Case<'_>> {
-        match self {
-            SelftestDialect::Openai => openai::cases(target),
-            SelftestDialect::Tei => tei::cases(target),
-            SelftestDialect::Cohere => cohere::cases(target),
-            SelftestDialect::Jina => jina::cases(target),
-            SelftestDialect::Ollama => ollama::cases(target),
-            SelftestDialect::Native => native::cases(target),
-        }
-    }
-}
-
 /// Checks a server and prints what deviates.
 ///
 /// # Errors
@@ -114,18 +45,20 @@ impl SelftestDialect {
 pub async fn run(arguments: &SelftestArguments, context: Context<'_>) -> Result<()> {
     let config = context.load(Flags { url: arguments.url.clone(), ..Flags::default() })?;
     let key = arguments.api_key.as_deref().map(|key| authorization(key, context.environment)).transpose()?;
-    let probe = Probe::new(config.client_url(), &trust(&config), key).map_err(ClientError::from)?;
-    let target = Target::discover(&probe, arguments.model.clone(), arguments.rerank_model.clone()).await?;
-    let mut checks = Vec::new();
-    for dialect in SelftestDialect::ALL.iter().filter(|one| arguments.dialect.contains(one)) {
-        for case in dialect.cases(&target) {
-            checks.push(case.run(&probe, &target, dialect.name()).await);
-        }
-    }
+    let url = config.client_url();
+    let server = Server {
+        url: url.clone(),
+        trust: &trust(&config),
+        authorization: key,
+        model: arguments.model.clone(),
+        reranker: arguments.rerank_model.clone(),
+        dialects: &arguments.dialect,
+    };
+    let Report { model, reranker, checks } = weir_selftest::check(server).await?;
     let counts = Counts::of(&checks);
     if arguments.json {
         let report = json!({
-            "url": probe.url(), "model": target.model, "rerank_model": target.reranker, "checks": checks,
+            "url": url, "model": model, "rerank_model": reranker, "checks": checks,
             "passed": counts.passed, "deviates": counts.deviates, "skipped": counts.skipped,
         });
         writeln!(context.out, "{report}")?;

@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counts searches; one is repeated at a time.
-#[derive(Default)]
-pub(crate) struct RecallSampling {
+#[derive(Debug, Default)]
+pub struct RecallSampling {
     searches: AtomicU64,
     is_running: AtomicBool,
 }
 
 impl RecallSampling {
-    /// Whether this search is one of `every` and no other is being repeated; if so, [`RecallSampling::ends`] has to follow. Never
+    /// Whether this search is one of `every` and no other is being repeated; if so, [`RecallSampling::finish`] has to follow. Never
     /// when `every` is 0.
-    pub(crate) fn is_due(&self, every: u64) -> bool {
+    pub fn is_due(&self, every: u64) -> bool {
         if every == 0 || !(self.searches.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
             return false;
         }
@@ -20,7 +20,7 @@ impl RecallSampling {
     }
 
     /// The repetition is over.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.is_running.store(false, Ordering::Relaxed);
     }
 }

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::case::{Case, Needs};
-use super::expect;
-use super::probe::Sent;
-use super::target::Target;
-use super::{MODEL_THAT_IS_NOT, TEXT};
+use crate::case::{Case, Needs};
+use crate::expect;
+use crate::probe::Sent;
+use crate::target::Target;
+use crate::{MODEL_THAT_IS_NOT, TEXT};
 
 const RERANK: &str = "/v1/rerank";
 
-pub(super) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
     let documents = json!(["bread", {"text": TEXT}]);
     let body = |model: &str| json!({"model": model, "query": TEXT, "documents": documents});
     let without_documents = {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::probe::Answer;
+use crate::probe::Answer;
 
 /// Two embeddings of one text by one model have at least this cosine: batches of other lengths may change the last bits.
 const SAME_COSINE_MIN: f64 = 0.999;
@@ -10,15 +10,15 @@ const SAME_COSINE_MIN: f64 = 0.999;
 const LENGTH_ERROR_MAX: f64 = 1e-3;
 
 /// What a check found in a reply, or how the reply deviates.
-pub(super) type Finding<T = String> = Result<T, String>;
+pub(crate) type Finding<T = String> = Result<T, String>;
 
 /// The reply has this status.
-pub(super) fn status(answer: &Answer, expected: u16) -> Finding<()> {
+pub(crate) fn status(answer: &Answer, expected: u16) -> Finding<()> {
     one_of(answer, &[expected])
 }
 
 /// The reply has one of these statuses.
-pub(super) fn one_of(answer: &Answer, expected: &[u16]) -> Finding<()> {
+pub(crate) fn one_of(answer: &Answer, expected: &[u16]) -> Finding<()> {
     if expected.contains(&answer.status) {
         return Ok(());
     }
@@ -27,18 +27,18 @@ pub(super) fn one_of(answer: &Answer, expected: &[u16]) -> Finding<()> {
 }
 
 /// The JSON of a reply with the status 200.
-pub(super) fn success(answer: &Answer) -> Finding<Value> {
+pub(crate) fn success(answer: &Answer) -> Finding<Value> {
     status(answer, 200)?;
     answer.json()
 }
 
 /// The value at a JSON pointer.
-pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> Finding<&'a Value> {
+pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> Finding<&'a Value> {
     value.pointer(pointer).ok_or_else(|| format!("`{pointer}` is missing"))
 }
 
 /// The value at a pointer equals this one.
-pub(super) fn equal(value: &Value, pointer: &str, expected: &Value) -> Finding<()> {
+pub(crate) fn equal(value: &Value, pointer: &str, expected: &Value) -> Finding<()> {
     let found = at(value, pointer)?;
     if found == expected {
         return Ok(());
@@ -47,26 +47,26 @@ pub(super) fn equal(value: &Value, pointer: &str, expected: &Value) -> Finding<(
 }
 
 /// A text that is not empty.
-pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> Finding<&'a str> {
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Finding<&'a str> {
     let found = at(value, pointer)?;
     let text = found.as_str().filter(|text| !text.is_empty());
     text.ok_or_else(|| format!("`{pointer}` is {} instead of a text", short(found)))
 }
 
 /// A whole number of 0 or more.
-pub(super) fn count(value: &Value, pointer: &str) -> Finding<u64> {
+pub(crate) fn count(value: &Value, pointer: &str) -> Finding<u64> {
     let found = at(value, pointer)?;
     found.as_u64().ok_or_else(|| format!("`{pointer}` is {} instead of a whole number", short(found)))
 }
 
 /// A number.
-pub(super) fn number(value: &Value, pointer: &str) -> Finding<f64> {
+pub(crate) fn number(value: &Value, pointer: &str) -> Finding<f64> {
     let found = at(value, pointer)?;
     found.as_f64().ok_or_else(|| format!("`{pointer}` is {} instead of a number", short(found)))
 }
 
 /// A list; of this length, if one is given.
-pub(super) fn list<'a>(value: &'a Value, pointer: &str, length: Option<usize>) -> Finding<&'a [Value]> {
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str, length: Option<usize>) -> Finding<&'a [Value]> {
     let found = at(value, pointer)?;
     let items =
         found.as_array().ok_or_else(|| format!("`{pointer}` is {} instead of a list", short(found)))?;
@@ -79,7 +79,7 @@ pub(super) fn list<'a>(value: &'a Value, pointer: &str, length: Option<usize>) -
 }
 
 /// An embedding as a list of numbers.
-pub(super) fn floats(value: &Value, pointer: &str) -> Finding<Vec<f64>> {
+pub(crate) fn floats(value: &Value, pointer: &str) -> Finding<Vec<f64>> {
     let items = list(value, pointer, None)?;
     let floats: Option<Vec<f64>> = items.iter().map(Value::as_f64).collect();
     let floats = floats.ok_or_else(|| format!("`{pointer}` has items that are no numbers"))?;
@@ -87,7 +87,7 @@ pub(super) fn floats(value: &Value, pointer: &str) -> Finding<Vec<f64>> {
 }
 
 /// Embeddings as lists of numbers of one length; returns the first one.
-pub(super) fn rows(value: &Value, pointer: &str, length: usize) -> Finding<Vec<f64>> {
+pub(crate) fn rows(value: &Value, pointer: &str, length: usize) -> Finding<Vec<f64>> {
     list(value, pointer, Some(length))?;
     let first = floats(value, &format!("{pointer}/0"))?;
     for index in 1..length {
@@ -104,7 +104,7 @@ pub(super) fn rows(value: &Value, pointer: &str, length: usize) -> Finding<Vec<f
 }
 
 /// The embedding is that of the same text in another reply.
-pub(super) fn same_embedding(found: &[f64], reference: Option<&[f64]>) -> Finding<()> {
+pub(crate) fn same_embedding(found: &[f64], reference: Option<&[f64]>) -> Finding<()> {
     let Some(reference) = reference else { return Ok(()) };
     if found.len() != reference.len() {
         return Err(format!("the embedding has {} dimensions instead of {}", found.len(), reference.len()));
@@ -118,7 +118,7 @@ pub(super) fn same_embedding(found: &[f64], reference: Option<&[f64]>) -> Findin
 }
 
 /// The embedding has the length 1.
-pub(super) fn normalised(found: &[f64]) -> Finding<()> {
+pub(crate) fn normalised(found: &[f64]) -> Finding<()> {
     let length = found.iter().map(|x| x * x).sum::<f64>().sqrt();
     if (length - 1.0).abs() <= LENGTH_ERROR_MAX {
         return Ok(());
@@ -127,7 +127,7 @@ pub(super) fn normalised(found: &[f64]) -> Finding<()> {
 }
 
 /// Little-endian floats.
-pub(super) fn floats_of_bytes(bytes: &[u8]) -> Finding<Vec<f64>> {
+pub(crate) fn floats_of_bytes(bytes: &[u8]) -> Finding<Vec<f64>> {
     let (floats, rest) = bytes.as_chunks::<4>();
     if floats.is_empty() || !rest.is_empty() {
         return Err(format!("{} bytes are not floats of 4 bytes each", bytes.len()));
@@ -136,7 +136,7 @@ pub(super) fn floats_of_bytes(bytes: &[u8]) -> Finding<Vec<f64>> {
 }
 
 /// Results of reranking, best first, that name each text at most once; `field` is their score.
-pub(super) fn ranking(value: &Value, pointer: &str, field: &str, length: usize) -> Finding<()> {
+pub(crate) fn ranking(value: &Value, pointer: &str, field: &str, length: usize) -> Finding<()> {
     let items = list(value, pointer, Some(length))?;
     let mut before = f64::INFINITY;
     let mut indices = Vec::new();

@@ -1,12 +1,12 @@
 //! One check: what is sent, what the API promises, and how a reply is compared with it.
 
-use super::expect::Finding;
-use super::probe::{Answer, Probe, Sent};
-use super::target::Target;
+use crate::expect::Finding;
+use crate::probe::{Answer, Probe, Sent};
+use crate::target::Target;
 
 /// A model without which a check is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(crate) enum Needs {
     Embedder,
     Reranker,
 }
@@ -27,7 +27,7 @@ impl Needs {
 }
 
 /// A check that was not made yet.
-pub(super) struct Case<'a> {
+pub(crate) struct Case<'a> {
     name: &'static str,
     expected: &'static str,
     sent: Sent,
@@ -38,7 +38,7 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         sent: Sent,
         expected: &'static str,
@@ -47,17 +47,17 @@ impl<'a> Case<'a> {
         Case { name, expected, sent, needs: None, skipped: None, verify: Box::new(verify) }
     }
 
-    pub(super) fn needs(self, needs: Needs) -> Case<'a> {
+    pub(crate) fn needs(self, needs: Needs) -> Case<'a> {
         Case { needs: Some(needs), ..self }
     }
 
-    pub(super) fn skipped_if(self, is_skipped: bool, reason: impl Into<String>) -> Case<'a> {
+    pub(crate) fn skipped_if(self, is_skipped: bool, reason: impl Into<String>) -> Case<'a> {
         let skipped = is_skipped.then(|| reason.into()).or(self.skipped);
         Case { skipped, ..self }
     }
 
     /// Makes the check. A server that does not answer deviates.
-    pub(super) async fn run(self, probe: &Probe, target: &Target, dialect: &'static str) -> Check {
+    pub(crate) async fn run(self, probe: &Probe, target: &Target, dialect: &'static str) -> Check {
         let missing = self.needs.and_then(|needs| needs.missing(target)).map(str::to_owned);
         let check = |result, got| Check {
             dialect,
@@ -85,20 +85,28 @@ impl<'a> Case<'a> {
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum CheckResult {
+pub enum CheckResult {
+    /// The reply is as promised.
     Passed,
+    /// It is not.
     Deviates,
+    /// Nothing was sent.
     Skipped,
 }
 
 /// A check that was made, or skipped.
 #[derive(Debug, serde::Serialize)]
-pub(super) struct Check {
-    pub(super) dialect: &'static str,
-    pub(super) name: &'static str,
-    pub(super) result: CheckResult,
-    pub(super) sent: String,
-    pub(super) expected: &'static str,
+pub struct Check {
+    /// The name of the API.
+    pub dialect: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// How it ended.
+    pub result: CheckResult,
+    /// The request, shortened.
+    pub sent: String,
+    /// What the API promises.
+    pub expected: &'static str,
     /// What the reply was, how it deviates, or why the check was skipped.
-    pub(super) got: String,
+    pub got: String,
 }

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::case::{Case, Needs};
-use super::expect::{self, Finding};
-use super::probe::{Answer, Sent};
-use super::target::Target;
-use super::{MODEL_THAT_IS_NOT, TEXT};
+use crate::case::{Case, Needs};
+use crate::expect::{self, Finding};
+use crate::probe::{Answer, Sent};
+use crate::target::Target;
+use crate::{MODEL_THAT_IS_NOT, TEXT};
 
 const EMBED: &str = "/api/embed";
 
-pub(super) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
     let model = target.model();
     let reference = target.reference.as_deref();
     let embeds = [

@@ -21,7 +21,7 @@ const EXCERPT_CHARS_MAX: usize = 160;
 
 /// A request of a check.
 #[derive(Debug, Clone)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     method: Method,
     path: String,
     accept: Option<&'static str>,
@@ -29,20 +29,20 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    pub(super) fn get(path: &str) -> Sent {
+    pub(crate) fn get(path: &str) -> Sent {
         Sent { method: Method::GET, path: path.to_owned(), accept: None, body: String::new() }
     }
 
-    pub(super) fn post(path: &str, body: &Value) -> Sent {
+    pub(crate) fn post(path: &str, body: &Value) -> Sent {
         Sent::post_text(path, body.to_string())
     }
 
     /// A body that need not be JSON.
-    pub(super) fn post_text(path: &str, body: String) -> Sent {
+    pub(crate) fn post_text(path: &str, body: String) -> Sent {
         Sent { method: Method::POST, path: path.to_owned(), accept: None, body }
     }
 
-    pub(super) fn accepting(self, media: &'static str) -> Sent {
+    pub(crate) fn accepting(self, media: &'static str) -> Sent {
         Sent { accept: Some(media), ..self }
     }
 }
@@ -62,30 +62,30 @@ impl fmt::Display for Sent {
 
 /// A complete reply.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
     /// The body as JSON.
-    pub(super) fn json(&self) -> Result<Value, String> {
+    pub(crate) fn json(&self) -> Result<Value, String> {
         serde_json::from_slice(&self.body).map_err(|error| format!("the body is not JSON: {error}"))
     }
 
     /// The value of a header; empty when there is none.
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     /// The media type without its parameters.
-    pub(super) fn media_type(&self) -> &str {
+    pub(crate) fn media_type(&self) -> &str {
         self.header("content-type").split(';').next().unwrap_or_default().trim()
     }
 
     /// The status and the beginning of the body.
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let media = self.media_type();
         let is_text = media.contains("json") || media.starts_with("text/");
         let body = match self.body.len() {
@@ -107,7 +107,7 @@ fn excerpt(text: &str) -> String {
 }
 
 /// Sends requests to one server.
-pub(super) struct Probe {
+pub(crate) struct Probe {
     transport: Transport,
     url: String,
     authorization: Option<HeaderValue>,
@@ -115,7 +115,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// A probe of the server at `url`, which has no slash at its end.
-    pub(super) fn new(
+    pub(crate) fn new(
         url: String,
         trust: &Trust,
         authorization: Option<HeaderValue>,
@@ -123,12 +123,12 @@ impl Probe {
         Ok(Probe { transport: Transport::with_trust(CONNECT_TIMEOUT, trust)?, url, authorization })
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// The reply to a request, whatever its status.
-    pub(super) async fn send(&self, sent: &Sent) -> Result<Answer, TransportError> {
+    pub(crate) async fn send(&self, sent: &Sent) -> Result<Answer, TransportError> {
         let received = tokio::time::timeout(REPLY_TIMEOUT, self.receive(sent)).await;
         received.unwrap_or(Err(TransportError::Timeout(REPLY_TIMEOUT)))
     }

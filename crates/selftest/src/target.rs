@@ -3,22 +3,22 @@
 use serde_json::{Value, json};
 use weir_client::{ClientError, TransportError};
 
-use super::TEXT;
-use super::expect::floats;
-use super::probe::{Probe, Sent};
+use crate::TEXT;
+use crate::expect::floats;
+use crate::probe::{Probe, Sent};
 
 /// The server that is tested.
 #[derive(Debug, Default)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The model that embeds.
-    pub(super) model: Option<String>,
+    pub(crate) model: Option<String>,
     /// The model that reranks.
-    pub(super) reranker: Option<String>,
+    pub(crate) reranker: Option<String>,
     /// The embedding of [`TEXT`] in OpenAI's API.
-    pub(super) reference: Option<Vec<f64>>,
+    pub(crate) reference: Option<Vec<f64>>,
     /// TEI's limits: tokens of a text, texts of a request.
-    pub(super) input_tokens_max: Option<u64>,
-    pub(super) batch_texts_max: Option<u64>,
+    pub(crate) input_tokens_max: Option<u64>,
+    pub(crate) batch_texts_max: Option<u64>,
 }
 
 impl Target {
@@ -26,7 +26,7 @@ impl Target {
     ///
     /// # Errors
     /// When the server does not answer at all.
-    pub(super) async fn discover(
+    pub(crate) async fn discover(
         probe: &Probe,
         model: Option<String>,
         reranker: Option<String>,
@@ -54,12 +54,12 @@ impl Target {
     }
 
     /// The name of the model that embeds, for requests that are sent only if there is one.
-    pub(super) fn model(&self) -> &str {
+    pub(crate) fn model(&self) -> &str {
         self.model.as_deref().unwrap_or_default()
     }
 
     /// The same of the model that reranks.
-    pub(super) fn reranker(&self) -> &str {
+    pub(crate) fn reranker(&self) -> &str {
         self.reranker.as_deref().unwrap_or_default()
     }
 }

@@ -1,0 +1,252 @@
+//! `weir move`: changes the engine of a collection, and shows how much its results change by that.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, EngineChoice, QueryReport};
+use weir_client::{Client, QueryLogOptions, RetryPolicy};
+use weir_eval::{Overlap, Rankings};
+
+use super::chat::relevance;
+use super::collections::{ENGINES, one_of};
+use super::context::Context;
+use super::failure::{Failure, Result};
+use super::interrupt::cancelled_by_ctrl_c;
+use super::missing::with_similar_name;
+use super::terminal::{Align, render_table};
+
+/// Queries whose results are compared.
+const QUERIES_MAX: usize = 100;
+/// Queries that are shown, those with the least in common.
+const SHOWN_MAX: usize = 10;
+/// How often the gateway is asked how far it is, and how often that is printed.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// The arguments of `weir move`.
+#[derive(Debug, Args)]
+pub struct MoveArguments {
+    /// The collection's name.
+    pub name: String,
+    /// Where its index is to be.
+    #[arg(long, value_name = "ENGINE", value_parser = one_of(ENGINES))]
+    pub to: EngineChoice,
+    /// A file with a query in each line, of which the first 100 are compared [default: the most frequent ones of the query log].
+    #[arg(long, value_name = "FILE")]
+    pub queries: Option<PathBuf>,
+    /// Move back, and exit with 1, if the first ten documents of the queries have less in common than this, from 0 to 1, in the mean.
+    #[arg(long, value_name = "OVERLAP", value_parser = relevance)]
+    pub overlap_min: Option<f32>,
+    /// The URL of the gateway; also WEIR_URL [default: the address of server.listen].
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a move came to.
+struct Moved {
+    from: EngineChoice,
+    to: EngineChoice,
+    took: Duration,
+    overlap: Option<Overlap>,
+}
+
+/// Moves a collection, waits until its next index is complete, and prints what was found in both.
+///
+/// # Errors
+/// When a call fails or a file can't be read, and [`Failure::Overlap`] after a collection was moved back.
+pub async fn run(arguments: &MoveArguments, context: Context<'_>) -> Result<()> {
+    let (once, config) = context.connect(&arguments.url, RetryPolicy::NONE)?;
+    let moving = Moving {
+        name: &arguments.name,
+        patient: context.client(&config, RetryPolicy::LONG)?,
+        once,
+        cancelled: cancelled_by_ctrl_c(),
+    };
+    let collection = match moving.once.collection(moving.name).await {
+        Ok(collection) => collection,
+        Err(error) => return Err(with_similar_name(&moving.once, moving.name, error).await),
+    };
+    let moved = moving.compared(&collection, arguments).await?;
+    let shown = match arguments.json {
+        true => moved.to_json(moving.name),
+        false => moved.render(moving.name),
+    };
+    writeln!(context.out, "{}", shown.trim_end())?;
+    context.out.flush()?;
+    let mean = moved.overlap.as_ref().map(|overlap| overlap.mean);
+    match (arguments.overlap_min.map(f64::from), mean) {
+        (Some(min), Some(mean)) if mean < min => {
+            moving.move_to(&collection, moved.from).await?;
+            let (name, engine) = (moving.name.to_owned(), <&str>::from(moved.from));
+            Err(Failure::Overlap { name, engine, mean, min })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A collection that is moved, and the clients for calls that are not repeated, and that are.
+struct Moving<'a> {
+    name: &'a str,
+    once: Client,
+    patient: Client,
+    cancelled: CancellationToken,
+}
+
+impl Moving<'_> {
+    /// Moves the collection, and searches before and after that.
+    async fn compared(&self, collection: &CollectionReply, arguments: &MoveArguments) -> Result<Moved> {
+        let (from, to, started) = (engine_of(collection), arguments.to, Instant::now());
+        if from == to {
+            // it may be on its way
+            self.wait_for(to).await?;
+            return Ok(Moved { from, to, took: started.elapsed(), overlap: None });
+        }
+        let queries = self.queries(arguments.queries.as_deref()).await?;
+        if queries.is_empty() && arguments.overlap_min.is_some() {
+            return Err(Failure::NoQueries);
+        }
+        let before = Rankings::of(&self.patient, self.name, &queries).await?;
+        self.move_to(collection, to).await?;
+        let took = started.elapsed();
+        let after = Rankings::of(&self.patient, self.name, &queries).await?;
+        Ok(Moved { from, to, took, overlap: before.overlap(after) })
+    }
+
+    /// The queries of a file, or else of the query log.
+    async fn queries(&self, file: Option<&Path>) -> Result<Vec<String>> {
+        let all = match file {
+            Some(file) => read_queries(file)?,
+            None => {
+                let (report, limit) = (Some(QueryReport::Popular), Some(QUERIES_MAX as u64));
+                let options = QueryLogOptions { report, limit, ..QueryLogOptions::default() };
+                let logged = self.once.logged_queries(self.name, options).await?;
+                logged.into_iter().map(|logged| logged.query).collect()
+            }
+        };
+        let mut queries: Vec<String> = all.into_iter().filter(|query| !query.trim().is_empty()).collect();
+        if queries.is_empty() {
+            eprintln!(
+                "note: no results are compared: there are no queries; name a file with --queries, or have searches logged by `search.query_log`"
+            );
+        }
+        if queries.len() > QUERIES_MAX {
+            eprintln!("note: the first {QUERIES_MAX} of {} queries are compared", queries.len());
+            queries.truncate(QUERIES_MAX);
+        }
+        Ok(queries)
+    }
+
+    /// Moves the collection, and waits until its next index is complete.
+    async fn move_to(&self, collection: &CollectionReply, engine: EngineChoice) -> Result<()> {
+        // those that are absent stay as they are
+        let settings = CollectionSettings {
+            engine: Some(engine),
+            chunking: None,
+            lexical: None,
+            ..collection.settings.clone()
+        };
+        self.once.move_collection(self.name, &settings).await?;
+        self.wait_for(engine).await
+    }
+
+    async fn wait_for(&self, engine: EngineChoice) -> Result<()> {
+        let mut tell_at = Instant::now() + TELL_EVERY;
+        loop {
+            let now = self.patient.collection(self.name).await?;
+            if engine_of(&now) != engine {
+                let engine = <&str>::from(engine_of(&now));
+                return Err(Failure::MovedElsewhere { name: self.name.to_owned(), engine });
+            }
+            if now.status == CollectionStatus::Ready {
+                return Ok(());
+            }
+            if Instant::now() >= tell_at {
+                tell_at = Instant::now() + TELL_EVERY;
+                eprintln!("{}", progress(&now));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.cancelled.cancelled() => {
+                    eprintln!("note: the gateway goes on with the move; the same command waits for it, and moving back cancels it");
+                    return Err(Failure::Interrupted);
+                }
+            }
+        }
+    }
+}
+
+impl Moved {
+    fn to_json(&self, name: &str) -> String {
+        let Moved { from, to, took, overlap } = self;
+        let seconds = took.as_secs_f64();
+        json!({"collection": name, "from": from, "to": to, "took_s": seconds, "overlap": overlap}).to_string()
+    }
+
+    fn render(&self, name: &str) -> String {
+        let Moved { from, to, took, overlap } = self;
+        let (from, to) = (<&str>::from(*from), <&str>::from(*to));
+        if from == to {
+            return format!("the index of `{name}` is in the engine {to}\n");
+        }
+        let mut shown =
+            format!("moved the index of `{name}` from {from} to {to} in {:.1} s\n", took.as_secs_f64());
+        let Some(Overlap { mean, queries }) = overlap else { return shown };
+        shown.push_str(&format!("overlap@10 of {} queries: {mean:.3}\n", queries.len()));
+        let least = queries.iter().filter(|one| one.overlap < 1.0).take(SHOWN_MAX);
+        let rows: Vec<_> = least.map(|one| [format!("{:.2}", one.overlap), one.query.clone()]).collect();
+        if !rows.is_empty() {
+            shown.push_str(&render_table([("OVERLAP", Align::Right), ("QUERY", Align::Left)], &rows));
+        }
+        shown
+    }
+}
+
+fn engine_of(collection: &CollectionReply) -> EngineChoice {
+    collection.settings.engine.unwrap_or(EngineChoice::Embedded)
+}
+
+fn progress(now: &CollectionReply) -> String {
+    match (now.status, now.rebuilt) {
+        (CollectionStatus::Unavailable, _) => "the engine does not answer".to_owned(),
+        (_, Some(part)) => format!("{:.0} % of the changes are in the next index", part * 100.0),
+        (_, None) => "the next index is being built".to_owned(),
+    }
+}
+
+fn read_queries(file: &Path) -> Result<Vec<String>> {
+    let unreadable = |source| Failure::File { path: file.display().to_string(), source };
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    Ok(text.lines().map(|line| line.trim().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_eval::QueryOverlap;
+
+    #[test]
+    fn the_queries_with_the_least_in_common_follow_the_mean() {
+        let one = |query: &str, overlap| QueryOverlap { query: query.to_owned(), overlap };
+        let queries = vec![one("tall dam", 0.25), one("eel", 1.0)];
+        let moved = |overlap| Moved {
+            from: EngineChoice::Embedded,
+            to: EngineChoice::Qdrant,
+            took: Duration::from_millis(1240),
+            overlap,
+        };
+        let first = "moved the index of `notes` from embedded to qdrant in 1.2 s\n";
+        assert_eq!(moved(None).render("notes"), first);
+        assert_eq!(
+            moved(Some(Overlap { mean: 0.625, queries })).render("notes"),
+            format!("{first}overlap@10 of 2 queries: 0.625\nOVERLAP  QUERY\n   0.25  tall dam\n")
+        );
+        let json: serde_json::Value = serde_json::from_str(&moved(None).to_json("notes")).unwrap();
+        assert_eq!((&json["to"], &json["overlap"]), (&json!("qdrant"), &json!(null)));
+    }
+}
