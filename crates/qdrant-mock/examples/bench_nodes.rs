@@ -56,7 +56,8 @@ fn main() -> Outcome<()> {
 fn rankings(cluster: &Cluster) -> Vec<QueryBatchPoints> {
     let of_search = |recorded| match recorded {
         Recorded::QueryBatch(mut batch) => {
-            let is_ranking = batch.query_points.get(1).is_some_and(|query| query.using.as_deref() == Some("dense"));
+            let is_ranking =
+                batch.query_points.get(1).is_some_and(|query| query.using.as_deref() == Some("dense"));
             batch.query_points.truncate(RANKINGS);
             is_ranking.then_some(batch)
         }

@@ -157,7 +157,8 @@ impl<'a> PostgresTx<'a> {
         mut read: impl FnMut(usize, &Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         let found = self.query_rows(sql, slices(rows)).await?;
-        let each = found.iter().enumerate().flat_map(|(place, rows)| rows.iter().map(move |row| (place, row)));
+        let each =
+            found.iter().enumerate().flat_map(|(place, rows)| rows.iter().map(move |row| (place, row)));
         each.map(|(place, row)| read(place, &Row::Postgres(row))).collect()
     }
 
@@ -187,7 +188,10 @@ impl<'a> PostgresTx<'a> {
                 let query = collect(self.transaction.query_raw(&statement, &columns));
                 for row in answered(self.patience, query).await? {
                     let place = place_of(&row);
-                    found.get_mut(place).ok_or_else(|| no_answer("it gave a row of another query"))?.push(row);
+                    found
+                        .get_mut(place)
+                        .ok_or_else(|| no_answer("it gave a row of another query"))?
+                        .push(row);
                 }
                 return Ok(found);
             }
