@@ -54,14 +54,12 @@ fn main() -> Outcome<()> {
 
 /// The rankings of the searches that were received.
 fn rankings(cluster: &Cluster) -> Vec<QueryBatchPoints> {
-    let of_search = |recorded| match recorded {
-        Recorded::QueryBatch(mut batch) => {
-            let is_ranking =
-                batch.query_points.get(1).is_some_and(|query| query.using.as_deref() == Some("dense"));
-            batch.query_points.truncate(RANKINGS);
-            is_ranking.then_some(batch)
-        }
-        _ => None,
+    let of_search = |recorded| {
+        let Recorded::QueryBatch(mut batch) = recorded else { return None };
+        let is_ranking =
+            batch.query_points.get(1).is_some_and(|query| query.using.as_deref() == Some("dense"));
+        batch.query_points.truncate(RANKINGS);
+        is_ranking.then_some(batch)
     };
     cluster.take_recorded().into_iter().filter_map(of_search).collect()
 }

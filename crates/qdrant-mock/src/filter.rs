@@ -58,12 +58,21 @@ fn holds(condition: &Condition, id: &str, point: &Stored) -> Result<bool, Status
 }
 
 fn field_holds(field: &FieldCondition, payload: &Payload) -> Result<bool, Status> {
-    let FieldCondition { key, r#match, range, .. } = field;
-    let plain =
-        FieldCondition { key: key.clone(), r#match: r#match.clone(), range: *range, ..Default::default() };
-    if plain != *field {
+    let FieldCondition {
+        key,
+        r#match,
+        range,
+        geo_bounding_box: None,
+        geo_radius: None,
+        values_count: None,
+        geo_polygon: None,
+        datetime_range: None,
+        is_empty: None,
+        is_null: None,
+    } = field
+    else {
         return Err(not_here("geo, datetime, count and emptiness in a field condition"));
-    }
+    };
     let values = values_at(payload, key);
     match (r#match, range) {
         (Some(wanted), None) => {

@@ -39,16 +39,19 @@ impl Collection {
             Some(_) => return Err(Status::invalid_argument("this server ranks by vectors alone")),
         };
         let mut passing = Vec::new();
+        let (offset, limit) = (request.offset.unwrap_or(0) as usize, request.limit.unwrap_or(LIMIT) as usize);
         scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         for (score, id) in scored {
+            if passing.len() >= offset.saturating_add(limit) {
+                break;
+            }
             let point = &self.points[id];
             let is_above = request.score_threshold.is_none_or(|threshold| score >= threshold);
             if is_above && passes_optional(request.filter.as_ref(), id, point)? {
                 passing.push((score, id, point));
             }
         }
-        let (offset, limit) = (request.offset.unwrap_or(0), request.limit.unwrap_or(LIMIT));
-        let page = passing.into_iter().skip(offset as usize).take(limit as usize);
+        let page = passing.into_iter().skip(offset);
         Ok(page
             .map(|(score, id, point)| ScoredPoint {
                 id: Some(point_id(id)),
