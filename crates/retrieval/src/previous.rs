@@ -113,6 +113,7 @@ impl Collections {
         if !id.kind.is_shared() {
             engines.delete(id).await.map_err(index_error)?;
         }
-        Ok(open.take_previous())
+        // it answers searches until the collection is open again
+        Ok(open.previous())
     }
 }

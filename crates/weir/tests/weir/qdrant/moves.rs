@@ -255,6 +255,35 @@ fn a_move_into_the_cluster_waits_for_it_and_can_be_cancelled_also_after_a_restar
 }
 
 #[test]
+fn no_search_fails_while_moves_into_the_cluster_are_cancelled() {
+    let setup = start("64");
+    let gateway = &setup.gateway;
+    create(gateway, "notes", &whole("embedded"));
+    ingest(gateway, "notes", &documents(0, DOCUMENTS));
+    refuse_upserts(&setup);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            // without a pause: what is to be found takes some milliseconds
+            scope.spawn(|| {
+                let client = Client::new(&gateway.weir.url);
+                while !is_over.load(Ordering::Relaxed) {
+                    let (status, reply) = search(&client, "notes", &notes(5));
+                    assert_eq!(status, 200, "{reply}");
+                    assert_eq!(ids(&reply).len(), 5, "{reply}");
+                }
+            });
+        }
+        let _ended = End(&is_over);
+        for _ in 0..5 {
+            start_move(gateway, "notes", "qdrant");
+            assert_eq!(move_to(gateway, "notes", "embedded").status, 200);
+            gateway.wait("the index in the gateway", || is_ready(gateway, "notes"));
+        }
+    });
+}
+
+#[test]
 fn a_collection_that_is_deleted_in_the_middle_of_a_move_leaves_nothing() {
     for engine in ["embedded", "qdrant"] {
         let setup = start("1");
