@@ -99,3 +99,21 @@ fn a_collection_is_moved_by_a_command_that_compares_what_is_found() {
     let again = weir.run(&["move", "notes", "--to", "embedded"]);
     assert_eq!((again.code, again.out.as_str()), (0, "the index of `notes` is in the engine embedded\n"));
 }
+
+#[test]
+fn the_command_moves_a_collection_out_of_a_cluster_that_is_gone_without_a_comparison() {
+    let setup = Setup::start();
+    let gateway = &setup.gateway;
+    create(gateway, "notes", &json!({"engine": "qdrant"}));
+    ingest(gateway, "notes", &documents(0, 60));
+    let queries = setup.folder.path().join("queries.txt");
+    std::fs::write(&queries, "note river\n").unwrap();
+    setup.kill_nodes();
+    gateway.wait("the cluster to be away", || shown(gateway, "notes")["status"] == "unavailable");
+    let weir = Weir::new().env("WEIR_URL", &gateway.weir.url);
+    let moved = weir.run(&["move", "notes", "--to", "embedded", "--queries", queries.to_str().unwrap()]);
+    assert_eq!(moved.code, 0, "{}", moved.err);
+    assert!(moved.err.contains("the engine of now does not answer"), "{}", moved.err);
+    let notes = json!({"query": "note", "mode": "lexical", "top_k": 100});
+    assert_eq!(found(gateway, "notes", &notes).len(), 60);
+}
