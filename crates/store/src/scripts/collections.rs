@@ -171,7 +171,7 @@ pub(crate) async fn change_settings(tx: &mut Tx<'_>, access: &Access, settings: 
     replace_settings(tx, access.collection, settings).await
 }
 
-/// The same, for whoever has locked the collection.
+/// Replaces the settings. The caller holds the lock of the collection.
 pub(super) async fn replace_settings(tx: &mut Tx<'_>, id: CollectionId, settings: String) -> Result<()> {
     let Some(row) = CollectionRow::by_id(tx, id).await? else { return Ok(()) };
     let row = CollectionRow { settings, ..row };
