@@ -92,6 +92,10 @@ class Pages(unittest.TestCase):
         self.assertEqual(side_by_side.row_cells(row, {})[2:4], ["not measured yet", ""])
         self.assertEqual(side_by_side.row_cells(Row("a", "1", why="no reason"), {})[2:], ["", "", "no reason"])
         self.assertEqual(side_by_side.row_cells(row, {"k": Figure(-0.25, "llm", "m")})[2], "**−0.250**")
+        step = Row("a", "", "k", rate=500, most="most a")
+        beyond, within = ({"most a": Figure(most, "llm", "m")} for most in (549.0, 550.0))
+        self.assertEqual(side_by_side.row_cells(step, beyond)[2:], ["", "", "it does 549 requests/s at most here"])
+        self.assertEqual(side_by_side.row_cells(step, within)[2], "not measured yet")
 
     def test_plots_are_svg_with_a_bar_for_each_ratio(self) -> None:
         figures = {"end": Figure(3.8, "wire", "m")}
@@ -130,7 +134,7 @@ def loads() -> list[dict[str, object]]:
     names = ["closed-1k", "chaos", *(f"rate-{rate}" for rate in published.STEPS), *(f"loaded-{latency}" for latency in published.BACKENDS)]
     names += [f"{what}-{size}" for what in ("request", "reply") for size in ("1k", "10k", "100k", "1m")]
     late = {"Weir L2": 0.25, "Weir L3": 0.5}
-    row = {"latency_ms_p50": 1.0, "requests_per_cpu_s": 10.0, "added": {"ms_p50": 0.1, "ms_p95": 0.2}, "ok": 90, "requests": 100}
+    row = {"latency_ms_p50": 1.0, "requests_per_s": 20.0, "requests_per_cpu_s": 10.0, "added": {"ms_p50": 0.1, "ms_p95": 0.2}, "ok": 90, "requests": 100}
     return [row | {"scenario": name, "target": target, "latency_ms_p95": 2.0 + late.get(target, 0.0)} for name in names for target in targets]
 
 
