@@ -219,8 +219,6 @@ async fn serve(
         collections = collections.count(), tls = tls.is_some(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
-    let warming = models.clone();
-    background.spawn_blocking(move || warming.warm_up());
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     // not in the background: there, a busy host would delay it
     let (writing, failures) = (keys.clone(), metrics.clone());
