@@ -32,8 +32,6 @@ from processes import EngineError
 from report import percentile
 
 RESAMPLES = 1_000
-# Of single times that a resample draws: more change the interval by less than its second figure.
-DRAWN_MAX = 2_000
 BATCH, SERIAL = 10_000, 1
 
 
@@ -66,8 +64,7 @@ def say(line: str) -> None:
 def summary(times_ns: list[int], seed: int = 7) -> dict[str, float]:
     """Percentiles and the mean with its interval, in µs."""
     random = Random(seed)
-    drawn = times_ns if len(times_ns) <= DRAWN_MAX else random.sample(times_ns, DRAWN_MAX)
-    means = sorted(fmean(random.choices(drawn, k=len(drawn))) for _ in range(RESAMPLES))
+    means = sorted(fmean(random.choices(times_ns, k=len(times_ns))) for _ in range(RESAMPLES))
     low, high = means[RESAMPLES // 40], means[-RESAMPLES // 40]
     found = {f"p{part}": percentile(times_ns, part / 100) for part in (50, 95, 99)}
     return {name: value / 1e3 for name, value in (found | {"mean": fmean(times_ns), "low": low, "high": high}).items()}

@@ -51,10 +51,16 @@ def ours(row: Row, figures: Figures) -> str:
         return ""
     figure = figures.get(row.key)
     if figure is None:
-        return NOT_YET
+        return "" if is_beyond(row, figures) else NOT_YET
     shown = number(figure.value) if abs(figure.value) < 100 or figure.value != int(figure.value) else f"{figure.value:,.0f}"
     spread = f" ({figure.spread})" if figure.spread else ""
     return f"**{signed(shown, figure.value)}**{spread}"
+
+
+def is_beyond(row: Row, figures: Figures) -> bool:
+    """Whether a target was not given the rate of a row because it does not do a tenth more (`bench/llm/scenarios.py`)."""
+    most = figures.get(row.most)
+    return most is not None and most.value < row.rate * 1.1
 
 
 def signed(shown: str, value: float) -> str:
@@ -68,6 +74,8 @@ def row_cells(row: Row, figures: Figures) -> list[str]:
     found = ratio(row, figure)
     times = "" if found is None else f"{number(found)}×{' (as run here)' * row.is_peer}"
     source = SOURCES[figure.source] if figure else row.why
+    if figure is None and is_beyond(row, figures):
+        source = f"it does {number(figures[row.most].value)} requests/s at most here"
     return [row.label, row.published or "", ours(row, figures), times, source]
 
 
@@ -170,8 +178,8 @@ def read_figures() -> Figures:
 
 
 def write_figures(figures: Figures) -> None:
-    """Only those that a page shows, with as many digits as a page can use."""
-    keys = {row.key for experiment in EXPERIMENTS for one in experiment.tables for row in one.rows}
+    """Only those that a page needs, with as many digits as a page can use."""
+    keys = {key for experiment in EXPERIMENTS for one in experiment.tables for row in one.rows for key in (row.key, row.most)}
     kept = {key: asdict(figure) | {"value": float(f"{figure.value:.6g}")} for key, figure in sorted(figures.items()) if key in keys}
     PAGES.mkdir(parents=True, exist_ok=True)
     (PAGES / "figures.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

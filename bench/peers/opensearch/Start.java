@@ -3,7 +3,10 @@ import java.nio.file.Path;
 import org.codelibs.opensearch.runner.OpenSearchRunner;
 import org.opensearch.common.settings.Settings;
 
-/** Nodes of OpenSearch in one process, until its standard input ends: `Start FOLDER NODES HTTP_PORT`; node n listens on HTTP_PORT + n - 1. */
+/**
+ * Nodes of OpenSearch in one process, until its standard input ends: `Start FOLDER NODES HTTP_PORT`; node n listens on HTTP_PORT + n - 1.
+ * Nodes on one machine find each other, so the port is in the name of the cluster: another process is another cluster.
+ */
 public final class Start {
     private Start() {}
 
@@ -15,7 +18,7 @@ public final class Start {
         runner.onBuild((number, settings) -> configure(settings, port + number - 1));
         runner.build(OpenSearchRunner.newConfigs()
             .basePath(folder.toString())
-            .clusterName("bench")
+            .clusterName("bench-" + port)
             .numOfNode(nodes)
             .pluginTypes("org.opensearch.knn.plugin.KNNPlugin"));
         runner.ensureYellow();
