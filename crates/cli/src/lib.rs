@@ -4,6 +4,7 @@
 
 pub mod cli;
 mod qdrant;
+mod redis;
 pub mod reload;
 pub mod serve;
 mod store_location;

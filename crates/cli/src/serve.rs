@@ -14,9 +14,7 @@ use weir_store::{Service, Store};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use weir_access::{
-    AccessError, Keys, Limits, RedisAddress, RedisAddressError, RedisError, SharedLimits, unix_now,
-};
+use weir_access::{AccessError, Keys, Limits, unix_now};
 use weir_config::Config;
 use weir_inference::{
     MemoryBudget, Models, Scheduler, serving_runtime, set_background_priority, set_compute_priority,
@@ -27,9 +25,10 @@ use weir_retrieval::{CollectionError, Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, Services, Signals, Tls, TlsError};
 use weir_telemetry::metrics::Metrics;
 
-use crate::qdrant;
+use crate::redis::RedisUnusable;
 use crate::reload::{ConfigSource, Reload, default_limits};
 use crate::store_location::store_location;
+use crate::{qdrant, redis};
 use weir_telemetry::requests::{KnownKeys, RequestLog};
 
 /// Threads that drive the workers of collections; what takes long they hand to others.
@@ -56,17 +55,9 @@ pub enum ServeError {
     /// The API keys can't be read.
     #[error("the API keys can't be read")]
     Keys(#[from] AccessError),
-    /// The address of Redis can't be used.
-    #[error("`redis.url` can't be used")]
-    RedisAddress(#[from] RedisAddressError),
-    /// Redis refuses the password, or what limits need.
-    #[error(
-        "Redis refuses this gateway: {0}; check user and password of `redis.url`, and that the server is Redis 5 or newer and no replica"
-    )]
-    RedisRefused(String),
-    /// The certificate of Redis is not trusted.
+    /// Redis can't be used as it is.
     #[error(transparent)]
-    RedisUntrusted(RedisError),
+    Redis(#[from] RedisUnusable),
     /// The Qdrant cluster can't be used as it is.
     #[error(transparent)]
     Qdrant(#[from] weir_qdrant::SetupError),
@@ -219,8 +210,6 @@ async fn serve(
         collections = collections.count(), tls = tls.is_some(),
         took = ?started.elapsed(), "weir {} is listening", env!("CARGO_PKG_VERSION"));
 
-    let warming = models.clone();
-    background.spawn_blocking(move || warming.warm_up());
     background.spawn(ask_upstreams(models.clone(), collections.clone()));
     // not in the background: there, a busy host would delay it
     let (writing, failures) = (keys.clone(), metrics.clone());
@@ -301,19 +290,12 @@ async fn engines(
 }
 
 /// Where limits are counted: in Redis if there is one by the settings.
-async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, ServeError> {
-    let Some(url) = settings.url.as_ref().and_then(|url| url.secret().ok()) else { return Ok(Limits::Local) };
-    let timeout = Duration::from_millis(settings.timeout_ms);
-    let address = RedisAddress::parse(url.reveal())?;
-    let mut shared = SharedLimits::new(address, timeout, &settings.prefix, settings.gateways_min);
-    if settings.replies {
-        shared = shared.with_values();
-    }
-    match shared.connect().await {
+async fn limits(settings: &weir_config::table::Redis) -> Result<Limits, RedisUnusable> {
+    let Some(shared) = redis::shared_limits(settings)? else { return Ok(Limits::Local) };
+    match shared.connect().await.map_err(RedisUnusable::of) {
         Ok(()) => tracing::info!("limits are counted with other gateways in Redis"),
-        Err(RedisError::Refused(reason)) => return Err(ServeError::RedisRefused(reason)),
-        Err(error @ RedisError::Untrusted(_)) => return Err(ServeError::RedisUntrusted(error)),
-        Err(error) => {
+        Err(Ok(unusable)) => return Err(unusable),
+        Err(Err(error)) => {
             tracing::error!(%error, "Redis can't be reached: this gateway counts its share of the limits until it can")
         }
     }

@@ -20,7 +20,7 @@ impl ExternalModel {
     /// A missing, unreadable or damaged file, or a pooling or modules that Weir does not support.
     pub fn load(folder: &Path) -> Result<ExternalModel, LoadError> {
         let config = ExternalModelConfig::load(folder)?;
-        let tokenizer =
+        let mut tokenizer =
             Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.vocab_size)?;
         tokenizer.check_case(folder, config.do_lower_case)?;
         let path = folder.join("tokenizer.json");

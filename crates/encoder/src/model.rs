@@ -130,7 +130,7 @@ impl Model {
     }
 
     /// Rejects a model whose tokenizer breaks on a text, or whose results are not numbers.
-    fn try_out(&self, folder: &Path) -> Result<(), LoadError> {
+    fn try_out(&mut self, folder: &Path) -> Result<(), LoadError> {
         let damaged = |file: &str, reason| LoadError::Damaged { path: folder.join(file), reason };
         self.tokenizer.try_out(self.info.vocabulary).map_err(|reason| damaged("tokenizer.json", reason))?;
         let mut scratch = Scratch::new();

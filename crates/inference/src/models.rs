@@ -176,17 +176,6 @@ impl Models {
         Ok(models)
     }
 
-    /// Loads the tokenizers for texts beyond ASCII, so that the first such text does not wait for it.
-    pub fn warm_up(&self) {
-        let embedders = self.iter().map(|model| (&model.id, model.tokenizer()));
-        let cross_encoders = self.cross_encoders().map(|model| (&model.id, model.tokenizer()));
-        for (id, tokenizer) in embedders.chain(cross_encoders) {
-            if let Some(Err(error)) = tokenizer.map(Tokenizer::warm_up) {
-                tracing::error!(model = id, error, "texts beyond ASCII can't be tokenised");
-            }
-        }
-    }
-
     /// The embedding model of requests that name none.
     pub fn default_model(&self) -> Option<&Arc<LoadedModel>> {
         self.embedders.first()

@@ -11,6 +11,7 @@
 
 mod faults;
 mod filter;
+mod indexes;
 mod ranking;
 mod service;
 mod state;
@@ -28,6 +29,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 pub use faults::{Calls, Fault, Rule};
+pub use indexes::Points;
 pub use service::Recorded;
 pub use state::{State, Stored, set_dense};
 

@@ -1,4 +1,4 @@
-//! Searches: every point is compared.
+//! Searches: every point that can pass the filter is compared.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,6 +15,7 @@ use qdrant_client::qdrant::{
 use tonic::Status;
 
 use crate::filter::passes_optional;
+use crate::indexes::{Bits, Candidates, Sparse};
 use crate::state::{Collection, Payload, Stored, StoredVector, point_id, unit};
 
 /// Qdrant's default.
@@ -32,22 +33,35 @@ impl Collection {
             Some(Variant::Nearest(nearest)) => nearest.variant.as_ref(),
             Some(_) => return Err(Status::invalid_argument("this server implements nearest alone")),
         };
-        let mut scored: Vec<(f32, &String)> = match input {
-            None => self.points.keys().map(|id| (0.0, id)).collect(),
-            Some(Input::Dense(query)) => self.dense_scores(using, &query.data)?,
-            Some(Input::Sparse(query)) => self.sparse_scores(using, query, request.params.as_ref())?,
+        let indexes = self.indexes();
+        let Candidates { points, is_exact } = indexes.candidates(request.filter.as_ref());
+        let mut scored: Vec<(f32, u32)> = match input {
+            None => points.numbers().map(|number| (0.0, number)).collect(),
+            Some(Input::Dense(query)) => self.dense_scores(using, &query.data, &points)?,
+            Some(Input::Sparse(query)) => {
+                self.sparse_scores(using, query, request.params.as_ref(), &points)?
+            }
             Some(_) => return Err(Status::invalid_argument("this server ranks by vectors alone")),
         };
+        scored.retain(|(score, _)| request.score_threshold.is_none_or(|threshold| *score >= threshold));
         let mut passing = Vec::new();
         let (offset, limit) = (request.offset.unwrap_or(0) as usize, request.limit.unwrap_or(LIMIT) as usize);
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        for (score, id) in scored {
-            if passing.len() >= offset.saturating_add(limit) {
+        let wanted = offset.saturating_add(limit);
+        let by_rank = |a: &(f32, u32), b: &(f32, u32)| {
+            b.0.total_cmp(&a.0).then_with(|| indexes.id(a.1).cmp(indexes.id(b.1)))
+        };
+        if is_exact && wanted > 0 && wanted < scored.len() {
+            scored.select_nth_unstable_by(wanted - 1, by_rank);
+            scored.truncate(wanted);
+        }
+        scored.sort_unstable_by(by_rank);
+        for (score, number) in scored {
+            if passing.len() >= wanted {
                 break;
             }
+            let id = indexes.id(number);
             let point = &self.points[id];
-            let is_above = request.score_threshold.is_none_or(|threshold| score >= threshold);
-            if is_above && passes_optional(request.filter.as_ref(), id, point)? {
+            if is_exact || passes_optional(request.filter.as_ref(), id, point)? {
                 passing.push((score, id, point));
             }
         }
@@ -63,7 +77,7 @@ impl Collection {
             .collect())
     }
 
-    fn dense_scores(&self, using: &str, query: &[f32]) -> Result<Vec<(f32, &String)>, Status> {
+    fn dense_scores(&self, using: &str, query: &[f32], points: &Bits) -> Result<Vec<(f32, u32)>, Status> {
         let distance = self.distance_of(using).ok_or_else(|| unknown(using))?;
         let query = match distance {
             Distance::Cosine => unit(query),
@@ -72,16 +86,17 @@ impl Collection {
                 return Err(Status::invalid_argument("this server implements cosine and dot alone"));
             }
         };
-        let score = |(id, point): (_, &Stored)| match point.vectors.get(using) {
+        let indexes = self.indexes();
+        let score = |number: u32| match self.points[indexes.id(number)].vectors.get(using) {
             Some(StoredVector::Dense(vector)) if vector.len() == query.len() => {
-                Some((vector.iter().zip(&query).map(|(a, b)| a * b).sum(), id))
+                Some((vector.iter().zip(&query).map(|(a, b)| a * b).sum(), number))
             }
             Some(StoredVector::Dense(_) | StoredVector::Sparse(_)) | None => None,
         };
         let is_fit =
             self.dense().iter().any(|(name, params)| *name == using && params.size == query.len() as u64);
         match is_fit {
-            true => Ok(self.points.iter().filter_map(score).collect()),
+            true => Ok(points.numbers().filter_map(score).collect()),
             false => Err(Status::invalid_argument("Wrong input: Vector dimension error")),
         }
     }
@@ -91,46 +106,50 @@ impl Collection {
         using: &str,
         query: &SparseVector,
         params: Option<&SearchParams>,
-    ) -> Result<Vec<(f32, &String)>, Status> {
+        points: &Bits,
+    ) -> Result<Vec<(f32, u32)>, Status> {
         let modifier = self.modifier_of(using).ok_or_else(|| unknown(using))?;
         let mut weights: BTreeMap<u32, f32> =
             query.indices.iter().copied().zip(query.values.iter().copied()).collect();
+        let indexes = self.indexes();
+        let Some(sparse) = indexes.sparse(using) else { return Ok(Vec::new()) };
         if modifier == Modifier::Idf {
-            self.weigh_by_idf(using, &mut weights, params)?;
+            self.weigh_by_idf(sparse, &mut weights, params)?;
         }
-        let mut scored = Vec::new();
-        for (id, point) in &self.points {
-            let Some(StoredVector::Sparse(vector)) = point.vectors.get(using) else { continue };
-            let shared = weights.iter().filter_map(|(index, weight)| Some(weight * vector.get(index)?));
-            let (sum, count) = shared.fold((0.0, 0), |(sum, count), part| (sum + part, count + 1));
-            if count > 0 {
-                scored.push((sum, id));
+        let mut sums: Vec<Option<f32>> = vec![None; indexes.numbers()];
+        for (term, weight) in weights {
+            for (number, value) in sparse.postings.get(&term).into_iter().flatten() {
+                let sum = &mut sums[*number as usize];
+                *sum = Some(sum.unwrap_or(0.0) + weight * value);
             }
         }
-        Ok(scored)
+        let of = |number: u32| Some((sums.get(number as usize).copied()??, number));
+        Ok(points.numbers().filter_map(of).collect())
     }
 
     /// Multiplies the values of a query by the inverse document frequencies in its corpus.
     fn weigh_by_idf(
         &self,
-        using: &str,
+        sparse: &Sparse,
         weights: &mut BTreeMap<u32, f32>,
         params: Option<&SearchParams>,
     ) -> Result<(), Status> {
-        let corpus = params.and_then(|params| params.idf.as_ref()).and_then(|idf| idf.corpus.as_ref());
-        let (mut points, mut holding) = (0u64, HashMap::<u32, u64>::new());
-        for (id, point) in &self.points {
-            let Some(StoredVector::Sparse(vector)) = point.vectors.get(using) else { continue };
-            if !passes_optional(corpus, id, point)? {
-                continue;
-            }
-            points += 1;
-            for index in weights.keys().filter(|index| vector.contains_key(index)) {
-                *holding.entry(*index).or_default() += 1;
+        let filter = params.and_then(|params| params.idf.as_ref()).and_then(|idf| idf.corpus.as_ref());
+        let indexes = self.indexes();
+        let Candidates { points: mut corpus, is_exact } = indexes.candidates(filter);
+        corpus.keep(&sparse.points);
+        if !is_exact {
+            for number in corpus.clone().numbers() {
+                let id = indexes.id(number);
+                if !passes_optional(filter, id, &self.points[id])? {
+                    corpus.set(number, false);
+                }
             }
         }
-        for (index, weight) in weights {
-            let (points, holding) = (points as f32, holding.get(index).copied().unwrap_or(0) as f32);
+        let points = corpus.count() as f32;
+        for (term, weight) in weights {
+            let posting = sparse.postings.get(term).into_iter().flatten();
+            let holding = posting.filter(|(number, _)| corpus.contains(**number)).count() as f32;
             *weight *= (1.0 + (points - holding + 0.5) / (holding + 0.5)).ln();
         }
         Ok(())

@@ -16,7 +16,8 @@ use qdrant_client::qdrant::{
 };
 use tonic::{Code, Status};
 
-use crate::filter::{passes, passes_optional, values_at};
+use crate::filter::{passes_optional, values_at};
+use crate::indexes::{Candidates, Indexes, Points};
 
 /// Qdrant's default.
 const FACET_LIMIT: u64 = 10;
@@ -41,7 +42,7 @@ pub struct Collection {
     /// The indexed fields of payloads.
     pub indexes: BTreeMap<String, Option<PayloadIndexParams>>,
     /// By id.
-    pub points: BTreeMap<String, Stored>,
+    pub points: Points,
 }
 
 /// A point.
@@ -138,7 +139,7 @@ impl State {
             let message = format!("Wrong input: Collection `{name}` already exists!");
             return Err(Status::new(Code::AlreadyExists, message));
         }
-        let collection = Collection { config, indexes: BTreeMap::new(), points: BTreeMap::new() };
+        let collection = Collection { config, indexes: BTreeMap::new(), points: Points::default() };
         self.collections.insert(name, collection);
         Ok(())
     }
@@ -185,7 +186,7 @@ impl Collection {
                 (None, UpdateMode::Upsert | UpdateMode::InsertOnly) => true,
             };
             if is_written {
-                self.points.insert(id, point);
+                self.points.put(id, point);
             }
         }
         Ok(())
@@ -193,7 +194,7 @@ impl Collection {
 
     pub(crate) fn delete(&mut self, request: &DeletePoints) -> Result<(), Status> {
         for id in self.selected(request.points.as_ref())? {
-            self.points.remove(&id);
+            self.points.delete(&id);
         }
         Ok(())
     }
@@ -208,13 +209,33 @@ impl Collection {
 
     /// The ids of the points that pass a filter, in order.
     pub(crate) fn passing(&self, filter: Option<&Filter>) -> Result<Vec<String>, Status> {
+        let indexes = self.indexes();
+        let Candidates { points, is_exact } = indexes.candidates(filter);
         let mut ids = Vec::new();
-        for (id, point) in &self.points {
-            if filter.map_or(Ok(true), |filter| passes(filter, id, point))? {
+        for id in points.numbers().map(|number| indexes.id(number)) {
+            if is_exact || passes_optional(filter, id, &self.points[id])? {
                 ids.push(id.clone());
             }
         }
+        ids.sort_unstable();
         Ok(ids)
+    }
+
+    /// How many points pass a filter.
+    pub(crate) fn count(&self, filter: Option<&Filter>) -> Result<u64, Status> {
+        match self.indexes().candidates(filter) {
+            Candidates { points, is_exact: true } => Ok(points.count()),
+            Candidates { is_exact: false, .. } => Ok(self.passing(filter)?.len() as u64),
+        }
+    }
+
+    pub(crate) fn indexes(&self) -> &Indexes {
+        self.points.indexes(self.indexes.keys())
+    }
+
+    pub(crate) fn create_index(&mut self, field: String, params: Option<PayloadIndexParams>) {
+        self.indexes.insert(field, params);
+        self.points.index_again();
     }
 
     /// The values of an indexed field, those of most points first.

@@ -118,6 +118,8 @@ pub enum Command {
     ///
     /// Works while a gateway is running over it. Exits with 1 when something is damaged: ingesting a document or a file again replaces
     /// its row or file, and removing the folder `index` has all indexes rebuilt at the next start; restore anything else from a backup.
+    ///
+    /// Asks the nodes of `qdrant.urls` and the server of `redis.url` too, and exits with 1 when one can't be used.
     Doctor(DoctorArguments),
     /// Move the store of a gateway into another database.
     Store(StoreArguments),

@@ -286,6 +286,7 @@ fn render_list(collections: &[CollectionReply]) -> String {
         ("DOCUMENTS", Align::Right),
         ("CHUNKS", Align::Right),
         ("MODEL", Align::Left),
+        ("ENGINE", Align::Left),
         ("STATUS", Align::Left),
     ];
     let rows = collections.iter().map(|collection| {
@@ -294,6 +295,7 @@ fn render_list(collections: &[CollectionReply]) -> String {
             collection.document_count.to_string(),
             collection.chunk_count.to_string(),
             model_of(collection),
+            <&str>::from(engine_of(collection)).to_owned(),
             status_of(collection).to_owned(),
         ]
     });
@@ -383,6 +385,11 @@ fn render_reconciliation(made: &ReconciliationReply) -> String {
 
 fn model_of(collection: &CollectionReply) -> String {
     collection.model.clone().unwrap_or_else(|| NONE.to_owned())
+}
+
+/// Where the index of a collection is, or is moved to.
+pub(super) fn engine_of(collection: &CollectionReply) -> EngineChoice {
+    collection.settings.engine.unwrap_or(EngineChoice::Embedded)
 }
 
 fn status_of(collection: &CollectionReply) -> &'static str {

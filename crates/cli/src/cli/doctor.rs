@@ -1,17 +1,18 @@
-//! `weir doctor`: the full check of a store and of the original files beside it, and whether the nodes of its Qdrant cluster can be used.
+//! `weir doctor`: the full check of a store and of the original files beside it, and whether its Qdrant cluster and Redis can be used.
 
 use clap::Args;
 use serde_json::json;
 use weir_config::Flags;
-use weir_config::table::QdrantCluster;
+use weir_config::table::{QdrantCluster, Redis};
 use weir_qdrant::{Checked, SetupError};
 use weir_retrieval::verify_originals;
 use weir_store::{Location, Store, VerifyReport};
 
 use super::context::Context;
 use super::failure::{Failure, Result};
-use crate::qdrant;
+use crate::redis::RedisUnusable;
 use crate::store_location::store_location;
+use crate::{qdrant, redis};
 
 /// The arguments of `weir doctor`.
 #[derive(Debug, Args)]
@@ -43,6 +44,8 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
     problems.extend(originals.problems);
     let cluster = check_cluster(&config.qdrant).await;
     problems.extend(cluster.iter().flat_map(|cluster| cluster.problems.clone()));
+    let redis = check_redis(&config.redis).await;
+    problems.extend(redis.iter().filter_map(|answer| answer.clone().err()));
     let originals = originals.files;
     let VerifyReport { collections, documents, operations, chunks, embeddings, .. } = report;
     if arguments.json {
@@ -52,6 +55,9 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
         if let Some(Cluster { nodes, .. }) = &cluster {
             let node = |(url, version): &(String, String)| json!({"url": url, "version": version});
             report["qdrant"] = nodes.iter().map(node).collect();
+        }
+        if let Some(answer) = &redis {
+            report["redis"] = json!({"answers": answer.is_ok()});
         }
         writeln!(context.out, "{report}")?;
     } else {
@@ -68,6 +74,9 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
                 nodes.len(),
                 if nodes.is_empty() { "" } else { ": " }
             )?;
+        }
+        if let Some(answer) = &redis {
+            writeln!(context.out, "Redis: {}", if answer.is_ok() { "answers" } else { "does not answer" })?;
         }
         problems.iter().try_for_each(|problem| writeln!(context.out, "  {problem}"))?;
     }
@@ -100,4 +109,22 @@ async fn check_cluster(settings: &QdrantCluster) -> Option<Cluster> {
         }
         Err(error) => failed(error),
     })
+}
+
+/// Connects to Redis; `None` if there is none.
+async fn check_redis(settings: &Redis) -> Option<std::result::Result<(), String>> {
+    let unusable = |error: RedisUnusable| match &error {
+        RedisUnusable::Address(reason) => format!("{error}: {reason}"),
+        RedisUnusable::Refused(_) | RedisUnusable::Untrusted(_) => error.to_string(),
+    };
+    let shared = match redis::shared_limits(settings) {
+        Ok(shared) => shared?,
+        Err(error) => return Some(Err(unusable(error.into()))),
+    };
+    Some(shared.connect().await.map_err(|error| match RedisUnusable::of(error) {
+        Ok(error) => unusable(error),
+        Err(error) => format!(
+            "Redis of `redis.url` can't be reached ({error}); until it is there, each gateway counts its share of the limits"
+        ),
+    }))
 }

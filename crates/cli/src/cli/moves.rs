@@ -11,7 +11,7 @@ use weir_client::{Client, QueryLogOptions, RetryPolicy};
 use weir_eval::{Overlap, Rankings};
 
 use super::chat::relevance;
-use super::collections::{ENGINES, one_of};
+use super::collections::{ENGINES, engine_of, one_of};
 use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
@@ -22,6 +22,8 @@ use super::terminal::{Align, render_table};
 const QUERIES_MAX: usize = 100;
 /// Queries that are shown, those with the least in common.
 const SHOWN_MAX: usize = 10;
+/// Characters of a query that are shown.
+const QUERY_CHARS_MAX: usize = 80;
 /// How often the gateway is asked how far it is, and how often that is printed.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 const TELL_EVERY: Duration = Duration::from_secs(5);
@@ -207,7 +209,7 @@ impl Moved {
         let Some(Overlap { mean, queries }) = overlap else { return shown };
         shown.push_str(&format!("overlap@10 of {} queries: {mean:.3}\n", queries.len()));
         let least = queries.iter().filter(|one| one.overlap < 1.0).take(SHOWN_MAX);
-        let rows: Vec<_> = least.map(|one| [format!("{:.2}", one.overlap), one.query.clone()]).collect();
+        let rows: Vec<_> = least.map(|one| [format!("{:.2}", one.overlap), beginning(&one.query)]).collect();
         if !rows.is_empty() {
             shown.push_str(&render_table([("OVERLAP", Align::Right), ("QUERY", Align::Left)], &rows));
         }
@@ -215,8 +217,12 @@ impl Moved {
     }
 }
 
-fn engine_of(collection: &CollectionReply) -> EngineChoice {
-    collection.settings.engine.unwrap_or(EngineChoice::Embedded)
+/// A query as far as a line of the table has room for it.
+fn beginning(query: &str) -> String {
+    match query.char_indices().nth(QUERY_CHARS_MAX) {
+        Some((end, _)) => format!("{}\u{2026}", &query[..end]),
+        None => query.to_owned(),
+    }
 }
 
 fn progress(now: &CollectionReply) -> String {
@@ -241,7 +247,8 @@ mod tests {
     #[test]
     fn the_queries_with_the_least_in_common_follow_the_mean() {
         let one = |query: &str, overlap| QueryOverlap { query: query.to_owned(), overlap };
-        let queries = vec![one("tall dam", 0.25), one("eel", 1.0)];
+        let long = "x".repeat(QUERY_CHARS_MAX + 1);
+        let queries = vec![one(&long, 0.25), one("tall dam", 0.5), one("eel", 1.0)];
         let moved = |overlap| Moved {
             from: EngineChoice::Embedded,
             to: EngineChoice::Qdrant,
@@ -252,7 +259,10 @@ mod tests {
         assert_eq!(moved(None).render("notes"), first);
         assert_eq!(
             moved(Some(Overlap { mean: 0.625, queries })).render("notes"),
-            format!("{first}overlap@10 of 2 queries: 0.625\nOVERLAP  QUERY\n   0.25  tall dam\n")
+            format!(
+                "{first}overlap@10 of 3 queries: 0.625\nOVERLAP  QUERY\n   0.25  {}\u{2026}\n   0.50  tall dam\n",
+                "x".repeat(QUERY_CHARS_MAX)
+            )
         );
         let json: serde_json::Value = serde_json::from_str(&moved(None).to_json("notes")).unwrap();
         assert_eq!((&json["to"], &json["overlap"]), (&json!("qdrant"), &json!(null)));

@@ -1,12 +1,17 @@
 //! Converts texts to token ids.
 //!
-//! Plain ASCII text with a WordPiece vocabulary takes the fast path [`wordpiece`], about fifty times faster. All other texts and
-//! tokenizers use the `tokenizers` crate, the reference implementation. Both return the same ids.
+//! Tokenizers of the BERT family take the fast path [`wordpiece`], about fifty times faster. All others use the `tokenizers` crate, the
+//! reference implementation, and so do texts with combining characters that BERT keeps. Both return the same ids.
 
+mod bert;
 mod charsmap;
+mod file;
 mod limits;
 mod pair;
 mod spans;
+mod table;
+#[cfg(test)]
+mod tests;
 mod trial;
 mod wordpiece;
 
@@ -50,8 +55,8 @@ pub struct Tokenizer {
     max_tokens: usize,
 }
 
-/// The tokenizer of the `tokenizers` crate. Loading takes tens of milliseconds, most of the start-up time, so a tokenizer with a fast path
-/// loads it for the first text that needs it.
+/// The tokenizer of the `tokenizers` crate. Loading takes tens of milliseconds and several MiB, so a tokenizer with a fast path loads it
+/// for the first text that needs it.
 struct Reference {
     tokenizer: tokenizers::Tokenizer,
     pair: Template,
@@ -69,7 +74,7 @@ impl Reference {
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|error| error.to_string())?;
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         tokenizer.with_padding(None);
-        let pair = Template::of(&tokenizer)
+        let pair = Template::of(|a, b| tokenizer.post_process(a, Some(b), true))
             .ok_or_else(|| "its post-processor does not append the second text to the first".to_owned())?;
         Ok(Reference { tokenizer, pair })
     }
@@ -115,18 +120,6 @@ impl Tokenizer {
         }
     }
 
-    /// Loads the reference tokenizer now, so that no text waits for it.
-    ///
-    /// # Errors
-    /// The defect of `tokenizer.json`.
-    pub fn warm_up(&self) -> Result<(), String> {
-        if self.reference.get().is_none() {
-            // fails if another thread has loaded the same file
-            drop(self.reference.set(Reference::read(&self.json)?));
-        }
-        Ok(())
-    }
-
     /// # Panics
     /// When the `tokenizers` crate can't load a file that the fast path accepted.
     fn reference(&self) -> &Reference {
@@ -134,6 +127,14 @@ impl Tokenizer {
             Ok(reference) => reference,
             Err(reason) => panic!("tokenizer.json is damaged: {reason}"),
         })
+    }
+
+    /// The special tokens around two texts.
+    fn pair(&self) -> &Template {
+        match &self.fast {
+            Some(fast) => fast.pair(),
+            None => &self.reference().pair,
+        }
     }
 
     /// Rejects the model in `folder` if it needs lower-cased texts and the tokenizer does not lower-case them.
@@ -203,7 +204,7 @@ impl Tokenizer {
 
     /// The ids of two texts as one sequence of at most `limit` tokens (at least 5). The longer text is truncated first.
     pub fn encode_pair_to(&self, a: &str, b: &str, limit: usize) -> EncodedPair {
-        let pair = &self.reference().pair;
+        let pair = self.pair();
         let limit = limit.saturating_sub(pair.special());
         // both are tokenised whole: truncation depends on both lengths
         pair.join(&self.plain_ids(a), &self.plain_ids(b), limit)

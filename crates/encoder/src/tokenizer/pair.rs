@@ -1,6 +1,6 @@
 //! Encodes two texts as one sequence, and truncates them.
 
-use tokenizers::{Encoding, Token, Tokenizer};
+use tokenizers::{Encoding, Token};
 
 /// The tokens of a pair of texts, for a model with a classification head.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +27,12 @@ const FIRST: u32 = u32::MAX - 1;
 const SECOND: u32 = u32::MAX;
 
 impl Template {
-    /// Derives the template from the tokenizer's post-processor; `None` when it does not append the second text to the first.
-    pub(super) fn of(reference: &Tokenizer) -> Option<Template> {
+    /// The template of a post-processor, whose function joins two texts; `None` when it does not append the second to the first.
+    pub(super) fn of(
+        process: impl FnOnce(Encoding, Encoding) -> tokenizers::Result<Encoding>,
+    ) -> Option<Template> {
         let text = |id, kind| Encoding::from_tokens(vec![Token::new(id, "a".to_owned(), (0, 1))], kind);
-        let all = reference.post_process(text(FIRST, 0), Some(text(SECOND, 1)), true).ok()?;
+        let all = process(text(FIRST, 0), text(SECOND, 1)).ok()?;
         let (ids, types) = (all.get_ids(), all.get_type_ids());
         let first = ids.iter().position(|id| *id == FIRST)?;
         let second = ids.iter().position(|id| *id == SECOND).filter(|second| *second > first)?;

@@ -1,8 +1,9 @@
 //! Tries a tokenizer on awkward texts when its model is loaded: what it does to them, clients can make it do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
-use super::Tokenizer;
+use super::{Reference, Tokenizer};
 
 /// Tokens of a text, for each of its bytes. Byte-level vocabularies and compatibility characters make about ten.
 const TOKENS_PER_BYTE_MAX: usize = 64;
@@ -53,12 +54,22 @@ fn awkward_texts() -> Vec<String> {
 impl Tokenizer {
     /// Tries the tokenizer on texts that break damaged ones. Ids must be below `vocabulary`; texts must fit into the limit of tokens.
     ///
-    /// Takes tens of milliseconds, as it loads the reference tokenizer.
+    /// Takes tens of milliseconds, as it loads the reference tokenizer, which a tokenizer with a fast path does not keep.
     ///
     /// # Errors
     /// What it does to which text.
-    pub fn try_out(&self, vocabulary: usize) -> Result<(), String> {
-        self.warm_up()?;
+    pub fn try_out(&mut self, vocabulary: usize) -> Result<(), String> {
+        if self.fast.is_some() {
+            self.reference = OnceLock::from(Reference::read(&self.json)?);
+        }
+        let tried = self.try_texts(vocabulary);
+        if self.fast.is_some() {
+            self.reference = OnceLock::new();
+        }
+        tried
+    }
+
+    fn try_texts(&self, vocabulary: usize) -> Result<(), String> {
         let mut texts = awkward_texts();
         texts.extend(
             self.reference().tokenizer.get_added_tokens_decoder().values().map(|token| token.content.clone()),
@@ -95,7 +106,7 @@ impl Tokenizer {
     }
 
     fn try_pair(&self, vocabulary: usize) -> Result<(), String> {
-        let special = self.reference().pair.special();
+        let special = self.pair().special();
         if special >= self.max_tokens {
             return Err(format!(
                 "special tokens of a pair alone take {special} of {} tokens",

@@ -1,35 +1,49 @@
-//! WordPiece for plain ASCII text.
+//! WordPiece for the tokenizers of the BERT family.
 //!
-//! Lower-cases, splits at white space and around punctuation, and splits each word from the left into the longest pieces of the
-//! vocabulary. The vocabulary is an open-addressing hash table. One pass over the remaining characters computes the hashes of all their
+//! Normalises a text, splits it at white space and around punctuation, and splits each word from the left into the longest pieces of the
+//! vocabulary. The vocabulary is an open-addressing hash table. One pass over the remaining bytes computes the hashes of all their
 //! prefixes; these are looked up from the longest down, so that a common word takes one probe.
 //!
-//! Texts with characters other than printable ASCII and white space, or with the spelling of a special token, need the reference.
+//! Words of ASCII are read where they stand. The characters of all others are normalised one by one, each with the bytes of the text that
+//! it comes from.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
-use serde::Deserialize;
+use aho_corasick::{AhoCorasick, MatchKind};
+use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
 use super::Encoded;
+use super::bert::{Normalizer, Role, is_punctuation};
+use super::file::{AddedToken, File, Piece, PostProcessor};
+use super::pair::Template;
+use super::table::Table;
 use crate::config::SIZE_MAX;
 
 /// A longer word becomes the unknown token, as in the original implementation (`max_input_chars_per_word`).
-const WORD_BYTES_MAX: usize = 100;
+pub(super) const WORD_CHARS_MAX: usize = 100;
 
-/// The fast path of a BERT tokenizer.
+/// A BERT tokenizer.
 pub(super) struct WordPiece {
     table: Table,
-    is_lowercase: bool,
+    normalizer: Normalizer,
     cls: u32,
     sep: u32,
     unknown: u32,
     largest: u32,
-    /// Spellings of special tokens, which the reference matches anywhere in a text.
-    special: Vec<String>,
+    special: SpecialTokens,
+    pair: Template,
+}
+
+/// Why the tokens of a text end.
+enum End {
+    /// No more of them are asked for.
+    Enough,
+    /// The text needs the reference.
+    Reference,
 }
 
 impl WordPiece {
-    /// The fast path for a `tokenizer.json`; `None` when this module does not implement its kind of tokenizer.
+    /// The tokenizer of a `tokenizer.json`; `None` when this module does not implement its kind.
     pub(super) fn from_json(json: &[u8]) -> Option<WordPiece> {
         let file: File = serde_json::from_slice(json).ok()?;
         let (normalizer, model) = (file.normalizer?, file.model);
@@ -38,32 +52,43 @@ impl WordPiece {
             && file.pre_tokenizer?.kind == "BertPreTokenizer"
             && model.kind == "WordPiece"
             && model.continuing_subword_prefix == "##"
-            && model.max_input_chars_per_word == WORD_BYTES_MAX;
-        let template = file.post_processor?;
-        let single: Vec<&str> = template.single.iter().filter_map(Piece::special).collect();
-        let (["[CLS]", "[SEP]"], 3) = (single.as_slice(), template.single.len()) else { return None };
-        if !is_bert || file.added_tokens.iter().any(|token| token.content.is_empty()) {
+            && model.max_input_chars_per_word == WORD_CHARS_MAX;
+        if !is_bert {
             return None;
         }
+        let post_processor: PostProcessor = serde_json::from_value(file.post_processor.clone()).ok()?;
+        let single: Vec<&str> = post_processor.single.iter().filter_map(Piece::special).collect();
+        let (["[CLS]", "[SEP]"], 3) = (single.as_slice(), post_processor.single.len()) else { return None };
+        let wrapper: PostProcessorWrapper = serde_json::from_value(file.post_processor).ok()?;
         let id = |token: &str| model.vocab.get(token).copied();
         let largest = model.vocab.values().copied().chain(file.added_tokens.iter().map(|t| t.id)).max()?;
         if largest as usize >= SIZE_MAX {
             return None; // the table has an entry for every id up to `largest`
         }
         Some(WordPiece {
+            table: Table::new(&model.vocab)?,
             cls: id("[CLS]")?,
             sep: id("[SEP]")?,
             unknown: id(&model.unk_token)?,
             largest,
-            is_lowercase: normalizer.lowercase,
-            special: file.added_tokens.into_iter().map(|token| token.content).collect(),
-            table: Table::new(&model.vocab),
+            normalizer: Normalizer {
+                is_lowercase: normalizer.lowercase,
+                strips_accents: normalizer.strip_accents.unwrap_or(normalizer.lowercase),
+                separates_ideographs: normalizer.handle_chinese_chars,
+            },
+            special: SpecialTokens::new(&file.added_tokens, id)?,
+            pair: Template::of(|a, b| wrapper.process(a, Some(b), true))?,
         })
     }
 
     /// The largest token id.
     pub(super) fn largest_id(&self) -> u32 {
         self.largest
+    }
+
+    /// The special tokens around two texts.
+    pub(super) fn pair(&self) -> &Template {
+        &self.pair
     }
 
     /// The ids of `text` with special tokens, truncated to `limit`; `None` when the text needs the reference.
@@ -76,253 +101,250 @@ impl WordPiece {
         Some(Encoded { ids, is_truncated })
     }
 
-    /// Appends up to `limit` ids of `text`, without special tokens. Returns whether there are more; `None` if the text needs the reference.
+    /// Appends up to `limit` ids of `text`, without special tokens. Returns whether there are more; `None` if the text needs the
+    /// reference, which leaves some ids appended.
     pub(super) fn push_ids(&self, text: &str, limit: usize, ids: &mut Vec<u32>) -> Option<bool> {
-        if !self.is_plain(text) {
-            return None;
-        }
         let mut count = 0usize;
         self.each_token(text, |id, _| {
             count += 1;
-            if count <= limit {
-                ids.push(id);
+            if count > limit {
+                return ControlFlow::Break(End::Enough);
             }
-            count <= limit
-        });
+            ids.push(id);
+            ControlFlow::Continue(())
+        })?;
         Some(count > limit)
     }
 
     /// The byte spans of the tokens of `text`; `None` when the text needs the reference.
     pub(super) fn spans(&self, text: &str) -> Option<Vec<Range<usize>>> {
-        if !self.is_plain(text) {
-            return None;
-        }
-        let mut spans = Vec::with_capacity(text.len() / 3);
+        let mut spans: Vec<Range<usize>> = Vec::with_capacity(text.len() / 3);
         self.each_token(text, |_, span| {
             spans.push(span);
-            true
-        });
+            ControlFlow::Continue(())
+        })?;
         Some(spans)
     }
 
-    fn is_plain(&self, text: &str) -> bool {
-        let is_plain = |b: &u8| matches!(b, b' '..=b'~' | b'\t' | b'\n' | b'\r');
-        text.as_bytes().iter().all(is_plain)
-            && !(text.contains('[') && self.special.iter().any(|token| text.contains(token.as_str())))
-            && !self.special.iter().any(|token| !token.starts_with('[') && text.contains(token.as_str()))
+    /// Calls `on_token` with id and span of each token until it breaks; `None` when the text needs the reference.
+    fn each_token(
+        &self,
+        text: &str,
+        mut on_token: impl FnMut(u32, Range<usize>) -> ControlFlow<End>,
+    ) -> Option<()> {
+        match self.try_each_token(text, &mut on_token) {
+            ControlFlow::Break(End::Reference) => None,
+            ControlFlow::Break(End::Enough) | ControlFlow::Continue(()) => Some(()),
+        }
     }
 
-    /// Calls `on_token` with id and span of each token until it returns false.
-    fn each_token(&self, text: &str, mut on_token: impl FnMut(u32, Range<usize>) -> bool) {
-        let bytes = text.as_bytes();
-        let mut word = [0u8; WORD_BYTES_MAX];
-        let mut at = 0;
-        while at < bytes.len() {
-            let first = bytes[at];
-            if first.is_ascii_whitespace() {
+    fn try_each_token(&self, text: &str, on_token: &mut impl OnToken) -> ControlFlow<End> {
+        let mut word = Word::default();
+        let mut done = 0;
+        for (token, span) in self.special.find(text) {
+            self.words(text, done..span.start, &mut word, on_token)?;
+            done = span.end;
+            match token {
+                Some(id) => on_token(id, span)?,
+                None => return ControlFlow::Break(End::Reference),
+            }
+        }
+        self.words(text, done..text.len(), &mut word, on_token)
+    }
+
+    /// The tokens of the words within `range` of `text`.
+    fn words(
+        &self,
+        text: &str,
+        range: Range<usize>,
+        word: &mut Word,
+        on_token: &mut impl OnToken,
+    ) -> ControlFlow<End> {
+        let bytes = &text.as_bytes()[..range.end];
+        let mut lower = [0u8; WORD_CHARS_MAX];
+        let mut at = range.start;
+        while let Some(first) = bytes.get(at) {
+            if is_blank(*first) {
                 at += 1;
                 continue;
             }
             let start = at;
-            at += 1;
-            if !first.is_ascii_punctuation() {
+            if first.is_ascii_punctuation() {
+                at += 1;
+            } else {
                 at += bytes[at..].iter().take_while(|b| b.is_ascii_alphanumeric()).count();
-            }
-            let len = at - start;
-            if len > WORD_BYTES_MAX {
-                if !on_token(self.unknown, start..at) {
-                    return;
+                if bytes.get(at).is_some_and(|next| !is_plain(*next)) {
+                    at = self.word_of_any_chars(text, start..range.end, word, on_token)?;
+                    continue;
                 }
+            }
+            let Some(lower) = lower.get_mut(..at - start) else {
+                on_token(self.unknown, start..at)?;
                 continue;
+            };
+            lower.copy_from_slice(&bytes[start..at]);
+            if self.normalizer.is_lowercase {
+                lower.make_ascii_lowercase();
             }
-            let word = &mut word[..len];
-            word.copy_from_slice(&bytes[start..at]);
-            if self.is_lowercase {
-                word.make_ascii_lowercase();
-            }
-            if !self.pieces(word, start, &mut on_token) {
-                return;
-            }
+            self.pieces(lower, &mut |id, piece: Range<usize>| {
+                on_token(id, start + piece.start..start + piece.end)
+            })?;
         }
+        ControlFlow::Continue(())
     }
 
-    /// Calls `on_token` with each piece of a word that starts at byte `start` of the text.
-    fn pieces(
+    /// The tokens of the word that starts at `range`, and of punctuation that ends it. Returns where it ends.
+    fn word_of_any_chars(
         &self,
-        word: &[u8],
-        start: usize,
-        on_token: &mut impl FnMut(u32, Range<usize>) -> bool,
-    ) -> bool {
-        let mut found = [(0u32, 0usize); WORD_BYTES_MAX];
+        text: &str,
+        range: Range<usize>,
+        word: &mut Word,
+        on_token: &mut impl OnToken,
+    ) -> ControlFlow<End, usize> {
+        let mut normalised = Vec::new();
+        for (at, c) in text[range.clone()].char_indices() {
+            let source = range.start + at..range.start + at + c.len_utf8();
+            let role = self.normalizer.role(c);
+            let mut is_end = role == Role::Space;
+            normalised.clear();
+            if matches!(role, Role::Letter | Role::Ideograph)
+                && !self.normalizer.each_char(c, |c| normalised.push(c))
+            {
+                return ControlFlow::Break(End::Reference);
+            }
+            for c in &normalised {
+                let is_alone = role == Role::Ideograph || is_punctuation(*c);
+                if is_alone {
+                    self.flush(word, on_token)?;
+                }
+                word.push(*c, &source);
+                if is_alone {
+                    self.flush(word, on_token)?;
+                }
+                is_end |= is_alone;
+            }
+            if is_end {
+                self.flush(word, on_token)?;
+                return ControlFlow::Continue(source.end);
+            }
+        }
+        self.flush(word, on_token)?;
+        ControlFlow::Continue(range.end)
+    }
+
+    /// The tokens of `word`, which is empty then.
+    fn flush(&self, word: &mut Word, on_token: &mut impl OnToken) -> ControlFlow<End> {
+        let Some(span) = word.span() else { return ControlFlow::Continue(()) };
+        let flow = if word.chars > WORD_CHARS_MAX {
+            on_token(self.unknown, span)
+        } else {
+            self.pieces(word.text.as_bytes(), &mut |id, piece| on_token(id, word.source(piece)))
+        };
+        word.clear();
+        flow
+    }
+
+    /// Calls `on_token` with each piece of a normalised word, and its place there.
+    fn pieces(&self, word: &[u8], on_token: &mut impl OnToken) -> ControlFlow<End> {
+        let mut found = [(0u32, 0usize); WORD_CHARS_MAX];
         let (mut count, mut from) = (0, 0);
         while from < word.len() {
             let Some((id, len)) = self.table.longest(&word[from..], from > 0) else {
-                return on_token(self.unknown, start..start + word.len());
+                return on_token(self.unknown, 0..word.len());
             };
             from += len;
             found[count] = (id, from);
             count += 1;
         }
         let mut from = 0;
-        found[..count].iter().all(|(id, end)| {
-            let span = start + from..start + end;
+        found[..count].iter().try_for_each(|(id, end)| {
+            let piece = from..*end;
             from = *end;
-            on_token(*id, span)
+            on_token(*id, piece)
         })
     }
 }
 
-/// The vocabulary: word starts and continuations with their ids.
-struct Table {
-    /// `id + 1` in the lower 32 bits, the upper half of the hash in the upper 32 bits; 0 is an empty slot.
-    slots: Vec<u64>,
-    /// Start and length in `text` of the spelling of each id, without `##`, and whether it is a continuation.
-    spellings: Vec<(u32, u8, bool)>,
-    text: Vec<u8>,
-    longest: usize,
+/// Receives id and place of each token.
+trait OnToken: FnMut(u32, Range<usize>) -> ControlFlow<End> {}
+
+impl<F: FnMut(u32, Range<usize>) -> ControlFlow<End>> OnToken for F {}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-impl Table {
-    fn new(vocab: &std::collections::HashMap<String, u32>) -> Table {
-        let size = (vocab.len() * 4).next_power_of_two();
-        let mut table = Table { slots: vec![0; size], spellings: Vec::new(), text: Vec::new(), longest: 0 };
-        for (token, id) in vocab {
-            let is_continuation = token.len() > 2 && token.starts_with("##");
-            // no word starts with a literal "##", since every punctuation character is a word of its own
-            let spelling = if is_continuation { &token[2..] } else { token.as_str() };
-            if spelling.is_ascii() && !spelling.is_empty() && spelling.len() <= WORD_BYTES_MAX {
-                table.insert(spelling.as_bytes(), is_continuation, *id);
-            }
+/// Whether normalisation changes nothing about a byte but its case.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') || is_blank(byte)
+}
+
+/// A normalised word, and where its characters come from.
+#[derive(Default)]
+struct Word {
+    /// The first characters of a word that is too long.
+    text: String,
+    chars: usize,
+    /// For each byte of `text`, the bytes of the source.
+    sources: Vec<Range<usize>>,
+    /// The end of the last character.
+    end: usize,
+}
+
+impl Word {
+    fn push(&mut self, c: char, source: &Range<usize>) {
+        self.chars += 1;
+        self.end = source.end;
+        if self.chars <= WORD_CHARS_MAX {
+            self.text.push(c);
+            self.sources.resize(self.text.len(), source.clone());
         }
-        table
     }
 
-    fn insert(&mut self, spelling: &[u8], is_continuation: bool, id: u32) {
-        let index = id as usize;
-        if self.spellings.len() <= index {
-            self.spellings.resize(index + 1, (0, 0, false));
-        }
-        self.spellings[index] = (self.text.len() as u32, spelling.len() as u8, is_continuation);
-        self.text.extend_from_slice(spelling);
-        self.longest = self.longest.max(spelling.len());
-        let hash = spelling.iter().fold(seed(is_continuation), |hash, byte| mix(hash, *byte));
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.slots[at] != 0 {
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = hash >> 32 << 32 | u64::from(id + 1);
+    /// The bytes of the source; `None` for an empty word.
+    fn span(&self) -> Option<Range<usize>> {
+        self.sources.first().map(|first| first.start..self.end)
     }
 
-    /// Id and length of the longest prefix of `letters` in the vocabulary.
-    fn longest(&self, letters: &[u8], is_continuation: bool) -> Option<(u32, usize)> {
-        let mut hashes = [0u64; WORD_BYTES_MAX];
-        let mut hash = seed(is_continuation);
-        let longest = letters.len().min(self.longest);
-        for (slot, byte) in hashes[..longest].iter_mut().zip(letters) {
-            hash = mix(hash, *byte);
-            *slot = hash;
-        }
-        (1..=longest)
-            .rev()
-            .find_map(|len| self.find(&letters[..len], is_continuation, hashes[len - 1]).map(|id| (id, len)))
+    /// The bytes of the source that a piece of the word comes from.
+    fn source(&self, piece: Range<usize>) -> Range<usize> {
+        self.sources[piece.start].start..self.sources[piece.end - 1].end
     }
 
-    fn find(&self, spelling: &[u8], is_continuation: bool, hash: u64) -> Option<u32> {
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let slot = self.slots[at];
-            if slot == 0 {
-                return None;
-            }
-            if slot >> 32 == hash >> 32 {
-                let id = slot as u32 - 1;
-                let (start, len, continues) = self.spellings[id as usize];
-                let same = continues == is_continuation && usize::from(len) == spelling.len();
-                if same && &self.text[start as usize..][..spelling.len()] == spelling {
-                    return Some(id);
-                }
-            }
-            at = (at + 1) & mask;
-        }
+    fn clear(&mut self) {
+        self.text.clear();
+        self.sources.clear();
+        self.chars = 0;
     }
 }
 
-fn seed(is_continuation: bool) -> u64 {
-    if is_continuation { 0x9e37_79b9_7f4a_7c15 } else { 0xcbf2_9ce4_8422_2325 }
+/// The spellings of special tokens, which are matched anywhere in a text before it is normalised.
+struct SpecialTokens {
+    spellings: AhoCorasick,
+    /// The id of each; `None` if only the reference knows what it does.
+    ids: Vec<Option<u32>>,
 }
 
-/// One step of a multiplicative hash that mixes upper and lower halves.
-fn mix(hash: u64, byte: u8) -> u64 {
-    let product = (hash ^ u64::from(byte)).wrapping_mul(0x2545_f491_4f6c_dd1d);
-    product ^ product >> 29
-}
-
-#[derive(Deserialize)]
-struct File {
-    normalizer: Option<Normalizer>,
-    pre_tokenizer: Option<Kind>,
-    post_processor: Option<Template>,
-    model: Vocabulary,
-    #[serde(default)]
-    added_tokens: Vec<AddedToken>,
-}
-
-#[derive(Deserialize)]
-struct Kind {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Deserialize)]
-struct Normalizer {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    clean_text: bool,
-    #[serde(default)]
-    lowercase: bool,
-}
-
-#[derive(Deserialize)]
-struct Template {
-    #[serde(default)]
-    single: Vec<Piece>,
-}
-
-#[derive(Deserialize)]
-struct Piece {
-    #[serde(rename = "SpecialToken")]
-    special: Option<PieceId>,
-}
-
-impl Piece {
-    fn special(&self) -> Option<&str> {
-        self.special.as_ref().map(|piece| piece.id.as_str())
+impl SpecialTokens {
+    /// `None` when one is empty or is matched in the normalised text. `id` is that of an entry of the vocabulary.
+    fn new(tokens: &[AddedToken], id: impl Fn(&str) -> Option<u32>) -> Option<SpecialTokens> {
+        if tokens.iter().any(|token| token.normalized || token.content.is_empty()) {
+            return None;
+        }
+        let known = |token: &AddedToken| {
+            let has_rules = token.single_word || token.lstrip || token.rstrip;
+            let is_plain = !has_rules && !token.content.contains(char::is_whitespace);
+            is_plain.then(|| id(&token.content)).flatten()
+        };
+        let spellings = tokens.iter().map(|token| token.content.as_str());
+        Some(SpecialTokens {
+            spellings: AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(spellings).ok()?,
+            ids: tokens.iter().map(known).collect(),
+        })
     }
-}
 
-#[derive(Deserialize)]
-struct PieceId {
-    id: String,
-}
-
-#[derive(Deserialize)]
-struct Vocabulary {
-    #[serde(rename = "type")]
-    kind: String,
-    vocab: std::collections::HashMap<String, u32>,
-    #[serde(default)]
-    unk_token: String,
-    #[serde(default)]
-    continuing_subword_prefix: String,
-    #[serde(default)]
-    max_input_chars_per_word: usize,
-}
-
-#[derive(Deserialize)]
-struct AddedToken {
-    id: u32,
-    content: String,
+    /// Id and span of each that `text` has.
+    fn find(&self, text: &str) -> impl Iterator<Item = (Option<u32>, Range<usize>)> {
+        self.spellings.find_iter(text).map(|found| (self.ids[found.pattern().as_usize()], found.range()))
+    }
 }

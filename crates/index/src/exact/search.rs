@@ -390,10 +390,10 @@ impl Retriever for ExactSearch<'_> {
         Ok(listed.collect())
     }
 
-    async fn count(&self, documents: &BTreeSet<u32>, group_by: &Grouping) -> Result<u64> {
+    async fn count(&self, documents: &BTreeSet<u32>, group_by: &Grouping) -> Result<Option<u64>> {
         self.engine.call().await?;
         let numbers: BTreeSet<u32> = documents.iter().filter_map(|&id| self.document_of(id)).collect();
-        Ok(match group_by {
+        Ok(Some(match group_by {
             Grouping::Chunk => documents.len() as u64,
             Grouping::Document => numbers.len() as u64,
             Grouping::Field(field) => {
@@ -403,7 +403,7 @@ impl Retriever for ExactSearch<'_> {
                 let alone = values.iter().filter(|value| value.is_none()).count();
                 (values.iter().flatten().collect::<HashSet<_>>().len() + alone) as u64
             }
-        })
+        }))
     }
 
     async fn facet(&self, documents: &BTreeSet<u32>, facet: &FacetSpec) -> Result<Vec<ValueCount>> {

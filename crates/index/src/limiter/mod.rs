@@ -21,6 +21,10 @@ const FREE_QUEUE_PER_PERMIT: usize = 4;
 /// Searches up to this mean time run on a runtime thread without `block_in_place`, which would wake another thread to take over its tasks.
 const SHORT_MICROS: u64 = 1_000;
 
+/// Searches up to this mean time run on a runtime thread even with the last permit: to hand one over takes two threads tens of microseconds, and
+/// other work of a request holds a runtime thread for as long.
+const INSTANT_MICROS: u64 = 200;
+
 /// Assumed mean time before any search was measured: not short.
 const INITIAL_MEAN_MICROS: u64 = 2 * SHORT_MICROS;
 
@@ -84,8 +88,9 @@ impl CpuLimiter {
 
     /// Runs a search when a permit is free. Dropping the future before then removes the search from the queue.
     ///
-    /// The search runs on the calling runtime thread if no other computes or waits, or if searches are short and another permit is
-    /// free, because waking another thread takes as long as many searches. Otherwise it runs on a thread of the limiter.
+    /// The search runs on the calling runtime thread if no other computes or waits, if searches are short and another permit is free, or if
+    /// they are shorter than a hand-over, because waking another thread takes as long as many searches. Otherwise it runs on a thread of the
+    /// limiter.
     ///
     /// # Errors
     /// The error of `search`; [`IndexError::Panicked`] if it panics.
@@ -97,11 +102,13 @@ impl CpuLimiter {
         let permit = self.permit().await?;
         drop(waiting);
         let started = Instant::now();
-        let is_short = self.mean_micros() <= SHORT_MICROS;
+        let mean_micros = self.mean_micros();
+        let is_short = mean_micros <= SHORT_MICROS;
         let free = self.0.permits.available_permits();
         let is_alone = free + 1 == self.0.permit_count && self.0.waiting.load(Ordering::Relaxed) == 0;
         let result = match is_on_multi_thread_runtime() {
-            // the last permit never runs here: one runtime thread stays free to accept and reject requests
+            true if mean_micros <= INSTANT_MICROS => catch_panic(search),
+            // the last permit does not run here: one runtime thread stays free to accept and reject requests
             true if is_short && (is_alone || free > 0) => catch_panic(search),
             true if is_alone => block_in_place(|| catch_panic(search)),
             _ => self.on_own_thread(permit, search).await,

@@ -139,6 +139,7 @@ fn lone_and_short_searches_run_on_the_calling_thread_and_others_on_a_search_thre
         assert_eq!(run_with_mean(short).await, this_thread);
         let third = limiter.permit().await.unwrap();
         assert_eq!(run_with_mean(short).await.as_deref(), Some("search"), "it has the last permit");
+        assert_eq!(run_with_mean(INSTANT_MICROS).await, this_thread, "shorter than a hand-over");
         drop((second, third));
     });
 }

@@ -330,7 +330,7 @@ impl Retriever for QdrantSearch<'_> {
         self.sorted_set(documents, keys, limit).await
     }
 
-    async fn count(&self, documents: &Documents, group_by: &Grouping) -> Result<u64> {
+    async fn count(&self, documents: &Documents, group_by: &Grouping) -> Result<Option<u64>> {
         self.count_set(documents, group_by).await
     }
 

@@ -16,12 +16,17 @@ use crate::{FacetSpec, Grouping, IndexError, Result, SortKey, ValueCount};
 /// Chunks that are read for a set.
 const READ_MAX: u32 = 10_000;
 
+/// Matching chunks that are read to count them: a search that asks for no more than their number is not to wait for all of them.
+const COUNTED_MAX: u32 = 1_000;
+
 /// A set of documents.
 pub(super) enum Documents {
     /// All that pass the filter: listed or counted without being read.
     Selected,
     /// By number, with the metadata and the chunks of each.
     Read(BTreeMap<u32, ReadDocument>),
+    /// More than are counted.
+    Uncounted,
 }
 
 /// A document of a set.
@@ -53,10 +58,15 @@ impl QdrantSearch<'_> {
                 self.add(&mut read, points);
             }
             DocumentSet::Of(chunk_ids) => self.add_candidates(&mut read, chunk_ids).await?,
-            DocumentSet::Matching => self.add_matching(&mut read).await?,
+            DocumentSet::Matching if self.request.sort.is_empty() && self.request.facets.is_empty() => {
+                if !self.add_matching(&mut read, COUNTED_MAX).await? {
+                    return Ok(Documents::Uncounted);
+                }
+            }
+            DocumentSet::Matching => self.add_all_matching(&mut read).await?,
             DocumentSet::MatchingOr(chunk_ids) => {
                 self.add_candidates(&mut read, chunk_ids).await?;
-                self.add_matching(&mut read).await?;
+                self.add_all_matching(&mut read).await?;
             }
         }
         Ok(Documents::Read(read))
@@ -75,16 +85,22 @@ impl QdrantSearch<'_> {
         }
     }
 
-    async fn add_matching(&self, read: &mut BTreeMap<u32, ReadDocument>) -> Result<()> {
-        let points = self.matching(u64::from(READ_MAX) + 1).await?;
-        if points.len() > READ_MAX as usize {
-            return Err(too_many());
+    async fn add_all_matching(&self, read: &mut BTreeMap<u32, ReadDocument>) -> Result<()> {
+        let is_whole = self.add_matching(read, READ_MAX).await?;
+        is_whole.then_some(()).ok_or_else(too_many)
+    }
+
+    /// Whether there are at most `limit` chunks; otherwise nothing is added.
+    async fn add_matching(&self, read: &mut BTreeMap<u32, ReadDocument>, limit: u32) -> Result<bool> {
+        let points = self.matching(u64::from(limit) + 1).await?;
+        if points.len() > limit as usize {
+            return Ok(false);
         }
         self.add(read, points);
         for named in &self.named {
             self.add_candidates(read, &[named.chunk_id]).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn add_candidates(&self, read: &mut BTreeMap<u32, ReadDocument>, chunk_ids: &[u32]) -> Result<()> {
@@ -133,6 +149,7 @@ impl QdrantSearch<'_> {
             chunks.into_iter().map(move |chunk_id| ListedChunk { document: number, chunk_id })
         };
         match documents {
+            Documents::Uncounted => Err(too_many()),
             Documents::Selected => {
                 // of which some are passed over, if the page is not known yet
                 let asked = u32::try_from(limit).unwrap_or(READ_MAX).min(READ_MAX);
@@ -151,12 +168,11 @@ impl QdrantSearch<'_> {
         }
     }
 
-    pub(super) async fn count_set(&self, documents: &Documents, group_by: &Grouping) -> Result<u64> {
-        match documents {
-            Documents::Selected => {
-                Ok(self.engine.client.count(&self.engine.alias, self.listed_filter()).await?)
-            }
-            Documents::Read(read) => Ok(match group_by {
+    pub(super) async fn count_set(&self, documents: &Documents, group_by: &Grouping) -> Result<Option<u64>> {
+        Ok(Some(match documents {
+            Documents::Uncounted => return Ok(None),
+            Documents::Selected => self.engine.client.count(&self.engine.alias, self.listed_filter()).await?,
+            Documents::Read(read) => match group_by {
                 Grouping::Chunk => read.values().map(|document| document.chunks.len() as u64).sum(),
                 Grouping::Document => read.len() as u64,
                 Grouping::Field(field) => {
@@ -166,8 +182,8 @@ impl QdrantSearch<'_> {
                     let alone = values.iter().filter(|value| value.is_none()).count();
                     (values.iter().flatten().collect::<HashSet<_>>().len() + alone) as u64
                 }
-            }),
-        }
+            },
+        }))
     }
 
     pub(super) fn facet_of(&self, documents: &Documents, facet: &FacetSpec) -> Vec<ValueCount> {

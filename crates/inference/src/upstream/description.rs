@@ -72,9 +72,9 @@ fn read(body: &[u8]) -> Result<Described, String> {
     }
     let json = reply.tokenizer.take();
     let limit = reply.max_input_tokens.unwrap_or(usize::MAX);
-    let tokenizer =
+    let mut tokenizer =
         json.map(|json| Tokenizer::from_json(json.get().as_bytes().to_vec(), limit)).transpose()?;
-    if let Some(tokenizer) = &tokenizer {
+    if let Some(tokenizer) = &mut tokenizer {
         tokenizer.try_out(usize::MAX)?;
     }
     Ok(Described { reply, tokenizer })

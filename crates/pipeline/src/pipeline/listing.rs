@@ -102,10 +102,10 @@ impl<R: Retriever> Search<'_, R> {
         let list: Vec<Candidate> = ordered.into_iter().map(candidate).collect();
         let kept = self.postprocess(&list).await?;
         let total = match is_postprocessed {
-            true => kept.len() as u64,
+            true => Some(kept.len() as u64),
             false => retriever.count(documents, &request.group_by).await?,
         };
-        let total = self.match_count(total, ranked.list.is_empty());
+        let total = self.match_count(total, &kept, ranked.list.is_empty());
         let page = kept.into_iter().skip(request.offset).take(request.limit).collect();
         let candidates = Candidates { list, is_all: true, ..ranked };
         Ok(Outcome { candidates, page, total, facets })
@@ -121,17 +121,18 @@ impl<R: Retriever> Search<'_, R> {
             return Ok(MatchCount::Window(kept.len() as u64));
         }
         let count = match candidates.is_all {
-            true => kept.len() as u64,
+            true => Some(kept.len() as u64),
             false => self.retriever.count(matches, &self.request.group_by).await?,
         };
-        Ok(self.match_count(count, true))
+        Ok(self.match_count(count, kept, true))
     }
 
-    /// `count` is exact if all candidates were looked at and the query is complete.
-    fn match_count(&self, count: u64, is_all: bool) -> MatchCount {
-        match is_all && self.is_complete() {
-            true => MatchCount::Exact(count),
-            false => MatchCount::Window(count),
+    /// `count` is exact if all candidates were looked at and the query is complete. Without one, what was kept counts.
+    fn match_count(&self, count: Option<u64>, kept: &[Deduplicated], is_all: bool) -> MatchCount {
+        match count {
+            Some(count) if is_all && self.is_complete() => MatchCount::Exact(count),
+            Some(count) => MatchCount::Window(count),
+            None => MatchCount::Window(kept.len() as u64),
         }
     }
 

@@ -106,12 +106,12 @@ pub trait Retriever: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<ListedChunk>>> + Send;
 
-    /// The number of documents, chunks or groups in a set.
+    /// The number of documents, chunks or groups in a set; `None` of a set that is too large for the engine to count.
     fn count(
         &self,
         documents: &Self::Documents,
         group_by: &Grouping,
-    ) -> impl Future<Output = Result<u64>> + Send;
+    ) -> impl Future<Output = Result<Option<u64>>> + Send;
 
     /// Counts the values of a field in a set: most frequent first, then in the order of values.
     fn facet(

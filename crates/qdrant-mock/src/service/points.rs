@@ -86,7 +86,7 @@ impl Points for Service {
             Recorded::Other("create_field_index"),
             |state, request| {
                 let collection = state.collection_mut(&request.collection_name)?;
-                collection.indexes.insert(request.field_name.clone(), request.field_index_params.clone());
+                collection.create_index(request.field_name.clone(), request.field_index_params.clone());
                 Ok(())
             },
             status,
@@ -121,7 +121,7 @@ impl Points for Service {
         let recorded = Recorded::Count(request.get_ref().clone());
         self.read("count", request, recorded, |state, request| {
             let collection = state.collection(&request.collection_name)?;
-            let count = collection.passing(request.filter.as_ref())?.len() as u64;
+            let count = collection.count(request.filter.as_ref())?;
             Ok(CountResponse { result: Some(CountResult { count }), ..Default::default() })
         })
         .await

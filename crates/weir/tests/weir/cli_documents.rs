@@ -426,9 +426,9 @@ fn collections_are_listed_shown_created_and_deleted() {
     line.out("collections delete own --yes");
     assert_eq!(
         line.out("collections list"),
-        "NAME     DOCUMENTS  CHUNKS  MODEL   STATUS\n\
-         default          1       1  pseudo  ready\n\
-         texts            0       0  none    ready\n"
+        "NAME     DOCUMENTS  CHUNKS  MODEL   ENGINE    STATUS\n\
+         default          1       1  pseudo  embedded  ready\n\
+         texts            0       0  none    embedded  ready\n"
     );
     let (_, list) = line.gateway.get("/v1/collections");
     assert_eq!(line.json("collections"), list);

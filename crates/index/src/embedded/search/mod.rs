@@ -321,8 +321,8 @@ impl Retriever for SnapshotSearch<'_> {
         Ok(self.in_order(documents, keys, limit))
     }
 
-    async fn count(&self, documents: &Documents, group_by: &Grouping) -> Result<u64> {
-        Ok(self.count_of(documents, group_by))
+    async fn count(&self, documents: &Documents, group_by: &Grouping) -> Result<Option<u64>> {
+        Ok(Some(self.count_of(documents, group_by)))
     }
 
     async fn facet(&self, documents: &Documents, facet: &FacetSpec) -> Result<Vec<ValueCount>> {

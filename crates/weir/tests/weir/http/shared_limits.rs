@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::Gateway;
 use super::redis_server::RedisServer;
+use crate::cli_support::Weir;
 
 const GATEWAYS: usize = 3;
 
@@ -84,4 +85,31 @@ fn a_gateway_starts_while_redis_is_down() {
     assert_eq!(gateway.send("GET", "/readyz", None).status, 200);
     let log = gateway.weir.log();
     assert!(log.contains("Redis can't be reached") && !log.contains("password"), "{log}");
+}
+
+#[test]
+fn doctor_says_whether_redis_can_be_used() {
+    let (redis, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    drop(Gateway::start_in(folder.path(), &[]));
+    let doctor = |url: &str| {
+        let weir = Weir::new().env("WEIR_REDIS_URL", "env:REDIS").env("REDIS", url);
+        let run = weir.run(&["doctor", "--json", "--data-dir", folder.path().to_str().unwrap()]);
+        (run.code, serde_json::from_str::<serde_json::Value>(&run.out).unwrap())
+    };
+    let (code, report) = doctor(&redis.url());
+    assert_eq!((code, &report["redis"]["answers"], &report["problems"]), (0, &json!(true), &json!([])));
+    let with_password = redis.url().replace("redis://", "redis://nobody:secret-word@");
+    for (url, expected) in
+        [(with_password.as_str(), "check user and password"), ("redis.example", "it is not a URL")]
+    {
+        let (code, report) = doctor(url);
+        assert_eq!((code, &report["redis"]["answers"]), (1, &json!(false)), "{report}");
+        let problem = report["problems"][0].as_str().unwrap();
+        assert!(problem.contains(expected) && !problem.contains("secret-word"), "{problem}");
+    }
+    let url = redis.url();
+    drop(redis);
+    let (code, report) = doctor(&url);
+    assert_eq!(code, 1);
+    assert!(report["problems"][0].as_str().unwrap().contains("can't be reached"), "{report}");
 }

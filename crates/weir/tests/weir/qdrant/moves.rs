@@ -329,6 +329,8 @@ fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
         assert!(reply.text.contains(words), "{}", reply.text);
     };
     check(&put(gateway, "notes", &json!({"engine": "qdrant"})), 409, "collection_conflict", "?move=true");
+    check(&move_to(gateway, "nots", "qdrant"), 404, "collection_not_found", "nots");
+    assert_eq!(gateway.get("/v1/collections/nots").0, 404, "it was not created");
     let path = "/v1/collections/notes?move=true";
     check(&gateway.send("PUT", path, Some(b"{}")), 400, "invalid_parameter", "`engine`");
     let other = json!({"engine": "qdrant", "chunking": {"policy": "headings"}}).to_string();
@@ -340,7 +342,8 @@ fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
         assert_eq!(put(gateway, "notes", &body).status, 200);
     };
     lexical(json!({"stop_words": ["the"]}));
-    check(&move_to(gateway, "notes", "qdrant"), 400, "invalid_parameter", "lexical");
+    let kept = move_to(gateway, "notes", "qdrant");
+    check(&kept, 400, "invalid_parameter", "send `\\\"lexical\\\": {}` without `move` first");
     lexical(json!({}));
     setup.kill_nodes();
     check(&move_to(gateway, "notes", "qdrant"), 503, "engine_unavailable", "does not answer");

@@ -19,7 +19,7 @@ type Points = BTreeMap<String, Stored>;
 /// The points of a document in the cluster, by their ids.
 fn points_of(nodes: &Nodes, document: &str) -> Points {
     let state = nodes.state();
-    let points = state.collections.values().flat_map(|collection| &collection.points);
+    let points = state.collections.values().flat_map(|collection| collection.points.iter());
     let of_document = points.filter(|(_, point)| point.payload.get("d") == Some(&document.into()));
     of_document.map(|(id, point)| (id.clone(), point.clone())).collect()
 }

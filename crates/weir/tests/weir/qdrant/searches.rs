@@ -173,3 +173,25 @@ fn documents_are_replaced_and_deleted_and_a_restart_writes_nothing() {
     );
     assert!(!setup.gateway.weir.log().contains("rebuilt"), "{}", setup.gateway.weir.log());
 }
+
+#[test]
+fn a_word_of_very_many_chunks_is_searched_and_its_matches_are_counted_up_to_a_thousand() {
+    let Setup { gateway, .. } = &Setup::start();
+    let notes = |range: std::ops::Range<usize>| {
+        let note = |number| json!({"id": format!("n{number}"), "text": format!("stone {number}"), "metadata": {"year": 2000}});
+        json!(range.map(note).collect::<Vec<Value>>())
+    };
+    let body = json!({"query": "stone", "mode": "lexical", "top_k": 5});
+    let total = |body: &Value| {
+        let (status, reply) = search(gateway, "far", body);
+        assert_eq!((status, reply["results"].as_array().unwrap().len()), (200, 5), "{reply}");
+        reply["total"].clone()
+    };
+    ingest(gateway, "far", &notes(0..1000));
+    assert_eq!(total(&body), json!({"value": 1000, "exact": true, "relation": "exact"}));
+    ingest(gateway, "far", &notes(1000..1010));
+    assert_eq!(total(&body)["exact"], json!(false));
+    let mut faceted = body.clone();
+    faceted["facets"] = json!(["year"]);
+    assert_eq!(total(&faceted), json!({"value": 1010, "exact": true, "relation": "exact"}));
+}
