@@ -56,7 +56,7 @@ const WORDS: &str = "search for words alone, or use a collection with the embedd
 
 /// The feature that settings of a collection ask for, and what to do without it.
 const LEXICAL_SETTINGS: &str = "synonyms, stop words, weight of titles";
-const NO_LEXICAL_SETTINGS: &str = "leave out `lexical`, or create the collection with the embedded engine";
+const NO_LEXICAL_SETTINGS: &str = "leave out `lexical`, or create the collection with the embedded engine; settings that a collection has are taken away by `\"lexical\": {}` without `move`";
 
 /// The features of a search, in the order of its stages; who does each in the embedded engine, and in Qdrant.
 pub const FEATURES: &[Feature] = &[

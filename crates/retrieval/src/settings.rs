@@ -30,10 +30,6 @@ pub struct Reindexing {
 /// What to do about other settings of a collection that exists.
 const RECHUNK: &str = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches find the chunks of now until all are split and embedded";
 const MOVE: &str = "; to move its index to another `engine`, send it with `?move=true`: the index of now answers searches until the next one is complete";
-/// What to do about settings that a collection keeps although the body has none.
-const KEPT_LEXICAL: &str =
-    "; the collection has some: send `\"lexical\": {}` without `move` first, which takes them away";
-
 impl Retrieval {
     /// The collections that the caller may see, by name.
     pub async fn collection_list(&self, caller: &Arc<Caller>) -> Result<List<CollectionReply>> {
@@ -153,14 +149,7 @@ impl Retrieval {
         let lexical = settings.lexical.clone().unwrap_or_else(|| collection.lexical().sent.clone());
         let engine = settings.engine;
         let wanted = CollectionSettings { engine, lexical: Some(lexical.clone()), ..settings.clone() };
-        self.collections.check_engine(&wanted).map_err(|refused| {
-            match (refused.param.as_deref(), &settings.lexical) {
-                (Some("lexical"), None) => {
-                    Invalid { message: format!("{}{KEPT_LEXICAL}", refused.message), ..refused }
-                }
-                _ => refused,
-            }
-        })?;
+        self.collections.check_engine(&wanted)?;
         Ok(Some(IndexSettings { chunking, engine, lexical }))
     }
 

@@ -343,7 +343,7 @@ fn a_move_is_refused_with_the_remedy_and_changes_nothing() {
     };
     lexical(json!({"stop_words": ["the"]}));
     let kept = move_to(gateway, "notes", "qdrant");
-    check(&kept, 400, "invalid_parameter", "send `\\\"lexical\\\": {}` without `move` first");
+    check(&kept, 400, "invalid_parameter", "taken away by `\\\"lexical\\\": {}` without `move`");
     lexical(json!({}));
     setup.kill_nodes();
     check(&move_to(gateway, "notes", "qdrant"), 503, "engine_unavailable", "does not answer");
