@@ -217,7 +217,7 @@ impl Moved {
     }
 }
 
-/// A query as far as a line of the table has room for it.
+/// The first characters of a query, for a line of the table.
 fn beginning(query: &str) -> String {
     match query.char_indices().nth(QUERY_CHARS_MAX) {
         Some((end, _)) => format!("{}\u{2026}", &query[..end]),
