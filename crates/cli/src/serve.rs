@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use weir_encoder::Kernels;
 use weir_index::{CpuLimiter, Engines};
 use weir_store::{Service, Store};
@@ -17,7 +18,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys, Limits, unix_now};
 use weir_config::Config;
 use weir_inference::{
-    MemoryBudget, Models, Scheduler, serving_runtime, set_background_priority, set_compute_priority,
+    MemoryBudget, ModelError, Models, Scheduler, serving_runtime, set_background_priority,
+    set_compute_priority,
 };
 use weir_llm::{Embedding, Llm, TableError};
 use weir_policy::Caller;
@@ -42,7 +44,7 @@ pub enum ServeError {
     Kernels(String),
     /// A model can't be loaded.
     #[error(transparent)]
-    Model(#[from] weir_inference::ModelError),
+    Model(#[from] ModelError),
     /// The limit on memory is too small.
     #[error(transparent)]
     Memory(#[from] weir_inference::MemoryLimitError),
@@ -159,7 +161,10 @@ async fn serve(
         return Err(ServeError::Exposed(address));
     }
     let kernels = Kernels::requested().map_err(ServeError::Kernels)?;
-    // before anything slow: a second start shall fail at once
+    let metrics = Metrics::new(kernels.isa.name());
+    weir_telemetry::count_panics(&metrics);
+    let models = start_loading(config.clone(), kernels, metrics.clone())?;
+    // before anything slow is waited for: a second start shall fail at once
     let location = store_location(&config)?.with_data_dir(&config.server.data_dir);
     let is_new_store = !Store::exists(&location).await?;
     let store = Store::open(&location).await?;
@@ -171,12 +176,11 @@ async fn serve(
     let tls = Tls::load(&config.server)?;
     let listener = listen(address).map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
-    let metrics = Metrics::new(kernels.isa.name());
-    weir_telemetry::count_panics(&metrics);
     let known_keys = KnownKeys { is_new_store, created_at: keys.created_at() };
     let requests = RequestLog::start(&config, metrics.clone(), known_keys)?;
     let llm = Llm::new(&config.llm, metrics.clone())?;
-    let models = Models::load(&config, kernels, &metrics)?;
+    let models =
+        models.await.map_err(|_| ServeError::Start(io::Error::other("loading the models panicked")))??;
     let memory = MemoryBudget::new(&config.inference, &models)?;
     let scheduler =
         Scheduler::start(&config.inference, &models, memory, metrics.clone()).map_err(ServeError::Start)?;
@@ -272,6 +276,20 @@ async fn serve(
     requests.close();
     tracing::info!("stopped; everything acknowledged is on disk");
     Ok(())
+}
+
+/// Loads the models while the store is opened. The thread is left behind when the start fails.
+fn start_loading(
+    config: Arc<Config>,
+    kernels: &'static Kernels,
+    metrics: Metrics,
+) -> Result<oneshot::Receiver<Result<Models, ModelError>>, ServeError> {
+    let (done, models) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("models".to_owned());
+    thread
+        .spawn(move || drop(done.send(Models::load(&config, kernels, &metrics))))
+        .map_err(ServeError::Start)?;
+    Ok(models)
 }
 
 /// The engines of collections: in the data directory, and in a Qdrant cluster if there is one.
