@@ -1,5 +1,6 @@
 //! A loaded model: its description, its tokenizer, its weights.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 
 use weir_kernels::Kernels;
@@ -96,11 +97,19 @@ impl Model {
         bytes_max: u64,
     ) -> Result<Model, LoadError> {
         let config = ModelConfig::load(folder)?;
-        let tokenizer =
-            Tokenizer::load(&folder.join("tokenizer.json"), config.max_tokens, config.network.vocab_size)?;
-        tokenizer.check_case(folder, config.do_lower_case)?;
         let working = working_bytes(&config, precision, kernels, config.max_tokens);
-        let loaded = weights::load(folder, &config, precision, kernels, cache, working, bytes_max)?;
+        let load_tokenizer = || {
+            let ModelConfig { max_tokens, do_lower_case, ref network, .. } = config;
+            let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"), max_tokens, network.vocab_size)?;
+            tokenizer.check_case(folder, do_lower_case).map(|()| tokenizer)
+        };
+        // both take some milliseconds, and a start waits for them
+        let (tokenizer, loaded) = std::thread::scope(|scope| {
+            let tokenizer = scope.spawn(load_tokenizer);
+            let loaded = weights::load(folder, &config, precision, kernels, cache, working, bytes_max);
+            (tokenizer.join().unwrap_or_else(|panic| resume_unwind(panic)), loaded)
+        });
+        let (tokenizer, loaded) = (tokenizer?, loaded?);
         let (weights, fingerprint) = (loaded.weights, loaded.fingerprint);
         let info = ModelInfo {
             architecture: config.network.model_type.clone(),
