@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use weir_access::{AccessError, Keys, Limits, unix_now};
 use weir_config::Config;
+use weir_config::table::Index;
 use weir_inference::{
     MemoryBudget, ModelError, Models, Scheduler, serving_runtime, set_background_priority,
     set_compute_priority,
@@ -299,8 +301,13 @@ async fn engines(
     limiter: CpuLimiter,
     metrics: &Metrics,
 ) -> Result<Engines, ServeError> {
-    let embedded = Engines::embedded(config.server.data_dir.join("index"), limiter, config.index.open_max);
     let service = store.service().await?.id;
+    let Index { copies_dir, copy_after_s, open_max, .. } = &config.index;
+    let mut embedded = Engines::embedded(config.server.data_dir.join("index"), limiter, *open_max);
+    if !copies_dir.is_empty() {
+        embedded =
+            embedded.with_copies(Path::new(copies_dir).join(&service), Duration::from_secs(*copy_after_s));
+    }
     Ok(match qdrant::engines(&config.qdrant, service, metrics).await? {
         Some(cluster) => embedded.with_qdrant(cluster),
         None => embedded,

@@ -275,6 +275,13 @@ impl Engine {
         ask!(self, engine => engine.compact_if_due(interval))
     }
 
+    /// Copies what is stored in files for other gateways, if there is a folder for it and that is due: see [`Engines::with_copies`](crate::Engines::with_copies).
+    pub async fn copy_if_due(&self) {
+        if let Engine::Embedded(engine) = self {
+            engine.copy_if_due().await;
+        }
+    }
+
     /// Ends background work. Searches are still answered; applying returns [`IndexError::Closed`](crate::IndexError::Closed).
     pub async fn close(&self) -> Result<()> {
         ask!(self, engine => engine.close())

@@ -1,8 +1,10 @@
 //! Where the engines of a process come from.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::embedded::blocking;
+use crate::embedded::{IndexCopies, blocking, remove_folder};
 use crate::{
     CpuLimiter, EmbeddedEngine, Engine, EngineKind, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError,
     OpenIndexes, Opened, QdrantEngines, Result,
@@ -23,6 +25,8 @@ struct EmbeddedEngines {
     folder: PathBuf,
     limiter: CpuLimiter,
     open: OpenIndexes,
+    /// Copies for other gateways.
+    copies: Option<Arc<IndexCopies>>,
 }
 
 /// Names an engine: where it is, and a generation of a collection by the ids of the store. Ids are never reused.
@@ -45,13 +49,22 @@ pub struct EnginesInUse {
     pub filter_cache_bytes: usize,
     /// The bound of these.
     pub filter_cache_bytes_max: usize,
+    /// Copies for other gateways that were written, that were read, and what has failed of both, since the start.
+    pub copies: [u64; 3],
 }
 
 impl Engines {
     /// Embedded engines in `folder`, of which at most `open_max` have open files. `limiter` bounds the CPU work of their searches.
     pub fn embedded(folder: impl Into<PathBuf>, limiter: CpuLimiter, open_max: usize) -> Engines {
         let (folder, open) = (folder.into(), OpenIndexes::new(open_max));
-        Engines { embedded: EmbeddedEngines { folder, limiter, open }, qdrant: None }
+        Engines { embedded: EmbeddedEngines { folder, limiter, open, copies: None }, qdrant: None }
+    }
+
+    /// The same, with copies in a folder of several gateways: an index that is missing begins with the latest copy, and one that has changed
+    /// is copied again after `interval`.
+    pub fn with_copies(mut self, folder: PathBuf, interval: Duration) -> Engines {
+        self.embedded.copies = Some(Arc::new(IndexCopies::new(folder, interval)));
+        self
     }
 
     /// The same, and those in a Qdrant cluster.
@@ -95,10 +108,15 @@ impl Engines {
     ) -> Result<Opened> {
         match id.kind {
             EngineKind::Embedded => {
-                let EmbeddedEngines { limiter, open, .. } = self.embedded.clone();
+                let EmbeddedEngines { limiter, open, copies, .. } = self.embedded.clone();
                 let folder = self.embedded.folder_of(id);
+                if let Some(copies) = copies.clone() {
+                    let folder = folder.clone();
+                    blocking(move || Ok(copies.read(id, &folder, store_last_operation))).await?;
+                }
                 let (engine, rebuilt) =
                     EmbeddedEngine::open(folder, settings, limiter, open, store_last_operation).await?;
+                let engine = engine.with_copies(copies.map(|copies| (copies, id)));
                 Ok(Opened { engine: Engine::Embedded(engine), rebuilt })
             }
             EngineKind::Qdrant => {
@@ -149,7 +167,7 @@ impl Engines {
     /// Removes what an engine that was closed has stored.
     pub async fn delete(&self, id: EngineId) -> Result<()> {
         match id.kind {
-            EngineKind::Embedded => remove_folder(self.embedded.folder_of(id)).await,
+            EngineKind::Embedded => self.embedded.remove(id.collection, Some(id.generation)).await,
             EngineKind::Qdrant => self.qdrant()?.delete(id).await,
         }
     }
@@ -157,7 +175,7 @@ impl Engines {
     /// Removes what the engines of a collection, which were closed, have stored.
     pub async fn delete_collection(&self, kind: EngineKind, collection: i64) -> Result<()> {
         match kind {
-            EngineKind::Embedded => remove_folder(self.embedded.folder.join(collection.to_string())).await,
+            EngineKind::Embedded => self.embedded.remove(collection, None).await,
             EngineKind::Qdrant => self.qdrant()?.delete_collection(collection).await,
         }
     }
@@ -187,6 +205,7 @@ impl Engines {
             open,
             filter_cache_bytes: self.embedded.open.filter_cache_bytes(),
             filter_cache_bytes_max: open * FILTER_CACHE_BYTES_MAX,
+            copies: self.embedded.copies.as_ref().map_or([0; 3], |copies| copies.counts()),
         }
     }
 
@@ -199,6 +218,18 @@ impl Engines {
 impl EmbeddedEngines {
     fn folder_of(&self, id: EngineId) -> PathBuf {
         self.folder.join(id.collection.to_string()).join(id.generation.to_string())
+    }
+
+    /// Removes the index of a collection, or of one generation of it, and its copies.
+    async fn remove(&self, collection: i64, generation: Option<i64>) -> Result<()> {
+        let folder = self.folder.join(collection.to_string());
+        let folder = generation.map_or(folder.clone(), |generation| folder.join(generation.to_string()));
+        let copies = self.copies.clone();
+        blocking(move || {
+            remove_folder(&folder)?;
+            copies.map_or(Ok(()), |copies| copies.remove(collection, generation))
+        })
+        .await
     }
 }
 
@@ -216,14 +247,4 @@ fn generations_in(folder: &Path) -> Vec<i64> {
     let mut numbers: Vec<i64> = numbers.collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     numbers
-}
-
-async fn remove_folder(folder: PathBuf) -> Result<()> {
-    blocking(move || match std::fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(IndexError::file("remove the index folder", &folder)(error))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    })
-    .await
 }

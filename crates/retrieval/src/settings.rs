@@ -217,9 +217,10 @@ impl Retrieval {
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         self.metrics.damaged_rows(self.damaged_rows().len());
         self.metrics.store_up(self.store.check().is_ok());
-        let EnginesInUse { open, filter_cache_bytes, filter_cache_bytes_max } =
+        let EnginesInUse { open, filter_cache_bytes, filter_cache_bytes_max, copies } =
             self.collections.engines_in_use();
         self.metrics.indexes_open(open);
+        self.metrics.index_copies(copies);
         self.metrics.table("filter_results", filter_cache_bytes, filter_cache_bytes_max);
         let (nodes, answering) = self.collections.engine_nodes();
         self.metrics.qdrant_nodes(nodes, answering);

@@ -163,6 +163,8 @@ table! {
     budget_leases_asked: Counter = Counter::default(), "weir_budget_leases_asked_total", Counter, [];
     /// Collections whose index files are open; the others open them when they are used.
     indexes_open: Gauge = Gauge::default(), "weir_indexes_open", Gauge, [];
+    /// Copies of indexes in `index.copies_dir`: written by this gateway, read at its start, or failed.
+    index_copies: Family<ResultLabel, Counter> = Family::default(), "weir_index_copies_total", Counter, ["result"];
     /// Whether the last call of the store reached its database, and its files are those that were opened: 1, or 0.
     store_up: Gauge = Gauge::default(), "weir_store_up", Gauge, [];
     /// Indexes whose files were removed or damaged while the gateway ran, and which it rebuilt from the store.
@@ -522,6 +524,14 @@ impl Metrics {
     /// Sets the number of open indexes.
     pub fn indexes_open(&self, count: usize) {
         self.indexes_open.set(to_i64(count as u64));
+    }
+
+    /// Sets how many copies of indexes were written, read, and failed until now.
+    pub fn index_copies(&self, counts: [u64; 3]) {
+        for (result, count) in ["written", "read", "failed"].into_iter().zip(counts) {
+            let counter = self.index_copies.get_or_create(&ResultLabel { result: result.into() });
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
     }
 
     /// Counts queries for the query log by result.

@@ -1,6 +1,7 @@
 //! The embedded engine behind [`crate::Engine`]: runs its blocking functions on threads that may block, and searches within the limit on CPU work.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -8,12 +9,12 @@ use weir_policy::Caller;
 use weir_query::Reading;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
-use super::Embedded;
 use super::on_demand::{OnDemand, OpenIndexes};
+use super::{Embedded, IndexCopies};
 use crate::limiter::catch_panic;
 use crate::restricted::RestrictedQuery;
 use crate::{
-    Change, ConsistencyReport, CpuLimiter, EngineSettings, HistoryPoint, IndexCounts, IndexError,
+    Change, ConsistencyReport, CpuLimiter, EngineId, EngineSettings, HistoryPoint, IndexCounts, IndexError,
     IndexResult, RebuildReason, Recall, Result,
 };
 
@@ -23,6 +24,8 @@ pub struct EmbeddedEngine {
     index: OnDemand,
     /// The limit on the CPU work of its searches.
     limiter: CpuLimiter,
+    /// Where it is copied to, and its name there.
+    copies: Option<(Arc<IndexCopies>, EngineId)>,
 }
 
 impl EmbeddedEngine {
@@ -44,12 +47,17 @@ impl EmbeddedEngine {
         let folder = folder.into();
         let (index, rebuilt) =
             blocking(move || OnDemand::start(folder, settings, open, store_last_operation)).await?;
-        Ok((EmbeddedEngine { index, limiter }, rebuilt))
+        Ok((EmbeddedEngine { index, limiter, copies: None }, rebuilt))
     }
 
     /// An index that was opened and stays open.
     pub fn of(index: Embedded, limiter: CpuLimiter) -> EmbeddedEngine {
-        EmbeddedEngine { index: OnDemand::of(index), limiter }
+        EmbeddedEngine { index: OnDemand::of(index), limiter, copies: None }
+    }
+
+    /// The same, copied for other gateways.
+    pub(crate) fn with_copies(self, copies: Option<(Arc<IndexCopies>, EngineId)>) -> EmbeddedEngine {
+        EmbeddedEngine { copies, ..self }
     }
 
     pub(crate) async fn apply(
@@ -186,6 +194,14 @@ impl EmbeddedEngine {
             move |index| if index.is_compaction_due(interval) { index.compact() } else { Ok(false) },
         )
         .await
+    }
+
+    /// Copies the files for other gateways, if there is a folder for it and that is due.
+    pub(crate) async fn copy_if_due(&self) {
+        if let Some((copies, id)) = self.copies.clone() {
+            // a panic is in the log
+            let _ = self.blocking(move |index| Ok(copies.write_if_due(id, index))).await;
+        }
     }
 
     /// Ends background work and saves the score baseline.

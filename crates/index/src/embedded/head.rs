@@ -16,7 +16,7 @@ use crate::{HistoryPoint, IndexCounts, IndexError, Result};
 pub(crate) const FORMAT_VERSION: u32 = 6;
 
 const MAGIC: &[u8; 8] = b"WEIRHEAD";
-const NAME: &str = "head";
+pub(super) const NAME: &str = "head";
 const TEMPORARY_NAME: &str = "head.new";
 
 /// The committed state.

@@ -11,6 +11,7 @@ mod batch;
 mod codebook;
 mod codes;
 mod compact;
+mod copies;
 mod dense;
 mod engine;
 mod existing;
@@ -41,11 +42,13 @@ use arc_swap::ArcSwap;
 use weir_lexical::{LexicalView, Merge};
 use weir_ranking::relevance::LearnedRelevance;
 
+pub(crate) use copies::IndexCopies;
 pub use engine::EmbeddedEngine;
 pub(crate) use engine::blocking;
 pub use fields::FILTER_CACHE_BYTES_MAX;
 pub use format::RebuildReason;
 pub use on_demand::OpenIndexes;
+pub(crate) use on_demand::remove_folder;
 
 use crate::{Change, ConsistencyReport, EngineSettings, HistoryPoint, IndexCounts, IndexError, Result};
 use batch::Batch;

@@ -327,6 +327,10 @@ impl OnDemand {
         }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
     /// Values per embedding.
     pub(crate) fn dimension(&self) -> usize {
         self.0.settings.dimension
@@ -370,7 +374,7 @@ fn remove_all(index: &Embedded, removals: &HashMap<String, u64>) -> Result<()> {
     removals.iter().try_for_each(|(id, operation)| index.remove_now(id, *operation).map(drop))
 }
 
-fn remove_folder(folder: &Path) -> Result<()> {
+pub(crate) fn remove_folder(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(IndexError::file("remove folder", folder)(error))

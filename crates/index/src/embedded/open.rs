@@ -24,7 +24,7 @@ use super::threads;
 use super::writer::{LOCK, Writer};
 use crate::{EngineSettings, IndexError, Result};
 
-const LEXICAL_FOLDER: &str = "lexical";
+pub(super) const LEXICAL_FOLDER: &str = "lexical";
 /// Files that a folder may contain beside the append-only files. They may all be removed.
 const OTHER_FILES: [&str; 10] = [
     "FORMAT",
@@ -286,7 +286,8 @@ fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-fn with_causes(error: &IndexError) -> String {
+/// The message of an error, and those of its causes.
+pub(super) fn with_causes(error: &IndexError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
 mod features;
 #[cfg(test)]
 mod hidden;

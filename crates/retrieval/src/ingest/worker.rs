@@ -180,8 +180,7 @@ impl Chores {
     /// Removes what was deleted from the index, and earlier ones, if that is due.
     async fn tidy(&mut self, collection: &OpenCollection) {
         if Instant::now() >= self.prune_at {
-            compact_if_due(collection).await;
-            collection.remove_superseded().await;
+            tidy_index(collection).await;
             self.prune_at = Instant::now() + PRUNE_EVERY.min(collection.compact_after.max(CHECK_FILES_EVERY));
         }
     }
@@ -193,8 +192,7 @@ impl Chores {
         }
         let store = &collection.preparer.store;
         let is_done = store.prune(collection.id, collection.retention()).await?;
-        compact_if_due(collection).await;
-        collection.remove_superseded().await;
+        tidy_index(collection).await;
         let applied_seq = collection.engine.applied_seq();
         if applied_seq != self.emptied_at && store.erase_deleted().await? {
             self.emptied_at = applied_seq;
@@ -220,8 +218,8 @@ async fn check_files(collection: &OpenCollection) {
     }
 }
 
-/// Removes what was deleted from the index files, if it is time.
-async fn compact_if_due(collection: &OpenCollection) {
+/// Removes what was deleted from the index files, copies them, and removes earlier ones, if it is time.
+async fn tidy_index(collection: &OpenCollection) {
     let started = Instant::now();
     match collection.engine.compact_if_due(collection.compact_after).await {
         Ok(false) => {}
@@ -233,6 +231,10 @@ async fn compact_if_due(collection: &OpenCollection) {
             tracing::warn!(collection = collection.name, %error, "the index was not compacted; it is tried again")
         }
     }
+    let engine = collection.engine.clone();
+    // not awaited: batches are applied meanwhile
+    tokio::spawn(async move { engine.copy_if_due().await });
+    collection.remove_superseded().await;
 }
 
 /// Waits until the collection is idle and merges small segments. Batches are applied meanwhile.

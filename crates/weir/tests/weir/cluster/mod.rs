@@ -2,6 +2,7 @@
 
 mod budgets;
 mod certificates;
+mod copies;
 mod encrypted;
 mod failover;
 pub(crate) mod fleet;

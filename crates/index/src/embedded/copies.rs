@@ -1,0 +1,290 @@
+//! Copies of indexes in a folder of several gateways: a new gateway begins with the latest one, and takes from the store what it lacks.
+//!
+//! A copy is the folder `COLLECTION/GENERATION/OPERATION`, where OPERATION is the last one applied. It is written in a folder `new` beside it,
+//! which is renamed when it is whole; the earlier ones are removed then. It is checked as every index that is opened.
+
+use std::cmp::{Ordering, Reverse};
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::head::{self, Head, sync_folder};
+use super::on_demand::{OnDemand, remove_folder};
+use super::open::{LEXICAL_FOLDER, with_causes};
+use super::{BASELINE_FILE, Embedded, codes, files, format, lock};
+use crate::{EngineId, IndexError, Result};
+
+/// Where a copy is written.
+const UNFINISHED: &str = "new";
+/// A gateway that has begun no file of a copy for this time is taken for dead.
+const UNFINISHED_MAX: Duration = Duration::from_secs(3_600);
+/// Attempts to list the files of the lexical index while none is removed.
+const LISTINGS_MAX: usize = 10;
+
+/// The copies of one service.
+#[derive(Debug)]
+pub(crate) struct IndexCopies {
+    folder: PathBuf,
+    /// A collection that has changed is copied again after this time.
+    interval: Duration,
+    written: AtomicU64,
+    read: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// A whole copy.
+struct Copy {
+    operation: u64,
+    folder: PathBuf,
+    age: Duration,
+}
+
+impl IndexCopies {
+    pub(crate) fn new(folder: PathBuf, interval: Duration) -> IndexCopies {
+        let (written, read, failed) = Default::default();
+        IndexCopies { folder, interval, written, read, failed }
+    }
+
+    /// Those that were written, those that were read, and what has failed of both.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        [&self.written, &self.read, &self.failed].map(|count| count.load(Relaxed))
+    }
+
+    fn folder_of(&self, id: EngineId) -> PathBuf {
+        self.folder.join(id.collection.to_string()).join(id.generation.to_string())
+    }
+
+    /// The copies of an index, the latest first.
+    fn all(&self, id: EngineId) -> Vec<Copy> {
+        let entries = std::fs::read_dir(self.folder_of(id)).into_iter().flatten().flatten();
+        let copy = |entry: std::fs::DirEntry| {
+            let operation = entry.file_name().to_str()?.parse().ok()?;
+            let folder = entry.path();
+            let age = age(&std::fs::metadata(folder.join(head::NAME)).ok()?)?;
+            Some(Copy { operation, folder, age })
+        };
+        let mut all: Vec<Copy> = entries.filter_map(copy).collect();
+        all.sort_unstable_by_key(|copy| Reverse(copy.operation));
+        all
+    }
+
+    /// Puts the latest copy into `folder`, if no index is there. One beyond the last operation of the store is left alone: that has lost
+    /// operations. If that fails, it is logged, and the index is made from the store.
+    pub(crate) fn read(&self, id: EngineId, folder: &Path, store_last_operation: u64) {
+        if head::head_exists(folder) {
+            return;
+        }
+        let mut usable = self.all(id).into_iter().filter(|copy| copy.operation <= store_last_operation);
+        let Some(copy) = usable.next() else { return };
+        match copy.put_into(folder) {
+            Ok(()) => {
+                self.read.fetch_add(1, Relaxed);
+                tracing::info!(copy = %copy.folder.display(), "the index was taken from a copy");
+            }
+            Err(error) => {
+                self.failed.fetch_add(1, Relaxed);
+                tracing::warn!(copy = %copy.folder.display(), error = %with_causes(&error), "the copy of an index cannot be used: the index is made from the store");
+            }
+        }
+    }
+
+    /// Copies an index if the latest copy is old enough, and has not all operations, or was made before the last compaction: it still has what
+    /// that has removed. Does nothing while another gateway copies it. If it fails, that is logged, and it is tried again.
+    pub(crate) fn write_if_due(&self, id: EngineId, index: &OnDemand) {
+        if !self.is_due(id, index) {
+            return;
+        }
+        let started = Instant::now();
+        match self.write(id, index) {
+            Ok(None) => {}
+            Ok(Some(copy)) => {
+                self.written.fetch_add(1, Relaxed);
+                tracing::info!(copy = %copy.display(), took = ?started.elapsed(), "the index was copied");
+            }
+            Err(error) => {
+                self.failed.fetch_add(1, Relaxed);
+                tracing::warn!(folder = %self.folder.display(), error = %with_causes(&error), "the index was not copied; it is tried again");
+            }
+        }
+    }
+
+    /// Writes a copy and returns its folder; `None` if another gateway does, or the index has no committed state now.
+    fn write(&self, id: EngineId, index: &OnDemand) -> Result<Option<PathBuf>> {
+        if let Some(shared) = self.folder.parent() {
+            // not created: it may be on a file system that is not mounted
+            if !shared.is_dir() {
+                let folder = shared.display();
+                let reason = format!(
+                    "there is no folder `{folder}` for copies (`index.copies_dir`); create it, or mount its file system"
+                );
+                return Err(IndexError::Engine { reason });
+            }
+        }
+        let new = self.folder_of(id).join(UNFINISHED);
+        if !claim(&new).map_err(IndexError::file("create", &new))? {
+            return Ok(None);
+        }
+        let copied = index.run(|index| index.copy_to(&new));
+        let published = copied.and_then(|operation| self.publish(id, &new, operation));
+        if published.is_err() {
+            let _ = remove_folder(&new);
+        }
+        published
+    }
+
+    fn is_due(&self, id: EngineId, index: &OnDemand) -> bool {
+        let Some(latest) = self.all(id).into_iter().next() else { return true };
+        let has_more = match index.applied_seq().cmp(&latest.operation) {
+            Ordering::Less => false,
+            Ordering::Equal => Embedded::age(index.folder()).is_some_and(|age| age < latest.age),
+            Ordering::Greater => true,
+        };
+        has_more && latest.age >= self.interval
+    }
+
+    /// Renames a whole copy, and removes the earlier ones. Returns its folder.
+    fn publish(&self, id: EngineId, new: &Path, operation: Option<u64>) -> Result<Option<PathBuf>> {
+        let Some(operation) = operation else { return remove_folder(new).map(|()| None) };
+        let folder = self.folder_of(id).join(operation.to_string());
+        // one of the same operation has what a compaction has removed since
+        remove_folder(&folder)?;
+        std::fs::rename(new, &folder).map_err(IndexError::file("rename", new))?;
+        let earlier = self.all(id).into_iter().filter(|copy| copy.operation < operation);
+        earlier.map(|copy| remove_folder(&copy.folder)).collect::<Result<()>>()?;
+        Ok(Some(folder))
+    }
+
+    /// Removes the copies of a collection, or of one generation of it.
+    pub(crate) fn remove(&self, collection: i64, generation: Option<i64>) -> Result<()> {
+        let folder = self.folder.join(collection.to_string());
+        remove_folder(&generation.map_or(folder.clone(), |generation| folder.join(generation.to_string())))
+    }
+}
+
+impl Copy {
+    fn put_into(&self, folder: &Path) -> Result<()> {
+        let new = folder.with_extension(UNFINISHED);
+        remove_folder(&new)?;
+        copy_folder(&self.folder, &new).map_err(IndexError::file("read", &self.folder))?;
+        if Head::read(&new)?.is_none_or(|head| head.applied_seq != self.operation) {
+            return Err(IndexError::damaged(&self.folder, "its name is not its last operation"));
+        }
+        remove_folder(folder)?;
+        std::fs::rename(&new, folder).map_err(IndexError::file("rename", &new))?;
+        folder.parent().map_or(Ok(()), sync_folder)
+    }
+}
+
+impl Embedded {
+    /// Copies the committed state to `target`, an empty folder. Returns the operation that it has applied; `None` if the last commit was
+    /// interrupted, which the next one undoes. Batches wait only while the files are listed.
+    fn copy_to(&self, target: &Path) -> Result<Option<u64>> {
+        let links = self.folder().with_extension("links");
+        remove_folder(&links)?;
+        let head = {
+            let writer = lock(&self.inner.writer);
+            let writer = writer.as_ref().ok_or(IndexError::Closed)?;
+            if writer.needs_recovery {
+                return Ok(None);
+            }
+            self.link_to(&links).map_err(IndexError::file("link the files of the index to", &links))?;
+            writer.head.clone()
+        };
+        let copied = self.copy_links(&links, target, &head);
+        remove_folder(&links)?;
+        copied?;
+        // last: without it, the copy is none
+        head.write(target)?;
+        Ok(Some(head.applied_seq))
+    }
+
+    /// Links all files but the head in a new folder, where they stay when merges remove them here.
+    fn link_to(&self, links: &Path) -> io::Result<()> {
+        let folder = self.folder();
+        std::fs::create_dir(links)?;
+        for name in files::names(self.settings().dimension).iter().chain([&format::NAME]) {
+            std::fs::hard_link(folder.join(name), links.join(name))?;
+        }
+        // both are made again if they are missing
+        for name in [codes::NAME, BASELINE_FILE] {
+            let _ = std::fs::hard_link(folder.join(name), links.join(name));
+        }
+        let (lexical, linked) = (folder.join(LEXICAL_FOLDER), links.join(LEXICAL_FOLDER));
+        for _ in 0..LISTINGS_MAX {
+            let segments = std::fs::read(lexical.join(SEGMENTS))?;
+            std::fs::create_dir(&linked)?;
+            for entry in std::fs::read_dir(&lexical)? {
+                let entry = entry?;
+                match std::fs::hard_link(entry.path(), linked.join(entry.file_name())) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                    Ok(()) | Err(_) => {}
+                }
+            }
+            // a merge replaces this file before it removes others
+            if std::fs::read(lexical.join(SEGMENTS))? == segments
+                && std::fs::read(linked.join(SEGMENTS))? == segments
+            {
+                return Ok(());
+            }
+            std::fs::remove_dir_all(&linked)?;
+        }
+        Err(io::Error::new(ErrorKind::ResourceBusy, "merges replace them without a pause"))
+    }
+
+    fn copy_links(&self, links: &Path, target: &Path, head: &Head) -> Result<()> {
+        let copy = || {
+            for (name, state) in files::names(self.settings().dimension).iter().zip(&head.files) {
+                let mut committed = File::open(links.join(name))?.take(state.len);
+                io::copy(&mut committed, &mut File::create(target.join(name))?)?;
+                std::fs::remove_file(links.join(name))?;
+            }
+            copy_folder(links, target)
+        };
+        copy().map_err(IndexError::file("write the copy", target))
+    }
+}
+
+/// The list of segments of the lexical index.
+const SEGMENTS: &str = "meta.json";
+
+/// Makes the folder of a copy; `false` if another gateway has, and writes it. One that was left behind is removed.
+fn claim(new: &Path) -> io::Result<bool> {
+    if let Some(parent) = new.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    match std::fs::create_dir(new) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let is_left_behind = age(&std::fs::metadata(new)?).is_some_and(|age| age > UNFINISHED_MAX);
+            if !is_left_behind {
+                return Ok(false);
+            }
+            std::fs::remove_dir_all(new)?;
+            std::fs::create_dir(new).map(|()| true)
+        }
+        result => result.map(|()| true),
+    }
+}
+
+/// Copies the files of a folder and those of its folders, with their times: the age of an index is that of a file. `to` may exist.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &target)?,
+            false => {
+                std::fs::copy(entry.path(), &target)?;
+                File::options().write(true).open(target)?.set_modified(entry.metadata()?.modified()?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Time since a file was changed. One that was changed in the future, by a clock that was wrong, is as old as can be.
+fn age(metadata: &Metadata) -> Option<Duration> {
+    Some(SystemTime::now().duration_since(metadata.modified().ok()?).unwrap_or(Duration::MAX))
+}
