@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The LLM gateway beside plain proxies, LiteLLM and Portkey in one run against one mock: docs/benchmarks/llm.md, its plots and its
+# The LLM gateway beside plain proxies, LiteLLM, litellm-rs and Portkey in one run against one mock: docs/benchmarks/llm.md, its plots and its
 # figures; about 20 minutes on four cores after the peers are installed, most of them into .cache/bench-peers (1 GB the first time).
-# PEERS chooses among floor, go, weir, weir-guard, weir-pg, weir-embedding, portkey, litellm and litellm-4; RATES are requests/s; SCENARIOS
+# PEERS chooses among floor, go, weir, weir-guard, weir-pg, weir-embedding, portkey, litellm, litellm-4 and litellm-rs; RATES are requests/s; SCENARIOS
 # are measured instead of all (SCENARIOS=chaos: faults of the only target), into OUT; SECONDS_PER_TURN and ROUNDS change how long is measured, OUT is another folder for the result; arguments go to bench/llm/measure.py. WEIR_BINARY, LOAD_BINARY, MOCK_BINARY, FLOOR_BINARY
 # and GUARDRAILS_BINARY name binaries that are built already. `bench/llm.sh --install` installs the peers and measures nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=.cache/bench-peers
 target=${CARGO_TARGET_DIR:-target}
-peers=${PEERS:-floor go weir weir-guard weir-pg weir-embedding portkey litellm litellm-4}
+peers=${PEERS:-floor go weir weir-guard weir-pg weir-embedding portkey litellm litellm-4 litellm-rs}
 mkdir -p "$cache"
 
 wants() { [[ " ${peers//,/ } " == *" $1 "* ]]; }
@@ -31,6 +31,10 @@ install_portkey() {
     (cd "$cache/portkey" && npm install --ignore-scripts --no-audit --no-fund --silent) && cp "$wanted" "$cache/portkey/installed.json"
 }
 
+install_litellm_rs() { # nothing to do where this version is installed; its gateway is not built without a database
+    cargo install --quiet litellm-rs --version 0.9.0 --locked --bin gateway --features sqlite --root "$cache/litellm-rs"
+}
+
 build_go() {
     local go
     go=$(command -v go || ls /usr/local/go/bin/go /usr/lib/go-*/bin/go 2>/dev/null | tail -n 1)
@@ -43,6 +47,7 @@ build_go() {
 # A peer that cannot be installed is left out of the measurement, which says so.
 install_python harness
 ! wants litellm && ! wants litellm-4 || install_python litellm || echo "bench/llm: LiteLLM is left out" >&2
+! wants litellm-rs || install_litellm_rs || echo "bench/llm: litellm-rs is left out" >&2
 ! wants portkey || install_portkey || echo "bench/llm: Portkey is left out" >&2
 ! wants go || build_go || echo "bench/llm: Go is left out" >&2
 [ "${1:-}" != --install ] || exit 0

@@ -85,6 +85,7 @@ def makers(run: Run) -> dict[str, Callable[[], Target]]:
         "portkey": lambda: targets.portkey(paths, port),
         "litellm": lambda: targets.litellm(paths, port, 1),
         "litellm-4": lambda: targets.litellm(paths, port, 4),
+        "litellm-rs": lambda: targets.litellm_rs(paths, port),
     }
 
 

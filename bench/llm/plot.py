@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib
 from results import Load, Report
-from targets import DIRECT, FLOOR, GO, LITELLM, LITELLM_4, PORTKEY, WEIR, WEIR_L2, WEIR_PG
+from targets import DIRECT, FLOOR, GO, LITELLM, LITELLM_4, LITELLM_RS, PORTKEY, WEIR, WEIR_L2, WEIR_PG
 
 matplotlib.use("svg")
 
@@ -22,6 +22,7 @@ COLOURS = {
     PORTKEY: "#efb089",
     LITELLM: "#d1662f",
     LITELLM_4: "#9c3d10",
+    LITELLM_RS: "#c9a227",
     DIRECT: "#888888",
 }
 

@@ -12,7 +12,7 @@ from processes.server import Command, Server, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECT, FLOOR, GO = "direct", "Rust floor", "Go ReverseProxy"
-LITELLM, LITELLM_4, PORTKEY = "LiteLLM, 1 worker", "LiteLLM, 4 workers", "Portkey"
+LITELLM, LITELLM_4, LITELLM_RS, PORTKEY = "LiteLLM, 1 worker", "LiteLLM, 4 workers", "litellm-rs", "Portkey"
 WEIR, WEIR_L2, WEIR_PG, WEIR_EMBEDDING = "Weir L1", "Weir L2", "Weir L3", "Weir L1 with a model"
 # As PEERS names them, in the order of tables.
 NAMES = {
@@ -25,12 +25,14 @@ NAMES = {
     "portkey": PORTKEY,
     "litellm": LITELLM,
     "litellm-4": LITELLM_4,
+    "litellm-rs": LITELLM_RS,
 }
 MODEL = "gpt-mock"
 EMBEDDER = "embedder"
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 # More than any run sends: the limit is checked and never reached.
 REQUESTS_PER_MINUTE = 1_000_000_000
+TOKENS_PER_MINUTE = 4_000_000_000
 # Of callers, and of requests to the upstream: for ten thousand streams, which the defaults do not allow.
 CONNECTIONS_MAX = 20_000
 # Everything that is detected without words of one's own.
@@ -69,6 +71,11 @@ class Paths:
     def litellm(self) -> Path:
         """LiteLLM's command."""
         return self.cache / "litellm" / "bin" / "litellm"
+
+    @property
+    def litellm_rs(self) -> Path:
+        """litellm-rs' binary."""
+        return self.cache / "litellm-rs" / "bin" / "gateway"
 
     @property
     def portkey(self) -> Path:
@@ -131,6 +138,47 @@ def litellm(paths: Paths, mock_port: int, workers: int) -> Target:
     server = Server(name, [Command(arguments, settings)], log, "/health/liveliness")
     detail = f"litellm[proxy] {version(paths.cache / 'litellm')} from PyPI, {workers} worker{'s' * (workers > 1)}, master key, no database"
     return Target(name, detail, server, ["authorization: Bearer sk-bench"], paths.litellm)
+
+
+def litellm_rs(paths: Paths, mock_port: int) -> Target:
+    """A port of LiteLLM to Rust. Its keys are rows of a database, which is in memory here and has none: every caller is let in."""
+    config, prices = paths.data / "litellm-rs.yaml", paths.data / "litellm-rs-prices.json"
+    # A model without a price is refused, or logged as two errors for each request.
+    price = {"litellm_provider": "mock", "mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    prices.write_text(json.dumps({MODEL: price}), encoding="utf-8")
+    provider = {
+        "name": "mock",
+        # The type openai runs OpenAI's tokenizer on each prompt, this one estimates its tokens.
+        "provider_type": "openai_compatible",
+        "base_url": f"http://127.0.0.1:{mock_port}/v1",
+        # Loopback addresses are refused otherwise.
+        "endpoint_access": "private_network",
+        "api_key": "sk-mock",
+        "models": [MODEL],
+        # None of these can be switched off.
+        "rpm": REQUESTS_PER_MINUTE,
+        "tpm": TOKENS_PER_MINUTE,
+        "max_concurrent_requests": CONNECTIONS_MAX,
+    }
+    # JSON is YAML. Tables without a default are given, also if they are empty.
+    content = {
+        "server": {},
+        # By default five failures within a minute take a target out for a minute, also the only one.
+        "router": {"circuit_breaker": {"failure_threshold": REQUESTS_PER_MINUTE}},
+        "monitoring": {},
+        "storage": {"database": {"url": "", "enabled": False}, "redis": {"url": "", "enabled": False}},
+        "auth": {"enable_api_key": False, "allow_anonymous": True},
+        # On by default: patterns of prompt injection in prompts and answers.
+        "guardrails": {"enabled": False},
+        "pricing": {"source": str(prices)},
+        "providers": [provider],
+    }
+    config.write_text(json.dumps(content), encoding="utf-8")
+    arguments = [str(paths.litellm_rs), "--config", str(config), "--host", "127.0.0.1", "--port", "{port}", "--log-level", "error"]
+    server = Server(LITELLM_RS, [Command(arguments)], paths.data / "litellm-rs.log", "/health")
+    detail = "litellm-rs 0.9.0 from crates.io, no keys, limits of provider and circuit breaker raised, a price for the model, guardrails off, "
+    detail += "database in memory"
+    return Target(LITELLM_RS, detail, server, needs=paths.litellm_rs)
 
 
 def portkey(paths: Paths, mock_port: int) -> Target:

@@ -130,7 +130,7 @@ def summary_of(value: float) -> dict[str, float]:
 
 def loads() -> list[dict[str, object]]:
     """What bench/llm writes of its rows, for every target."""
-    targets = ["direct", "Rust floor", "Go ReverseProxy", "Weir L1", "Weir L2", "Weir L3", "Portkey", "LiteLLM, 4 workers"]
+    targets = ["direct", "Rust floor", "Go ReverseProxy", "Weir L1", "Weir L2", "Weir L3", "Portkey", "LiteLLM, 4 workers", "litellm-rs"]
     names = ["closed-1k", "chaos", *(f"rate-{rate}" for rate in published.STEPS), *(f"loaded-{latency}" for latency in published.BACKENDS)]
     names += [f"{what}-{size}" for what in ("request", "reply") for size in ("1k", "10k", "100k", "1m")]
     late = {"Weir L2": 0.25, "Weir L3": 0.5}
