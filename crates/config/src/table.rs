@@ -418,11 +418,9 @@ settings! {
         /// Maximum collections whose index files are open, each with two or three descriptors; or an eighth of the process's limit of open files,
         /// if that is less. Beyond it, the least recently used collection closes its files, and its next use opens and checks them again.
         open_max: usize = 256, "collections", ONE;
-        /// Folder, shared by the gateways of one database, with copies of their indexes: a new gateway begins with these, and takes from the
-        /// database what they lack. Empty for none.
+        /// Folder that the gateways of one database share, with copies of their indexes, with which a new gateway begins; empty for none.
         copies_dir: String = String::new(), "folder", ANY;
-        /// Time after which a collection that has changed is copied again. The text of deleted documents can stay in copies for this time longer
-        /// than in the indexes.
+        /// Time after which a collection that has changed is copied again. Copies keep the text of deleted documents for this time longer.
         copy_after_s: u64 = 86_400, "seconds", ANY;
     }
     /// How texts are split in a collection created without `chunking`.
@@ -594,8 +592,7 @@ impl Config {
                 if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
             address.set_ip(loopback);
         }
-        let scheme = if self.server.has_tls() { "https" } else { "http" };
-        format!("{scheme}://{address}")
+        format!("{}://{address}", if self.server.has_tls() { "https" } else { "http" })
     }
 }
 

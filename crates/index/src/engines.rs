@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
+
 use crate::embedded::{IndexCopies, blocking, remove_folder};
 use crate::{
     CpuLimiter, EmbeddedEngine, Engine, EngineKind, EngineSettings, FILTER_CACHE_BYTES_MAX, IndexError,
@@ -112,7 +114,8 @@ impl Engines {
                 let folder = self.embedded.folder_of(id);
                 if let Some(copies) = copies.clone() {
                     let folder = folder.clone();
-                    blocking(move || Ok(copies.read(id, &folder, store_last_operation))).await?;
+                    // a panic is in the log, and the index is made from the store
+                    let _ = spawn_blocking(move || copies.read(id, &folder, store_last_operation)).await;
                 }
                 let (engine, rebuilt) =
                     EmbeddedEngine::open(folder, settings, limiter, open, store_last_operation).await?;

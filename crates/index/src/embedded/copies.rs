@@ -151,8 +151,8 @@ impl IndexCopies {
         // one of the same operation has what a compaction has removed since
         remove_folder(&folder)?;
         std::fs::rename(new, &folder).map_err(IndexError::file("rename", new))?;
-        let earlier = self.all(id).into_iter().filter(|copy| copy.operation < operation);
-        earlier.map(|copy| remove_folder(&copy.folder)).collect::<Result<()>>()?;
+        let mut earlier = self.all(id).into_iter().filter(|copy| copy.operation < operation);
+        earlier.try_for_each(|copy| remove_folder(&copy.folder))?;
         Ok(Some(folder))
     }
 

@@ -199,8 +199,9 @@ impl EmbeddedEngine {
     /// Copies the files for other gateways, if there is a folder for it and that is due.
     pub(crate) async fn copy_if_due(&self) {
         if let Some((copies, id)) = self.copies.clone() {
+            let index = self.index.clone();
             // a panic is in the log
-            let _ = self.blocking(move |index| Ok(copies.write_if_due(id, index))).await;
+            let _ = spawn_blocking(move || copies.write_if_due(id, &index)).await;
         }
     }
 

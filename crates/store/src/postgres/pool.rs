@@ -24,7 +24,8 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long connecting takes at most, with TLS and authentication.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The settings of every connection. A transaction whose gateway has gone ends, and with it its locks.
+/// The settings of every connection. A transaction whose gateway has gone ends, and with it its locks. Plans of prepared statements are kept: one
+/// that was made while a table was empty would read all of it, until it is analysed, while it grows.
 const SETTINGS: &str = "
     SET search_path TO weir;
     SET client_min_messages TO warning;
@@ -32,6 +33,7 @@ const SETTINGS: &str = "
     SET lock_timeout TO '20s';
     SET idle_in_transaction_session_timeout TO '60s';
     SET default_transaction_isolation TO 'read committed';
+    SET enable_seqscan TO off;
     SET jit TO off;";
 
 /// Connections to one database, opened when they are needed.

@@ -75,6 +75,7 @@ fn metrics_has_exactly_the_metrics_of_the_table() {
     metrics.original("kept");
     metrics.originals(1, 7);
     metrics.lines_ingested(3, 1);
+    metrics.index_copies([1, 0, 0]);
     metrics.queries_logged("written", 3);
     metrics.feedback_processed(4, 1);
     metrics.queued("bulk", 3).finish();
