@@ -25,7 +25,7 @@ pub enum RedisUnusable {
     Address(#[from] RedisAddressError),
     /// It refuses the password, or what limits need.
     #[error(
-        "Redis refuses this gateway: {0}; check user and password of `redis.url`, and that the server is Redis 5 or newer and no replica"
+        "Redis refuses this gateway: {0}; check user and password of `redis.url` and the number of its database, and that the server is Redis 5 or newer and no replica"
     )]
     Refused(String),
     /// Its certificate is not trusted.

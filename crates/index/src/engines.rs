@@ -112,13 +112,18 @@ impl Engines {
             EngineKind::Embedded => {
                 let EmbeddedEngines { limiter, open, copies, .. } = self.embedded.clone();
                 let folder = self.embedded.folder_of(id);
+                let mut copy = None;
                 if let Some(copies) = copies.clone() {
                     let folder = folder.clone();
+                    let read = spawn_blocking(move || copies.read(id, &folder, store_last_operation));
                     // a panic is in the log, and the index is made from the store
-                    let _ = spawn_blocking(move || copies.read(id, &folder, store_last_operation)).await;
+                    copy = read.await.ok().flatten();
                 }
                 let (engine, rebuilt) =
                     EmbeddedEngine::open(folder, settings, limiter, open, store_last_operation).await?;
+                if let (Some(copies), Some(copy)) = (&copies, copy) {
+                    copies.opened(&copy, rebuilt.as_ref());
+                }
                 let engine = engine.with_copies(copies.map(|copies| (copies, id)));
                 Ok(Opened { engine: Engine::Embedded(engine), rebuilt })
             }

@@ -76,7 +76,7 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
             )?;
         }
         if let Some(answer) = &redis {
-            writeln!(context.out, "Redis: {}", if answer.is_ok() { "answers" } else { "does not answer" })?;
+            writeln!(context.out, "Redis: {}", if answer.is_ok() { "answers" } else { "can't be used" })?;
         }
         problems.iter().try_for_each(|problem| writeln!(context.out, "  {problem}"))?;
     }
@@ -124,7 +124,7 @@ async fn check_redis(settings: &Redis) -> Option<std::result::Result<(), String>
     Some(shared.connect().await.map_err(|error| match RedisUnusable::of(error) {
         Ok(error) => unusable(error),
         Err(error) => format!(
-            "Redis of `redis.url` can't be reached ({error}); until it is there, each gateway counts its share of the limits"
+            "Redis of `redis.url` can't be reached ({error}); start it, or correct the address (`rediss://` for TLS). Until then, each gateway counts its share of the limits"
         ),
     }))
 }

@@ -203,7 +203,7 @@ pub enum Failure {
     #[error("the rows are copied, and an original file is not: {0}; empty the target and try again")]
     Originals(weir_retrieval::CopyError),
     /// So much of a data directory is damaged; it was shown before.
-    #[error("{0} problems were found")]
+    #[error("problems found: {0}")]
     Damaged(usize),
     /// Everything was measured, and a score is below its minimum or worse than the baseline.
     #[error("the quality is below what was asked for: {0}")]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::format::RebuildReason;
 use super::head::{self, Head, sync_folder};
 use super::on_demand::{OnDemand, remove_folder};
 use super::open::{LEXICAL_FOLDER, with_causes};
@@ -18,8 +19,12 @@ use crate::{EngineId, IndexError, Result};
 
 /// Where a copy is written.
 const UNFINISHED: &str = "new";
-/// A gateway that has begun no file of a copy for this time is taken for dead.
-const UNFINISHED_MAX: Duration = Duration::from_secs(3_600);
+/// Where the files of an index are held while they are copied.
+const LINKS: &str = "links";
+/// A gateway that has written nothing of a copy for this time is taken for dead.
+const UNFINISHED_MAX: Duration = Duration::from_secs(300);
+/// Clocks of machines differ by less.
+const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(3_600);
 /// Attempts to list the files of the lexical index while none is removed.
 const LISTINGS_MAX: usize = 10;
 
@@ -70,58 +75,87 @@ impl IndexCopies {
         all
     }
 
-    /// Puts the latest copy into `folder`, if no index is there. One beyond the last operation of the store is left alone: that has lost
-    /// operations. If that fails, it is logged, and the index is made from the store.
-    pub(crate) fn read(&self, id: EngineId, folder: &Path, store_last_operation: u64) {
-        if head::head_exists(folder) {
-            return;
+    /// Puts the latest copy into `folder`, if no index is there, and returns where it was. One beyond the last operation of the store is left
+    /// alone: that may have lost operations. What fails is logged, and the index is made from the store.
+    pub(crate) fn read(&self, id: EngineId, folder: &Path, store_last_operation: u64) -> Option<PathBuf> {
+        // what a gateway that was killed has left
+        for suffix in [UNFINISHED, LINKS] {
+            let _ = remove_folder(&folder.with_extension(suffix));
         }
-        let mut usable = self.all(id).into_iter().filter(|copy| copy.operation <= store_last_operation);
-        let Some(copy) = usable.next() else { return };
-        match copy.put_into(folder) {
-            Ok(()) => {
+        if head::head_exists(folder) {
+            return None;
+        }
+        let all = self.all(id);
+        let copy = all.iter().find(|copy| copy.operation <= store_last_operation);
+        let Some(copy) = copy else {
+            if let Some(Copy { folder, .. }) = all.first() {
+                tracing::warn!(copy = %folder.display(), store_last_operation, "a copy of an index is beyond the store: it is left alone");
+            }
+            return None;
+        };
+        let put = copy.put_into(folder);
+        if let Err(error) = &put {
+            let _ = remove_folder(&folder.with_extension(UNFINISHED));
+            self.reject(&copy.folder, &with_causes(error));
+        }
+        put.is_ok().then(|| copy.folder.clone())
+    }
+
+    /// A copy that was put into the folder of an index has become that index, or could not be used for a reason.
+    pub(crate) fn opened(&self, copy: &Path, rebuilt: Option<&RebuildReason>) {
+        match rebuilt {
+            None => {
                 self.read.fetch_add(1, Relaxed);
-                tracing::info!(copy = %copy.folder.display(), "the index was taken from a copy");
+                tracing::info!(copy = %copy.display(), "the index was taken from a copy");
             }
-            Err(error) => {
-                self.failed.fetch_add(1, Relaxed);
-                tracing::warn!(copy = %copy.folder.display(), error = %with_causes(&error), "the copy of an index cannot be used: the index is made from the store");
-            }
+            Some(reason) => self.reject(copy, &reason.to_string()),
         }
     }
 
-    /// Copies an index if the latest copy is old enough, and has not all operations, or was made before the last compaction: it still has what
-    /// that has removed. Does nothing while another gateway copies it. If it fails, that is logged, and it is tried again.
+    fn reject(&self, copy: &Path, reason: &str) {
+        self.failed.fetch_add(1, Relaxed);
+        let _ = remove_folder(copy);
+        tracing::warn!(copy = %copy.display(), reason, "the copy of an index cannot be used and is removed: the index is made from the store");
+    }
+
+    /// Copies an index that has all operations of the store, if the latest copy is old enough, and has less, or was made before the last
+    /// compaction: it still has what that has removed. An index that is twice as long as the copy is copied at once. Does nothing while
+    /// another gateway copies it. If it fails, that is logged, and it is tried again.
     pub(crate) fn write_if_due(&self, id: EngineId, index: &OnDemand) {
         if !self.is_due(id, index) {
             return;
         }
         let started = Instant::now();
         match self.write(id, index) {
-            Ok(None) => {}
+            // the gateway stops, or the collection was deleted
+            Ok(None) | Err(IndexError::Closed) => {}
             Ok(Some(copy)) => {
                 self.written.fetch_add(1, Relaxed);
                 tracing::info!(copy = %copy.display(), took = ?started.elapsed(), "the index was copied");
             }
             Err(error) => {
                 self.failed.fetch_add(1, Relaxed);
-                tracing::warn!(folder = %self.folder.display(), error = %with_causes(&error), "the index was not copied; it is tried again");
+                let folder = self.folder_of(id);
+                tracing::warn!(folder = %folder.display(), error = %with_causes(&error), "the index was not copied; it is tried again within about a minute");
             }
+        }
+    }
+
+    fn is_due(&self, id: EngineId, index: &OnDemand) -> bool {
+        let applied = index.applied_seq();
+        let Some(latest) = self.all(id).into_iter().next() else { return applied > 0 };
+        let is_old = latest.age >= self.interval;
+        match applied.cmp(&latest.operation) {
+            // the store has lost operations, and this index has all that are left
+            Ordering::Less => is_old,
+            Ordering::Equal => is_old && Embedded::age(index.folder()).is_some_and(|age| age < latest.age),
+            Ordering::Greater => is_old || applied / 2 >= latest.operation,
         }
     }
 
     /// Writes a copy and returns its folder; `None` if another gateway does, or the index has no committed state now.
     fn write(&self, id: EngineId, index: &OnDemand) -> Result<Option<PathBuf>> {
-        if let Some(shared) = self.folder.parent() {
-            // not created: it may be on a file system that is not mounted
-            if !shared.is_dir() {
-                let folder = shared.display();
-                let reason = format!(
-                    "there is no folder `{folder}` for copies (`index.copies_dir`); create it, or mount its file system"
-                );
-                return Err(IndexError::Engine { reason });
-            }
-        }
+        self.shared()?;
         let new = self.folder_of(id).join(UNFINISHED);
         if !claim(&new).map_err(IndexError::file("create", &new))? {
             return Ok(None);
@@ -134,31 +168,38 @@ impl IndexCopies {
         published
     }
 
-    fn is_due(&self, id: EngineId, index: &OnDemand) -> bool {
-        let Some(latest) = self.all(id).into_iter().next() else { return true };
-        let has_more = match index.applied_seq().cmp(&latest.operation) {
-            Ordering::Less => false,
-            Ordering::Equal => Embedded::age(index.folder()).is_some_and(|age| age < latest.age),
-            Ordering::Greater => true,
-        };
-        has_more && latest.age >= self.interval
+    /// Fails if the folder that gateways share is missing. It is not created: it may be on a file system that is not mounted.
+    fn shared(&self) -> Result<()> {
+        match self.folder.parent() {
+            Some(shared) if !shared.is_dir() => {
+                let folder = shared.display();
+                let reason = format!(
+                    "there is no folder `{folder}` for copies (`index.copies_dir`); create it, or mount its file system"
+                );
+                Err(IndexError::Engine { reason })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
-    /// Renames a whole copy, and removes the earlier ones. Returns its folder.
+    /// Renames a whole copy, and removes the others. Returns its folder.
     fn publish(&self, id: EngineId, new: &Path, operation: Option<u64>) -> Result<Option<PathBuf>> {
         let Some(operation) = operation else { return remove_folder(new).map(|()| None) };
         let folder = self.folder_of(id).join(operation.to_string());
         // one of the same operation has what a compaction has removed since
         remove_folder(&folder)?;
         std::fs::rename(new, &folder).map_err(IndexError::file("rename", new))?;
-        let mut earlier = self.all(id).into_iter().filter(|copy| copy.operation < operation);
-        earlier.try_for_each(|copy| remove_folder(&copy.folder))?;
+        let mut others = self.all(id).into_iter().filter(|copy| copy.operation != operation);
+        others.try_for_each(|copy| remove_folder(&copy.folder))?;
         Ok(Some(folder))
     }
 
     /// Removes the copies of a collection, or of one generation of it.
     pub(crate) fn remove(&self, collection: i64, generation: Option<i64>) -> Result<()> {
         let folder = self.folder.join(collection.to_string());
+        if self.shared().is_err() {
+            tracing::warn!(folder = %folder.display(), "the folder of copies is away: remove this one when it is back");
+        }
         remove_folder(&generation.map_or(folder.clone(), |generation| folder.join(generation.to_string())))
     }
 }
@@ -181,7 +222,7 @@ impl Embedded {
     /// Copies the committed state to `target`, an empty folder. Returns the operation that it has applied; `None` if the last commit was
     /// interrupted, which the next one undoes. Batches wait only while the files are listed.
     fn copy_to(&self, target: &Path) -> Result<Option<u64>> {
-        let links = self.folder().with_extension("links");
+        let links = self.folder().with_extension(LINKS);
         remove_folder(&links)?;
         let head = {
             let writer = lock(&self.inner.writer);
@@ -256,8 +297,7 @@ fn claim(new: &Path) -> io::Result<bool> {
     }
     match std::fs::create_dir(new) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let is_left_behind = age(&std::fs::metadata(new)?).is_some_and(|age| age > UNFINISHED_MAX);
-            if !is_left_behind {
+            if last_written(new)? < UNFINISHED_MAX {
                 return Ok(false);
             }
             std::fs::remove_dir_all(new)?;
@@ -284,7 +324,23 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Time since a file was changed. One that was changed in the future, by a clock that was wrong, is as old as can be.
+/// Time since something in a folder, or in its folders, was last written.
+fn last_written(folder: &Path) -> io::Result<Duration> {
+    let mut least = age(&std::fs::metadata(folder)?).unwrap_or_default();
+    for entry in std::fs::read_dir(folder)? {
+        let (entry, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+        let written =
+            if metadata.is_dir() { last_written(&entry)? } else { age(&metadata).unwrap_or_default() };
+        least = least.min(written);
+    }
+    Ok(least)
+}
+
+/// Time since a file was changed. One from the future is new, by another clock, or as old as can be if it is far from it.
 fn age(metadata: &Metadata) -> Option<Duration> {
-    Some(SystemTime::now().duration_since(metadata.modified().ok()?).unwrap_or(Duration::MAX))
+    Some(match SystemTime::now().duration_since(metadata.modified().ok()?) {
+        Ok(age) => age,
+        Err(ahead) if ahead.duration() < CLOCKS_DIFFER_MAX => Duration::ZERO,
+        Err(_) => Duration::MAX,
+    })
 }

@@ -1,7 +1,8 @@
 //! Copies of indexes for other gateways.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use weir_index::{Change, CpuLimiter, Engine, EngineId, EngineKind, Engines, Opened};
 use weir_policy::Caller;
@@ -86,26 +87,53 @@ async fn an_index_is_copied_when_it_has_changed_and_the_copy_is_old() {
     let shared = folder.path().join("copies");
     let slow = gateway(&folder.path().join("slow"), &shared, Duration::from_secs(3_600));
     let engine = open(&slow, 0).await.engine;
-    engine.apply(vec![put("a", 1, "apple", 0)], 1, None).await.unwrap();
     engine.copy_if_due().await;
-    engine.apply(vec![put("b", 1, "berry", 0)], 2, None).await.unwrap();
-    engine.copy_if_due().await;
-    assert_eq!((copies(&shared), slow.in_use().copies), (vec!["1".to_owned()], [1, 0, 0]));
+    assert!(copies(&shared).is_empty(), "an index without operations is no help");
+    for (operation, copy) in [(1, "1"), (2, "2"), (3, "2"), (4, "4"), (7, "4"), (8, "8")] {
+        engine.apply(vec![put("a", operation, "apple", 0)], operation, None).await.unwrap();
+        engine.copy_if_due().await;
+        assert_eq!(copies(&shared), [copy], "one that is twice as long, and the earlier one is removed");
+    }
+    assert_eq!(slow.in_use().copies, [4, 0, 0]);
 
     let fast = gateway(&folder.path().join("fast"), &shared, Duration::ZERO);
-    let engine = open(&fast, 2).await.engine;
+    let engine = open(&fast, 8).await.engine;
     engine.copy_if_due().await;
-    assert_eq!(copies(&shared), ["1"], "not one that has less, or as much");
-    engine.apply(vec![put("b", 1, "berry", 0)], 2, None).await.unwrap();
+    assert_eq!(fast.in_use().copies, [0, 1, 0], "it has what the copy has");
+    engine.apply(vec![put("b", 1, "berry", 0)], 9, None).await.unwrap();
     engine.copy_if_due().await;
-    assert_eq!(copies(&shared), ["2"], "the earlier one is removed");
-    // another gateway is writing one
-    std::fs::create_dir(shared.join("service/7/3/new")).unwrap();
-    engine.apply(vec![put("c", 1, "cherry", 0)], 3, None).await.unwrap();
+    assert_eq!(copies(&shared), ["9"]);
+    // another gateway is writing one, by a clock that is ahead
+    let new = shared.join("service/7/3/new");
+    std::fs::create_dir(&new).unwrap();
+    let ahead = SystemTime::now() + Duration::from_secs(30);
+    File::open(&new).unwrap().set_modified(ahead).unwrap();
+    engine.apply(vec![put("c", 1, "cherry", 0)], 10, None).await.unwrap();
     engine.copy_if_due().await;
-    assert_eq!((copies(&shared), fast.in_use().copies[2]), (vec!["2".to_owned(), "new".to_owned()], 0));
+    assert_eq!((copies(&shared), fast.in_use().copies), (vec!["9".to_owned(), "new".to_owned()], [1, 1, 0]));
+    // it was killed
+    File::open(&new).unwrap().set_modified(SystemTime::now() - Duration::from_secs(400)).unwrap();
+    engine.copy_if_due().await;
+    assert_eq!(copies(&shared), ["10"]);
     fast.delete(ID).await.unwrap();
     assert!(copies(&shared).is_empty());
+}
+
+#[tokio::test]
+async fn a_copy_of_operations_that_the_store_has_lost_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("copies");
+    let first = gateway(&folder.path().join("first"), &shared, Duration::ZERO);
+    let engine = open(&first, 0).await.engine;
+    engine.apply(vec![put("a", 1, "apple", 0)], 9, None).await.unwrap();
+    engine.copy_if_due().await;
+
+    let second = gateway(&folder.path().join("second"), &shared, Duration::ZERO);
+    let engine = open(&second, 3).await.engine;
+    assert_eq!((engine.applied_seq(), copies(&shared)), (0, vec!["9".to_owned()]));
+    engine.apply(vec![put("b", 1, "berry", 0)], 3, None).await.unwrap();
+    engine.copy_if_due().await;
+    assert_eq!(copies(&shared), ["3"]);
 }
 
 #[tokio::test]
@@ -132,7 +160,7 @@ async fn a_copy_that_cannot_be_used_leaves_the_index_to_the_store() {
         ("beyond the store", |_| {}, 1, [0, 0, 0]),
         ("without head", |copy| std::fs::remove_file(copy.join("head")).unwrap(), 2, [0, 0, 0]),
         ("of another name", |copy| std::fs::rename(copy, copy.with_file_name("1")).unwrap(), 2, [0, 0, 1]),
-        ("damaged", |copy| std::fs::write(copy.join("texts"), "xxxxx xxxxx").unwrap(), 2, [0, 1, 0]),
+        ("damaged", |copy| std::fs::write(copy.join("texts"), "xxxxx xxxxx").unwrap(), 2, [0, 0, 1]),
     ];
     for (name, fault, store_last_operation, counts) in faults {
         let folder = tempfile::tempdir().unwrap();
@@ -148,6 +176,8 @@ async fn a_copy_that_cannot_be_used_leaves_the_index_to_the_store() {
         let Opened { engine, rebuilt } = open(&second, store_last_operation).await;
         assert!(rebuilt.is_some(), "{name}");
         assert_eq!((engine.applied_seq(), second.in_use().copies), (0, counts), "{name}");
+        assert_eq!(copies(&shared).is_empty(), counts[2] == 1, "{name}: what cannot be used is removed");
+        assert!(!folder.path().join("second/7/3.new").exists(), "{name}");
         engine.apply(vec![put("a", 1, "apple", 0)], 1, None).await.unwrap();
         assert_eq!(found(&engine, "apple").await, "a.0", "{name}");
     }

@@ -231,9 +231,11 @@ async fn tidy_index(collection: &OpenCollection) {
             tracing::warn!(collection = collection.name, %error, "the index was not compacted; it is tried again")
         }
     }
-    let engine = collection.engine.clone();
-    // not awaited: batches are applied meanwhile
-    tokio::spawn(async move { engine.copy_if_due().await });
+    if collection.pending_operations() == 0 {
+        let engine = collection.engine.clone();
+        // not awaited: batches are applied meanwhile
+        tokio::spawn(async move { engine.copy_if_due().await });
+    }
     collection.remove_superseded().await;
 }
 
