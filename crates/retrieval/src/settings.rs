@@ -6,7 +6,6 @@ use weir_api::{
     CollectionReply, CollectionSettings, DeletedReply, ErrorCode, Invalid, List, check_collection_name,
     require,
 };
-use weir_index::EnginesInUse;
 use weir_policy::Caller;
 use weir_telemetry::CollectionGauges;
 use weir_text::Language;
@@ -217,11 +216,10 @@ impl Retrieval {
     pub async fn gauges(&self, caller: &Arc<Caller>) -> Result<Vec<CollectionGauges>> {
         self.metrics.damaged_rows(self.damaged_rows().len());
         self.metrics.store_up(self.store.check().is_ok());
-        let EnginesInUse { open, filter_cache_bytes, filter_cache_bytes_max, copies } =
-            self.collections.engines_in_use();
-        self.metrics.indexes_open(open);
-        self.metrics.index_copies(copies);
-        self.metrics.table("filter_results", filter_cache_bytes, filter_cache_bytes_max);
+        let in_use = self.collections.engines_in_use();
+        self.metrics.indexes_open(in_use.open);
+        self.metrics.index_copies(in_use.copies);
+        self.metrics.table("filter_results", in_use.filter_cache_bytes, in_use.filter_cache_bytes_max);
         let (nodes, answering) = self.collections.engine_nodes();
         self.metrics.qdrant_nodes(nodes, answering);
         let mut gauges = Vec::new();

@@ -11,6 +11,7 @@ mod older_binary;
 mod originals;
 mod outages;
 pub(crate) mod pace;
+mod plans;
 mod refused;
 mod replies;
 mod sharing;
