@@ -187,12 +187,13 @@ pub(super) async fn advance(
         &values![collection.0, applied_seq, now],
     )
     .await?;
+    // no joins: PostgreSQL's statistics know nothing of a collection that was just filled, and it would go through all of it for each document
     let ended: Vec<String> = tx.all(
         "UPDATE jobs SET status = CASE WHEN error IS NULL THEN 'completed' ELSE 'failed' END, finished_at = $3, processed = total, chunks = (
-             SELECT count(*) FROM operations o
-             JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
-             JOIN chunks c ON c.generation_id = $4 AND c.document = d.key AND c.version = d.version
-             WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
+             SELECT coalesce(sum((
+                 SELECT count(*) FROM chunks c WHERE c.generation_id = $4 AND c.version = o.number AND c.document = (
+                     SELECT key FROM documents d WHERE d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number))), 0)
+             FROM operations o WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
          WHERE collection_id = $1 AND finished_at IS NULL AND first_operation <= $2 AND last_operation <= $2
          RETURNING id",
         &values![collection.0, applied_seq, now, generation.0],
