@@ -93,12 +93,16 @@ impl IndexCopies {
             }
             return None;
         };
-        let put = copy.put_into(folder);
-        if let Err(error) = &put {
-            let _ = remove_folder(&folder.with_extension(UNFINISHED));
-            self.reject(&copy.folder, &with_causes(error));
+        let Err(error) = copy.put_into(folder) else { return Some(copy.folder.clone()) };
+        let _ = remove_folder(&folder.with_extension(UNFINISHED));
+        if error.is_damage() {
+            self.reject(&copy.folder, &with_causes(&error));
+        } else {
+            // such as a full disk here: others may use it
+            self.failed.fetch_add(1, Relaxed);
+            tracing::warn!(copy = %copy.folder.display(), error = %with_causes(&error), "the copy of an index was not read: the index is made from the store");
         }
-        put.is_ok().then(|| copy.folder.clone())
+        None
     }
 
     /// A copy that was put into the folder of an index has become that index, or could not be used for a reason.

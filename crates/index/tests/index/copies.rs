@@ -62,7 +62,7 @@ async fn a_new_gateway_begins_with_the_copy_of_another() {
     }
     engine.copy_if_due().await;
     assert_eq!((copies(&shared), first.in_use().copies), (vec!["20".to_owned()], [1, 0, 0]));
-    // what comes after the copy is not in it, although it is in the same files
+    // a later operation, which is written to files that are copied
     engine.apply(vec![put("late", 1, "late pear", 0)], 21, None).await.unwrap();
 
     let second = gateway(&folder.path().join("second"), &shared, Duration::ZERO);
@@ -181,6 +181,22 @@ async fn a_copy_that_cannot_be_used_leaves_the_index_to_the_store() {
         engine.apply(vec![put("a", 1, "apple", 0)], 1, None).await.unwrap();
         assert_eq!(found(&engine, "apple").await, "a.0", "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_copy_stays_when_it_cannot_be_written_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("copies");
+    let first = gateway(&folder.path().join("first"), &shared, Duration::ZERO);
+    let engine = open(&first, 0).await.engine;
+    engine.apply(vec![put("a", 1, "apple", 0)], 1, None).await.unwrap();
+    engine.copy_if_due().await;
+    // no folder can be made below a file
+    let own = folder.path().join("second");
+    std::fs::write(&own, "").unwrap();
+    let second = gateway(&own, &shared, Duration::ZERO);
+    assert!(second.open(ID, settings(), 1).await.is_err());
+    assert_eq!((copies(&shared), second.in_use().copies), (vec!["1".to_owned()], [0, 0, 1]));
 }
 
 #[tokio::test]
