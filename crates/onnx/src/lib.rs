@@ -4,7 +4,8 @@
 //! of [`weir_encoder::ExternalModel`].
 //!
 //! Texts run one at a time, so that **an embedding does not depend on other texts of its batch**: padding would change it slightly, and
-//! strongly in models that quantize activations at run time. The runtime computes one text on several threads of its own.
+//! strongly in models that quantize activations at run time. The runtime computes a text that is alone on several threads of its own, and texts
+//! side by side on the threads of their callers.
 
 #![forbid(unsafe_code)]
 

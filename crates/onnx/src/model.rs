@@ -1,7 +1,8 @@
 //! An ONNX network and the sessions that run it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
@@ -10,7 +11,11 @@ use weir_encoder::ExternalModel;
 
 use crate::{OnnxError, Runtime};
 
-/// Selects the session that runs a text. Its threads inherit the priority of the thread that ran its first text.
+/// Most bytes of the weights of all sessions of one thread together.
+const SINGLE_SESSIONS_BYTES_MAX: u64 = 256 << 20;
+
+/// Whose text it is. Texts of one lane do not wait for the session on several threads of the other, since those threads inherit the priority of
+/// the thread that ran its first text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     /// For requests of waiting callers.
@@ -26,8 +31,36 @@ pub struct OnnxModel {
     network: PathBuf,
     fingerprint: String,
     threads: usize,
-    interactive: Mutex<Option<Session>>,
-    bulk: Mutex<Option<Session>>,
+    interactive: LaneSession,
+    bulk: LaneSession,
+    /// Of one thread each, that of the caller. For texts that run while the session of their lane runs another.
+    single: Vec<Mutex<Option<Session>>>,
+}
+
+/// The session of a lane, which runs a text on all threads.
+#[derive(Default)]
+struct LaneSession {
+    session: Mutex<Option<Session>>,
+    /// Texts of the lane that run, on any session.
+    running: AtomicUsize,
+}
+
+/// Counts a text as running until it is dropped.
+struct Running<'a> {
+    count: &'a AtomicUsize,
+    is_alone: bool,
+}
+
+impl<'a> Running<'a> {
+    fn new(count: &'a AtomicUsize) -> Running<'a> {
+        Running { count, is_alone: count.fetch_add(1, Ordering::Relaxed) == 0 }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The supported inputs. The first is required.
@@ -36,10 +69,14 @@ const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
 const OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 
 impl OnnxModel {
-    /// Loads the model in `folder`: `model.onnx` or `onnx/model.onnx`, and the configuration files of the Hugging Face layout. A text runs
-    /// on `threads` threads. Refuses files of more than `bytes_max` bytes, and tries the network on a text.
+    /// Loads the model in `folder`: `model.onnx` or `onnx/model.onnx`, and the configuration files of the Hugging Face layout. Refuses files of
+    /// more than `bytes_max` bytes, and tries the network on a text.
     ///
-    /// Creates the session of the interactive lane; that of the bulk lane is created at its first use. Each holds the weights.
+    /// A text runs on `threads` threads while it is the only one of its lane. Texts that run side by side have a thread each, since several
+    /// texts on one thread each take less time than one after the other on all threads.
+    ///
+    /// Creates the session of the interactive lane; others are created at their first use. Each holds the weights. There are up to `threads`
+    /// sessions of one thread, fewer where their weights were more than 256 MiB together.
     ///
     /// # Errors
     /// [`OnnxError`].
@@ -64,18 +101,21 @@ impl OnnxModel {
             return Err(OnnxError::TooLarge { path: network, bytes, limit: bytes_max });
         }
         let fingerprint = ExternalModel::fingerprint(folder, &files, "onnx")?;
-        let model = OnnxModel {
+        let most = usize::try_from(SINGLE_SESSIONS_BYTES_MAX / bytes.max(1)).unwrap_or(usize::MAX);
+        let single = if threads > 1 { threads.min(most) } else { 0 };
+        let mut model = OnnxModel {
             external_model,
             runtime,
             network,
             fingerprint,
             threads,
-            interactive: Mutex::default(),
-            bulk: Mutex::default(),
+            interactive: LaneSession::default(),
+            bulk: LaneSession::default(),
+            single: (0..single).map(|_| Mutex::default()).collect(),
         };
-        let session = model.session()?;
+        let session = model.session(threads)?;
         model.check(&session)?;
-        *model.interactive.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        model.interactive.session = Mutex::new(Some(session));
         let ids = model.external_model.tokenizer().encode("").ids;
         model.embed(&[&ids], Lane::Interactive)?;
         Ok(model)
@@ -105,18 +145,29 @@ impl OnnxModel {
     /// # Errors
     /// [`OnnxError::Run`] and [`OnnxError::Shape`].
     pub fn embed(&self, sequences: &[&[u32]], lane: Lane) -> Result<Vec<f32>, OnnxError> {
-        let session = match lane {
+        let lane = match lane {
             Lane::Interactive => &self.interactive,
             Lane::Bulk => &self.bulk,
         };
         let dimension = self.external_model.dimension();
         let mut out = vec![0.0; sequences.len() * dimension];
         for (ids, out) in sequences.iter().zip(out.chunks_exact_mut(dimension)) {
-            // locked per text, so that texts of other calls run in between
-            let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            // chosen per text, so that texts of other calls run in between
+            let running = Running::new(&lane.running);
+            let single = self.single.iter().filter(|_| !running.is_alone).find_map(|session| {
+                match session.try_lock() {
+                    Ok(session) => Some(session),
+                    Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                    Err(TryLockError::WouldBlock) => None,
+                }
+            });
+            let (mut session, threads) = match single {
+                Some(session) => (session, 1),
+                None => (lane.session.lock().unwrap_or_else(PoisonError::into_inner), self.threads),
+            };
             let session = match &mut *session {
                 Some(session) => session,
-                none => none.insert(self.session()?),
+                none => none.insert(self.session(threads)?),
             };
             self.run(session, ids, out)?;
         }
@@ -131,12 +182,12 @@ impl OnnxModel {
         OnnxError::Shape { path: self.network.clone(), reason: reason.into() }
     }
 
-    fn session(&self) -> Result<Session, OnnxError> {
+    fn session(&self, threads: usize) -> Result<Session, OnnxError> {
         let build = || -> Result<Session, String> {
             let text = |error: &dyn std::fmt::Display| error.to_string();
             let mut builder = Session::builder(&self.runtime.environment)
                 .map_err(|error| text(&error))?
-                .with_intra_threads(self.threads)
+                .with_intra_threads(threads)
                 .map_err(|error| text(&error))?
                 // idle threads must not occupy cores
                 .with_intra_op_spinning(false)

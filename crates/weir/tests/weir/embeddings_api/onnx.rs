@@ -58,6 +58,29 @@ fn embeddings_of_an_onnx_file_equal_the_recordings_in_both_lanes() {
     assert_eq!(gateway.search("a weir", "dense")[0]["id"], "a");
 }
 
+#[test]
+fn texts_side_by_side_have_the_embeddings_that_they_have_alone() {
+    let toml = configuration(library().to_str().unwrap(), "fixtures/tiny/bert");
+    let (gateway, _file) = configured(&format!("{toml}[inference]\nthreads = 3\ncache_bytes_max = 0\n"));
+    let embedding = |text: &str| {
+        let reply = embed(&gateway, "/v1/embeddings", &json!({"model": "m", "input": text}));
+        bits(&reply["data"][0]["embedding"])
+    };
+    let texts: Vec<String> = (0..64).map(|number| "a weir of stone ".repeat(1 + number % 12)).collect();
+    let alone: Vec<_> = texts.iter().map(|text| embedding(text)).collect();
+    let threads = 8;
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let (texts, alone, embedding) = (&texts, &alone, &embedding);
+            scope.spawn(move || {
+                for index in (first..texts.len()).step_by(threads) {
+                    assert_eq!(embedding(&texts[index]), alone[index], "text {index}");
+                }
+            });
+        }
+    });
+}
+
 /// Starts with a configuration that must be refused, and checks that the message says `expected`.
 fn check_refused(toml: &str, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
