@@ -32,20 +32,20 @@ pub(crate) async fn cancel(
         tx.first(range, &values![collection.0, job], |row| Ok((row.get(0)?, row.get(1)?))).await?;
     let Some((first, last)) = range else { return Ok(None) };
     // while an index is rebuilt, the generation knows more
-    let recorded = generations::current(tx, collection).await?.map_or(0, |current| current.applied_seq);
+    let current = generations::current(tx, collection).await?;
+    let (generation, recorded) = current.map_or((0, 0), |current| (current.id.0, current.applied_seq));
     let from = first.max(applied_seq.max(recorded) + 1);
     let cancelled = unsearchable::add_cancelled(tx, collection, from..=last, applied_early).await?;
     tx.run(
-        "UPDATE jobs SET status = $3, finished_at = $4,
-             processed = CASE WHEN first_operation = $6 THEN processed ELSE total - $5 END, chunks = (
-             SELECT count(*) FROM operations o
-             JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
-             JOIN generations g ON g.collection_id = $1 AND g.current = 1
-             JOIN chunks c ON c.generation_id = g.id AND c.document = d.key AND c.version = d.version
-             WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation
-                 AND NOT EXISTS (SELECT 1 FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number))
-         WHERE collection_id = $1 AND id = $2",
-        &values![collection.0, job, <&str>::from(JobStatus::Cancelled), now, cancelled, jobs::UNREAD],
+        concat!(
+            "UPDATE jobs SET status = $3, finished_at = $7,
+                 processed = CASE WHEN first_operation = $6 THEN processed ELSE total - $5 END, chunks = (
+                 SELECT coalesce(sum((", jobs::chunks_of_operation!(), ")), 0) FROM operations o
+                 WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation
+                     AND (SELECT 1 FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number) IS NULL)
+             WHERE collection_id = $1 AND id = $2"
+        ),
+        &values![collection.0, job, <&str>::from(JobStatus::Cancelled), generation, cancelled, jobs::UNREAD, now],
     ).await?;
     webhooks::job_ended(tx, job, now).await?;
     tx.first(jobs::BY_ID, &values![job], jobs::read).await
@@ -101,11 +101,12 @@ pub(crate) async fn retry(
     let Some(mut row) = CollectionRow::by_id(tx, collection).await? else { return Ok(None) };
     access.check_known(row.next_operation - 1)?;
     let found: Vec<(u64, String)> = tx.all(
-        "SELECT o.number, o.document_id FROM jobs j
-         JOIN unsearchable u ON u.collection_id = $1 AND u.number BETWEEN j.first_operation AND j.last_operation
-         JOIN operations o ON o.collection_id = $1 AND o.number = u.number
-         JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number
-         WHERE j.id = $2 AND j.collection_id = $1 ORDER BY o.number",
+        "SELECT o.number, o.document_id FROM operations o WHERE o.collection_id = $1
+             AND o.number >= (SELECT first_operation FROM jobs WHERE id = $2 AND collection_id = $1)
+             AND o.number <= (SELECT last_operation FROM jobs WHERE id = $2 AND collection_id = $1)
+             AND o.number = (SELECT u.number FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number)
+             AND o.number = (SELECT d.version FROM documents d WHERE d.collection_id = $1 AND d.id = o.document_id)
+         ORDER BY o.number",
         &values![collection.0, job],
         |row| Ok((row.get(0)?, row.get(1)?)),
     ).await?;
@@ -206,9 +207,10 @@ pub(crate) async fn documents(
 }
 
 const DOCUMENTS: &str =
-    "SELECT o.number, o.document_id, d.version, u.state, u.code, u.message FROM operations o
-     LEFT JOIN documents d ON d.collection_id = $1 AND d.id = o.document_id
-     LEFT JOIN unsearchable u ON u.collection_id = $1 AND u.number = o.number
+    "SELECT o.number, o.document_id, (SELECT version FROM documents d WHERE d.collection_id = $1 AND d.id = o.document_id),
+         (SELECT state FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number),
+         (SELECT code FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number),
+         (SELECT message FROM unsearchable u WHERE u.collection_id = $1 AND u.number = o.number) FROM operations o
      WHERE o.collection_id = $1 AND o.number BETWEEN $2 AND $3 ORDER BY o.number";
 
 /// A page that is being filled.

@@ -187,15 +187,14 @@ pub(super) async fn advance(
         &values![collection.0, applied_seq, now],
     )
     .await?;
-    // no joins: PostgreSQL's statistics know nothing of a collection that was just filled, and it would go through all of it for each document
     let ended: Vec<String> = tx.all(
-        "UPDATE jobs SET status = CASE WHEN error IS NULL THEN 'completed' ELSE 'failed' END, finished_at = $3, processed = total, chunks = (
-             SELECT coalesce(sum((
-                 SELECT count(*) FROM chunks c WHERE c.generation_id = $4 AND c.version = o.number AND c.document = (
-                     SELECT key FROM documents d WHERE d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number))), 0)
-             FROM operations o WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
-         WHERE collection_id = $1 AND finished_at IS NULL AND first_operation <= $2 AND last_operation <= $2
-         RETURNING id",
+        concat!(
+            "UPDATE jobs SET status = CASE WHEN error IS NULL THEN 'completed' ELSE 'failed' END, finished_at = $3, processed = total, chunks = (
+                 SELECT coalesce(sum((", chunks_of_operation!(), ")), 0) FROM operations o
+                 WHERE o.collection_id = $1 AND o.number BETWEEN jobs.first_operation AND jobs.last_operation)
+             WHERE collection_id = $1 AND finished_at IS NULL AND first_operation <= $2 AND last_operation <= $2
+             RETURNING id"
+        ),
         &values![collection.0, applied_seq, now, generation.0],
         |row| Ok(row.get(0)?),
     ).await?;
@@ -291,6 +290,17 @@ pub(super) async fn cancel(tx: &mut Tx<'_>, collection: CollectionId, now: Times
     .await?;
     Ok(())
 }
+
+/// Counts the chunks of the operation `o` of the collection $1, in the generation $4. By lookups and not by a join, as other statements over the
+/// documents of a job: PostgreSQL's statistics know nothing of a collection that was just filled, and a join could go through all of it for
+/// each document.
+macro_rules! chunks_of_operation {
+    () => {
+        "SELECT count(*) FROM chunks c WHERE c.generation_id = $4 AND c.version = o.number AND c.document = (
+             SELECT key FROM documents d WHERE d.collection_id = $1 AND d.id = o.document_id AND d.version = o.number)"
+    };
+}
+pub(super) use chunks_of_operation;
 
 pub(super) const BY_ID: &str =
     "SELECT j.id, j.collection, j.status, j.total, j.processed, j.unchanged, j.failed, j.error,

@@ -30,9 +30,8 @@ pub(super) async fn add_cancelled(
 ) -> Result<u64> {
     let numbers: Vec<u64> = tx
         .all(
-            "SELECT o.number FROM operations o
-             JOIN documents d ON d.collection_id = o.collection_id AND d.id = o.document_id AND d.version = o.number
-             WHERE o.collection_id = $1 AND o.number BETWEEN $2 AND $3",
+            "SELECT o.number FROM operations o WHERE o.collection_id = $1 AND o.number BETWEEN $2 AND $3
+                 AND o.number = (SELECT d.version FROM documents d WHERE d.collection_id = $1 AND d.id = o.document_id)",
             &values![collection.0, operations.start(), operations.end()],
             |row| Ok(row.get(0)?),
         )
