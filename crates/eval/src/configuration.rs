@@ -103,6 +103,7 @@ impl Configuration {
             smoothing: self.smoothing,
             rerank: self.rerank.clone(),
             late_interaction: self.late_interaction,
+            log: Some(false),
             ..SearchRequest::default()
         }
     }

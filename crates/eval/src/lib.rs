@@ -36,7 +36,7 @@ pub use overlap::{Overlap, QueryOverlap, Rankings};
 pub use report::Report;
 
 /// What is measured, and what it is compared with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MeasureOptions {
     /// The folders of the sets.
     pub folders: Vec<PathBuf>,

@@ -66,6 +66,7 @@ async fn search(client: &Client, collection: &str, query: &str) -> Result<(Strin
         query: Some(query.to_owned()),
         top_k: Some(TOP_K.into()),
         collection: Some(collection.to_owned()),
+        log: Some(false),
         ..SearchRequest::default()
     };
     let reply = client.search(&request).await.and_then(|reply| reply.parse());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::metrics::Scores;
 use crate::minimum::MinimumResult;
 use crate::run_file::{Comparison, Run};
-use crate::{MeasureOptions, Result};
+use crate::{Configuration, MeasureOptions, Result};
 
 /// The name of the mean in the column of sets.
 const MEAN: &str = "mean of the sets";
@@ -38,6 +38,11 @@ impl Report {
             differences = run.compare_with_configuration(label)?;
         }
         Ok(Report { run, compared_with, differences, minima, shortfalls })
+    }
+
+    /// The mean nDCG@10 of a configuration over the sets, 0 to 1.
+    pub fn ndcg(&self, configuration: &Configuration) -> f64 {
+        self.run.mean(configuration.label()).ndcg
     }
 
     /// Every score that is below its minimum or significantly worse than the baseline, described in a few words.

@@ -117,6 +117,7 @@ class ResultOptions(TypedDict, total=False):
     why_not: str
     deadline_ms: int
     at_least: int
+    log: bool
     offset: int
 
 

@@ -110,6 +110,8 @@ pub struct SearchRequest {
     /// Wait until the operation of this number is searchable at this gateway, within the deadline; 503 `collection_not_ready` after it. Replies of
     /// ingest and deletion name theirs. Default: search what is there.
     pub at_least: Option<Count>,
+    /// `false`: the query log does not get the query. For queries that no user asked, as of a measurement. Default: true.
+    pub log: Option<bool>,
     /// Several searches in one call, each an object like this one. Cannot be combined with other fields.
     #[serde(default, deserialize_with = "at_most::<_, _, QUERIES_PARSED_MAX>")]
     #[schemars(with = "Option<Vec<SearchRequest>>")]

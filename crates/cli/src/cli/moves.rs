@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weir_api::{CollectionReply, CollectionSettings, CollectionStatus, EngineChoice, QueryReport};
+use weir_api::{
+    CollectionReply, CollectionSettings, CollectionStatus, EmbeddingChoice, EngineChoice, Mode, QueryReport,
+};
 use weir_client::{Client, QueryLogOptions, RetryPolicy};
-use weir_eval::{Overlap, Rankings};
+use weir_eval::{Configuration, MeasureOptions, Overlap, Rankings};
 
 use super::chat::relevance;
 use super::collections::{ENGINES, engine_of, one_of};
@@ -16,6 +19,7 @@ use super::context::Context;
 use super::failure::{Failure, Result};
 use super::interrupt::cancelled_by_ctrl_c;
 use super::missing::with_similar_name;
+use super::progress::DocumentProgress;
 use super::terminal::{Align, render_table};
 
 /// Queries whose results are compared.
@@ -24,6 +28,8 @@ const QUERIES_MAX: usize = 100;
 const SHOWN_MAX: usize = 10;
 /// Characters of a query that are shown.
 const QUERY_CHARS_MAX: usize = 80;
+/// Results of a judged query that are measured.
+const JUDGED_TOP_K: u64 = 10;
 /// How often the gateway is asked how far it is, and how often that is printed.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 const TELL_EVERY: Duration = Duration::from_secs(5);
@@ -39,6 +45,9 @@ pub struct MoveArguments {
     /// A file with a query in each line, of which the first 100 are compared [default: the most frequent ones of the query log].
     #[arg(long, value_name = "FILE")]
     pub queries: Option<PathBuf>,
+    /// A folder with judged queries, as `weir eval` reads and `weir eval --draft` writes it: nDCG@10 is measured before and after.
+    #[arg(long, value_name = "FOLDER")]
+    pub judged: Option<PathBuf>,
     /// Move back, and exit with 1, if the first ten documents of the queries have less in common than this, from 0 to 1, in the mean.
     #[arg(long, value_name = "OVERLAP", value_parser = relevance)]
     pub overlap_min: Option<f32>,
@@ -56,6 +65,14 @@ struct Moved {
     to: EngineChoice,
     took: Duration,
     overlap: Option<Overlap>,
+    ndcg: Option<Ndcg>,
+}
+
+/// The mean nDCG@10 of judged queries, 0 to 1.
+#[derive(Debug, PartialEq, Serialize)]
+struct Ndcg {
+    before: f64,
+    after: f64,
 }
 
 /// Moves a collection, waits until its next index is complete, and prints what was found in both.
@@ -107,30 +124,53 @@ impl Moving<'_> {
         if from == to {
             // it may be on its way
             self.wait_for(to).await?;
-            return Ok(Moved { from, to, took: started.elapsed(), overlap: None });
+            return Ok(Moved { from, to, took: started.elapsed(), overlap: None, ndcg: None });
         }
-        let queries = match collection.status {
-            CollectionStatus::Unavailable => {
-                eprintln!("note: no results are compared: the engine of now does not answer");
-                Vec::new()
-            }
-            CollectionStatus::Ready | CollectionStatus::Rebuilding => {
-                self.queries(arguments.queries.as_deref()).await?
-            }
+        let is_compared = collection.status != CollectionStatus::Unavailable;
+        let queries = if is_compared {
+            self.queries(arguments).await?
+        } else {
+            eprintln!("note: no results are compared: the engine of now does not answer");
+            Vec::new()
         };
         if queries.is_empty() && arguments.overlap_min.is_some() {
             return Err(Failure::NoQueries);
         }
+        let judged = arguments.judged.as_deref().filter(|_| is_compared);
         let before = Rankings::of(&self.patient, self.name, &queries).await?;
+        let ndcg_before = self.ndcg(collection, judged).await?;
+        let started = Instant::now();
         self.move_to(collection, to).await?;
         let took = started.elapsed();
         let after = Rankings::of(&self.patient, self.name, &queries).await?;
-        Ok(Moved { from, to, took, overlap: before.overlap(after) })
+        let ndcg_after = self.ndcg(collection, judged).await?;
+        let ndcg = ndcg_before.zip(ndcg_after).map(|(before, after)| Ndcg { before, after });
+        Ok(Moved { from, to, took, overlap: before.overlap(after), ndcg })
+    }
+
+    /// nDCG@10 of the judged queries of a folder; `None` without one.
+    async fn ndcg(&self, collection: &CollectionReply, folder: Option<&Path>) -> Result<Option<f64>> {
+        let Some(folder) = folder else { return Ok(None) };
+        let mode = match collection.settings.embedding {
+            Some(EmbeddingChoice::None) => Mode::Lexical,
+            None => Mode::Hybrid,
+        };
+        let configuration = Configuration::of_mode(mode);
+        let options = MeasureOptions {
+            folders: vec![folder.to_owned()],
+            configurations: vec![configuration.clone()],
+            top_k: JUDGED_TOP_K,
+            collection: Some(self.name.to_owned()),
+            ..MeasureOptions::default()
+        };
+        let mut progress = DocumentProgress::default();
+        let report = weir_eval::measure(&options, &self.patient, &mut progress, &self.cancelled).await?;
+        Ok(Some(report.ndcg(&configuration)))
     }
 
     /// The queries of a file, or else of the query log.
-    async fn queries(&self, file: Option<&Path>) -> Result<Vec<String>> {
-        let all = match file {
+    async fn queries(&self, arguments: &MoveArguments) -> Result<Vec<String>> {
+        let all = match arguments.queries.as_deref() {
             Some(file) => read_queries(file)?,
             None => {
                 let (report, limit) = (Some(QueryReport::Popular), Some(QUERIES_MAX as u64));
@@ -140,7 +180,7 @@ impl Moving<'_> {
             }
         };
         let mut queries: Vec<String> = all.into_iter().filter(|query| !query.trim().is_empty()).collect();
-        if queries.is_empty() {
+        if queries.is_empty() && arguments.judged.is_none() {
             eprintln!(
                 "note: no results are compared: there are no queries; name a file with --queries, or have searches logged by `search.query_log`"
             );
@@ -193,19 +233,25 @@ impl Moving<'_> {
 
 impl Moved {
     fn to_json(&self, name: &str) -> String {
-        let Moved { from, to, took, overlap } = self;
+        let Moved { from, to, took, overlap, ndcg } = self;
         let seconds = took.as_secs_f64();
-        json!({"collection": name, "from": from, "to": to, "took_s": seconds, "overlap": overlap}).to_string()
+        json!({
+            "collection": name, "from": from, "to": to, "took_s": seconds, "overlap": overlap, "ndcg_at_10": ndcg,
+        })
+        .to_string()
     }
 
     fn render(&self, name: &str) -> String {
-        let Moved { from, to, took, overlap } = self;
+        let Moved { from, to, took, overlap, ndcg } = self;
         let (from, to) = (<&str>::from(*from), <&str>::from(*to));
         if from == to {
             return format!("the index of `{name}` is in the engine {to}\n");
         }
         let mut shown =
             format!("moved the index of `{name}` from {from} to {to} in {:.1} s\n", took.as_secs_f64());
+        if let Some(Ndcg { before, after }) = ndcg {
+            shown.push_str(&format!("nDCG@10 of the judged queries: {before:.4} before, {after:.4} after\n"));
+        }
         let Some(Overlap { mean, queries }) = overlap else { return shown };
         shown.push_str(&format!("overlap@10 of {} queries: {mean:.3}\n", queries.len()));
         let least = queries.iter().filter(|one| one.overlap < 1.0).take(SHOWN_MAX);
@@ -254,6 +300,7 @@ mod tests {
             to: EngineChoice::Qdrant,
             took: Duration::from_millis(1240),
             overlap,
+            ndcg: None,
         };
         let first = "moved the index of `notes` from embedded to qdrant in 1.2 s\n";
         assert_eq!(moved(None).render("notes"), first);
@@ -266,5 +313,8 @@ mod tests {
         );
         let json: serde_json::Value = serde_json::from_str(&moved(None).to_json("notes")).unwrap();
         assert_eq!((&json["to"], &json["overlap"]), (&json!("qdrant"), &json!(null)));
+        let judged = Moved { ndcg: Some(Ndcg { before: 0.5, after: 0.4875 }), ..moved(None) };
+        let line = "nDCG@10 of the judged queries: 0.5000 before, 0.4875 after\n";
+        assert_eq!(judged.render("notes"), format!("{first}{line}"));
     }
 }

@@ -143,7 +143,7 @@ impl Retrieval {
         let rendered = plan.clone();
         let render = move || page::render(&rendered, ranked, next_cursor, timings, &budget);
         let mut reply = maybe_spawn_blocking(is_long, render).await??;
-        if let Some(query) = &plan.request.query {
+        if let Some(query) = plan.request.query.as_ref().filter(|_| plan.request.log != Some(false)) {
             let best = reply.results.iter().filter_map(|result| result.relevance).reduce(f32::max);
             self.query_log.note(plan.view.id(), query, reply.results.len(), best);
         }

@@ -122,6 +122,8 @@ fn queries_are_logged_when_that_is_on_and_survive_a_restart() {
     for query in ["dam", "zebra", "dam", " dam ", "unicorn", "zebra"] {
         client.search(query, "lexical");
     }
+    let measured = json!({"query": "measured", "mode": "lexical", "log": false});
+    assert_eq!(post(&client, "/v1/search", &measured).status, 200);
     // written in the background: at the latest when the gateway ends
     weir.terminate();
     let again = Weir::start(folder.path());

@@ -92,6 +92,22 @@ fn a_collection_is_moved_by_a_command_that_compares_what_is_found() {
     let notes = json!({"query": "note", "mode": "lexical", "top_k": 100});
     assert_eq!(found(gateway, "notes", &notes).len(), 60);
 
+    let judged = setup.folder.path().join("judged");
+    std::fs::create_dir(&judged).unwrap();
+    std::fs::write(judged.join("corpus.jsonl"), "").unwrap();
+    std::fs::write(judged.join("queries.jsonl"), "{\"_id\": \"q\", \"text\": \"17\"}\n").unwrap();
+    std::fs::write(judged.join("qrels.tsv"), "query-id\tcorpus-id\tscore\nq\td17\t1\n").unwrap();
+    let judged = weir.run(&["move", "notes", "--to", "embedded", "--judged", judged.to_str().unwrap()]);
+    assert_eq!(judged.code, 0, "{}", judged.err);
+    let line = judged.out.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("nDCG@10 of the judged queries: ") && line.ends_with(" after"),
+        "{}",
+        judged.out
+    );
+    assert!(!line.contains("0.0000"), "{}", judged.out);
+    assert_eq!(weir.run(&["move", "notes", "--to", "qdrant", "--queries", queries]).code, 0);
+
     let plain = weir.run(&["move", "notes", "--to", "embedded"]);
     assert_eq!(plain.code, 0, "{}", plain.err);
     assert!(plain.out.starts_with("moved the index of `notes` from qdrant to embedded in "), "{}", plain.out);
