@@ -56,8 +56,8 @@ class Replicas(unittest.TestCase):
 
     def test_every_bound_can_be_missed(self) -> None:
         def used(last: float) -> replicas.Memory:
-            samples = {name: [100.0] * 4 + [100.0 if name == measure.SQLITE else last] for name in (measure.SQLITE, "PostgreSQL 1")}
-            return replicas.Memory(samples, samples)
+            samples = {name: [(mib,) * len(replicas.KINDS) for mib in [100.0] * 4 + [100.0 if name == measure.SQLITE else last]] for name in (measure.SQLITE, "PostgreSQL 1")}
+            return replicas.Memory(samples)
 
         self.assertTrue(all(goal.is_met for goal in used(102.0).goals()))
         self.assertEqual([goal.is_met for goal in used(130.0).goals()], [True, False, False])
