@@ -235,7 +235,10 @@ impl EmbeddedEngines {
         let copies = self.copies.clone();
         blocking(move || {
             remove_folder(&folder)?;
-            copies.map_or(Ok(()), |copies| copies.remove(collection, generation))
+            if let Some(copies) = copies {
+                copies.remove(collection, generation);
+            }
+            Ok(())
         })
         .await
     }

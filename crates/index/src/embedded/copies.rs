@@ -7,6 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -37,6 +38,8 @@ pub(crate) struct IndexCopies {
     written: AtomicU64,
     read: AtomicU64,
     failed: AtomicU64,
+    /// Folders of deleted indexes that could not be removed yet, and are not used.
+    left: Mutex<Vec<PathBuf>>,
 }
 
 /// A whole copy.
@@ -48,8 +51,12 @@ struct Copy {
 
 impl IndexCopies {
     pub(crate) fn new(folder: PathBuf, interval: Duration) -> IndexCopies {
-        let (written, read, failed) = Default::default();
-        IndexCopies { folder, interval, written, read, failed }
+        let (written, read, failed, left) = Default::default();
+        let copies = IndexCopies { folder, interval, written, read, failed, left };
+        if let Err(error) = copies.shared() {
+            tracing::warn!(error = %with_causes(&error), "no index is copied, and none is begun with a copy");
+        }
+        copies
     }
 
     /// Those that were written, those that were read, and what has failed of both.
@@ -61,16 +68,28 @@ impl IndexCopies {
         self.folder.join(id.collection.to_string()).join(id.generation.to_string())
     }
 
+    /// The folders of the copies of an index, whole or not, and their operations.
+    fn folders(&self, id: EngineId) -> Vec<(u64, PathBuf)> {
+        let folder = self.folder_of(id);
+        let entries = std::fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = entries.unwrap_or_else(|error| {
+            if error.kind() != ErrorKind::NotFound {
+                self.failed.fetch_add(1, Relaxed);
+                tracing::warn!(folder = %folder.display(), %error, "the copies of an index cannot be listed");
+            }
+            Vec::new()
+        });
+        let operation = |entry: &std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        entries.iter().filter_map(|entry| Some((operation(entry)?, entry.path()))).collect()
+    }
+
     /// The copies of an index, the latest first.
     fn all(&self, id: EngineId) -> Vec<Copy> {
-        let entries = std::fs::read_dir(self.folder_of(id)).into_iter().flatten().flatten();
-        let copy = |entry: std::fs::DirEntry| {
-            let operation = entry.file_name().to_str()?.parse().ok()?;
-            let folder = entry.path();
+        let copy = |(operation, folder): (u64, PathBuf)| {
             let age = age(&std::fs::metadata(folder.join(head::NAME)).ok()?)?;
             Some(Copy { operation, folder, age })
         };
-        let mut all: Vec<Copy> = entries.filter_map(copy).collect();
+        let mut all: Vec<Copy> = self.folders(id).into_iter().filter_map(copy).collect();
         all.sort_unstable_by_key(|copy| Reverse(copy.operation));
         all
     }
@@ -82,7 +101,8 @@ impl IndexCopies {
         for suffix in [UNFINISHED, LINKS] {
             let _ = remove_folder(&folder.with_extension(suffix));
         }
-        if head::head_exists(folder) {
+        let own = self.folder_of(id);
+        if head::head_exists(folder) || lock(&self.left).iter().any(|left| own.starts_with(left)) {
             return None;
         }
         let all = self.all(id);
@@ -118,14 +138,25 @@ impl IndexCopies {
 
     fn reject(&self, copy: &Path, reason: &str) {
         self.failed.fetch_add(1, Relaxed);
-        let _ = remove_folder(copy);
-        tracing::warn!(copy = %copy.display(), reason, "the copy of an index cannot be used and is removed: the index is made from the store");
+        tracing::warn!(copy = %copy.display(), reason, "the copy of an index cannot be used: the index is made from the store, and the copy is removed");
+        self.remove_folder(copy);
+    }
+
+    /// Removes a copy that nobody needs. If that fails, it is logged and counted; returns whether it has not.
+    fn remove_folder(&self, copy: &Path) -> bool {
+        let removed = remove_folder(copy);
+        if let Err(error) = &removed {
+            self.failed.fetch_add(1, Relaxed);
+            tracing::warn!(copy = %copy.display(), error = %with_causes(error), "a copy of an index could not be removed: remove this folder");
+        }
+        removed.is_ok()
     }
 
     /// Copies an index that has all operations of the store, if the latest copy is old enough, and has less, or was made before the last
     /// compaction: it still has what that has removed. An index that is twice as long as the copy is copied at once. Does nothing while
     /// another gateway copies it. If it fails, that is logged, and it is tried again.
     pub(crate) fn write_if_due(&self, id: EngineId, index: &OnDemand) {
+        self.remove_left();
         if !self.is_due(id, index) {
             return;
         }
@@ -176,11 +207,9 @@ impl IndexCopies {
     fn shared(&self) -> Result<()> {
         match self.folder.parent() {
             Some(shared) if !shared.is_dir() => {
-                let folder = shared.display();
-                let reason = format!(
-                    "there is no folder `{folder}` for copies (`index.copies_dir`); create it, or mount its file system"
-                );
-                Err(IndexError::Engine { reason })
+                let reason =
+                    "it is no folder; create it, or mount its file system (`index.copies_dir`)".to_owned();
+                Err(IndexError::file("use", shared)(io::Error::new(ErrorKind::NotADirectory, reason)))
             }
             Some(_) | None => Ok(()),
         }
@@ -193,18 +222,29 @@ impl IndexCopies {
         // one of the same operation has what a compaction has removed since
         remove_folder(&folder)?;
         std::fs::rename(new, &folder).map_err(IndexError::file("rename", new))?;
-        let mut others = self.all(id).into_iter().filter(|copy| copy.operation != operation);
-        others.try_for_each(|copy| remove_folder(&copy.folder))?;
+        for (_, other) in self.folders(id).into_iter().filter(|(other, _)| *other != operation) {
+            self.remove_folder(&other);
+        }
         Ok(Some(folder))
     }
 
-    /// Removes the copies of a collection, or of one generation of it.
-    pub(crate) fn remove(&self, collection: i64, generation: Option<i64>) -> Result<()> {
+    /// Removes the copies of a collection, or of one generation of it. What cannot be removed now is logged, and removed when the next index is
+    /// copied: the index itself is gone.
+    pub(crate) fn remove(&self, collection: i64, generation: Option<i64>) {
         let folder = self.folder.join(collection.to_string());
-        if self.shared().is_err() {
-            tracing::warn!(folder = %folder.display(), "the folder of copies is away: remove this one when it is back");
+        let folder = generation.map_or(folder.clone(), |generation| folder.join(generation.to_string()));
+        if let Err(error) = self.shared() {
+            tracing::warn!(folder = %folder.display(), error = %with_causes(&error), "copies of an index that is deleted are removed when their folder is back");
+        } else if self.remove_folder(&folder) {
+            return;
         }
-        remove_folder(&generation.map_or(folder.clone(), |generation| folder.join(generation.to_string())))
+        lock(&self.left).push(folder);
+    }
+
+    fn remove_left(&self) {
+        if self.shared().is_ok() {
+            lock(&self.left).retain(|folder| remove_folder(folder).is_err());
+        }
     }
 }
 
@@ -320,8 +360,9 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         match entry.file_type()?.is_dir() {
             true => copy_folder(&entry.path(), &target)?,
             false => {
-                std::fs::copy(entry.path(), &target)?;
-                File::options().write(true).open(target)?.set_modified(entry.metadata()?.modified()?)?;
+                let (mut source, mut target) = (File::open(entry.path())?, File::create(target)?);
+                io::copy(&mut source, &mut target)?;
+                target.set_modified(entry.metadata()?.modified()?)?;
             }
         }
     }

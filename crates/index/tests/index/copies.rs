@@ -200,6 +200,48 @@ async fn a_copy_stays_when_it_cannot_be_written_here() {
 }
 
 #[tokio::test]
+async fn copies_that_cannot_be_removed_with_their_index_are_not_used_and_go_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("copies");
+    let engines = gateway(&folder.path().join("own"), &shared, Duration::ZERO);
+    let engine = open(&engines, 0).await.engine;
+    engine.apply(vec![put("a", 1, "apple", 0)], 1, None).await.unwrap();
+    engine.copy_if_due().await;
+    let (copies_of_index, kept) = (shared.join("service/7/3"), folder.path().join("kept"));
+    std::fs::rename(&copies_of_index, &kept).unwrap();
+    // no folder, and so not removed as one
+    std::fs::write(&copies_of_index, "").unwrap();
+    drop(engine);
+    engines.delete(ID).await.unwrap();
+    assert_eq!(engines.in_use().copies, [1, 0, 1]);
+
+    std::fs::remove_file(&copies_of_index).unwrap();
+    std::fs::rename(&kept, &copies_of_index).unwrap();
+    let Opened { engine, rebuilt } = open(&engines, 1).await;
+    assert!(rebuilt.is_some() && engine.applied_seq() == 0, "{rebuilt:?}");
+    engine.copy_if_due().await;
+    assert!(!copies_of_index.exists());
+    engine.apply(vec![put("b", 1, "berry", 0)], 1, None).await.unwrap();
+    engine.copy_if_due().await;
+    assert_eq!((copies(&shared), engines.in_use().copies), (vec!["1".to_owned()], [2, 0, 1]));
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_copy_goes_with_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("copies");
+    let engines = gateway(&folder.path().join("own"), &shared, Duration::ZERO);
+    let engine = open(&engines, 0).await.engine;
+    for operation in 1..=2 {
+        engine.apply(vec![put("a", operation, "apple", 0)], operation, None).await.unwrap();
+        engine.copy_if_due().await;
+        let copy = shared.join("service/7/3").join(operation.to_string());
+        std::fs::remove_file(copy.join("head")).unwrap();
+        assert_eq!(copies(&shared), [operation.to_string()]);
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_written_where_the_shared_folder_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let shared = folder.path().join("copies");
