@@ -368,7 +368,7 @@ mod tests {
             message,
             "unknown field `topk`; did you mean `top_k`? Expected one of `query`, `collection`, `top_k`, `mode`, `filter`, `min_relevance`, `highlight`, \
              `sort`, `facets`, `facet_counts`, `group_by`, `rerank`, `late_interaction`, `fusion`, `smoothing`, `prefix`, `diversity`, `collapse`, `context`, `offset`, `cursor`, \
-             `explain`, `why_not`, `syntax`, `vector`, `count`, `deadline_ms`, `at_least`, `queries` at line 1 column 19"
+             `explain`, `why_not`, `syntax`, `vector`, `count`, `deadline_ms`, `at_least`, `log`, `queries` at line 1 column 19"
         );
     }
 
