@@ -142,7 +142,7 @@ impl IndexCopies {
         self.remove_folder(copy);
     }
 
-    /// Removes a copy that nobody needs. If that fails, it is logged and counted; returns whether it has not.
+    /// Removes a copy that nobody needs; `false` if it is still there, which is logged and counted.
     fn remove_folder(&self, copy: &Path) -> bool {
         let removed = remove_folder(copy);
         if let Err(error) = &removed {
