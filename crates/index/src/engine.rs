@@ -229,6 +229,11 @@ impl Engine {
         ask!(self, engine => engine.read_to())
     }
 
+    /// Whether nothing was ever applied. The applied sequence alone does not tell: it stays 0 while the document of the first operation is prepared.
+    pub async fn is_empty(&self) -> Result<bool> {
+        Ok(self.applied_seq() == 0 && self.read_to().await?.is_none())
+    }
+
     /// The current sizes.
     pub async fn counts(&self) -> Result<IndexCounts> {
         ask!(self, engine => engine.counts())

@@ -14,6 +14,9 @@ pub enum Change {
     Remove {
         /// The document's id.
         id: String,
+        /// The operation behind the last one that is known to remove it: what a later one puts is kept. Where each batch is applied at one
+        /// instant, in order, this says nothing more.
+        before: u64,
     },
 }
 

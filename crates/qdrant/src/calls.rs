@@ -1,21 +1,17 @@
 //! The calls on points.
 
-use std::collections::HashMap;
-
+use bytes::Bytes;
 use qdrant_client::qdrant::facet_value::Variant;
-use qdrant_client::qdrant::point_id::PointIdOptions;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
-use qdrant_client::qdrant::value::Kind;
-use qdrant_client::qdrant::vector_output::Vector;
-use qdrant_client::qdrant::vectors_output::VectorsOptions;
 use qdrant_client::qdrant::{
     CountPoints, DeletePoints, FacetCounts, FacetHit, Filter, GetPoints, PointId, PointStruct,
     PointsOperationResponse, PointsSelector, QueryBatchPoints, QueryPoints, ScrollPoints, UpdateStatus,
-    UpsertPoints, Value, VectorsOutput, WithPayloadSelector, WithVectorsSelector, WriteOrdering,
-    WriteOrderingType,
+    UpsertPoints, WithPayloadSelector, WithVectorsSelector, WriteOrdering, WriteOrderingType,
 };
+use uuid::Uuid;
 
-use crate::collection::{DENSE, SPARSE};
+use crate::node::Node;
+use crate::replies::{FoundPoint, GetReply, QueryBatchReply, ScrollReply};
 use crate::{Qdrant, QdrantError, Result};
 
 /// Points of one change. A change of more is made in several calls.
@@ -23,75 +19,6 @@ pub const BATCH_POINTS_MAX: usize = 128;
 
 /// Values that [`Qdrant::values`] returns.
 pub const VALUES_MAX: u64 = 100_000;
-
-/// A point that was found or read.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct FoundPoint {
-    /// Its id.
-    pub id: String,
-    /// Of a search; otherwise 0.
-    pub score: f32,
-    /// The fields that were asked for.
-    pub payload: HashMap<String, Value>,
-    /// The vector [`DENSE`], if it was asked for.
-    pub dense: Option<Vec<f32>>,
-    /// The vector [`SPARSE`], if it was asked for.
-    pub sparse: Option<HashMap<u32, f32>>,
-}
-
-impl FoundPoint {
-    /// A text of the payload.
-    pub fn text(&self, field: &str) -> Option<&str> {
-        match self.payload.get(field)?.kind.as_ref()? {
-            Kind::StringValue(text) => Some(text),
-            Kind::NullValue(_)
-            | Kind::DoubleValue(_)
-            | Kind::IntegerValue(_)
-            | Kind::BoolValue(_)
-            | Kind::StructValue(_)
-            | Kind::ListValue(_) => None,
-        }
-    }
-
-    /// An integer of the payload.
-    pub fn integer(&self, field: &str) -> Option<i64> {
-        match self.payload.get(field)?.kind.as_ref()? {
-            Kind::IntegerValue(integer) => Some(*integer),
-            Kind::NullValue(_)
-            | Kind::DoubleValue(_)
-            | Kind::StringValue(_)
-            | Kind::BoolValue(_)
-            | Kind::StructValue(_)
-            | Kind::ListValue(_) => None,
-        }
-    }
-
-    fn new(
-        id: Option<PointId>,
-        payload: HashMap<String, Value>,
-        score: f32,
-        vectors: Option<VectorsOutput>,
-    ) -> FoundPoint {
-        let id = match id.and_then(|id| id.point_id_options) {
-            Some(PointIdOptions::Uuid(uuid)) => uuid,
-            Some(PointIdOptions::Num(number)) => number.to_string(),
-            None => String::new(),
-        };
-        let mut point = FoundPoint { id, score, payload, dense: None, sparse: None };
-        if let Some(VectorsOptions::Vectors(mut named)) = vectors.and_then(|vectors| vectors.vectors_options)
-        {
-            // also from the fields of earlier versions
-            let mut take = |name: &str| named.vectors.remove(name).map(|vector| vector.into_vector());
-            if let Some(Vector::Dense(dense)) = take(DENSE) {
-                point.dense = Some(dense.data);
-            }
-            if let Some(Vector::Sparse(sparse)) = take(SPARSE) {
-                point.sparse = Some(sparse.indices.into_iter().zip(sparse.values).collect());
-            }
-        }
-        point
-    }
-}
 
 impl Qdrant {
     /// Answers several queries at once, in their order.
@@ -107,20 +34,13 @@ impl Qdrant {
             .collect();
         let request =
             QueryBatchPoints { collection_name: collection.to_owned(), query_points, ..Default::default() };
-        let answer = self
-            .read(CALL, request, |node, request| {
-                let mut points = node.points();
-                async move { points.query_batch(request).await }
-            })
-            .await?;
-        if answer.result.len() != count {
+        let send =
+            |node: &Node, request| node.unary::<_, QueryBatchReply>("/qdrant.Points/QueryBatch", request);
+        let answer = self.read(CALL, request, send).await?;
+        if answer.results.len() != count {
             return Err(QdrantError::Malformed { call: CALL, what: "result for each query" });
         }
-        let of_one = |result: qdrant_client::qdrant::BatchResult| {
-            let points = result.result.into_iter();
-            points.map(|one| FoundPoint::new(one.id, one.payload, one.score, one.vectors)).collect()
-        };
-        Ok(answer.result.into_iter().map(of_one).collect())
+        answer.results.into_iter().map(|result| found(CALL, result.points, FoundPoint::scored)).collect()
     }
 
     /// A page of points in the order of their ids, and where the next begins.
@@ -128,15 +48,10 @@ impl Qdrant {
     /// # Errors
     /// Those of calls.
     pub async fn scroll(&self, request: ScrollPoints) -> Result<(Vec<FoundPoint>, Option<PointId>)> {
-        let answer = self
-            .read("scroll", request, |node, request| {
-                let mut points = node.points();
-                async move { points.scroll(request).await }
-            })
-            .await?;
-        let points = answer.result.into_iter();
-        let points = points.map(|one| FoundPoint::new(one.id, one.payload, 0.0, one.vectors)).collect();
-        Ok((points, answer.next_page_offset))
+        const CALL: &str = "scroll";
+        let send = |node: &Node, request| node.unary::<_, ScrollReply>("/qdrant.Points/Scroll", request);
+        let answer = self.read(CALL, request, send).await?;
+        Ok((found(CALL, answer.points, FoundPoint::read)?, answer.next_page_offset))
     }
 
     /// The exact number of points that pass a filter.
@@ -194,25 +109,21 @@ impl Qdrant {
     pub async fn get(
         &self,
         collection: &str,
-        ids: Vec<String>,
+        ids: Vec<Uuid>,
         with_payload: WithPayloadSelector,
         with_vectors: WithVectorsSelector,
     ) -> Result<Vec<FoundPoint>> {
+        const CALL: &str = "get";
         let request = GetPoints {
             collection_name: collection.to_owned(),
-            ids: ids.into_iter().map(PointId::from).collect(),
+            ids: ids.into_iter().map(|id| PointId::from(id.to_string())).collect(),
             with_payload: Some(with_payload),
             with_vectors: Some(with_vectors),
             ..Default::default()
         };
-        let answer = self
-            .read("get", request, |node, request| {
-                let mut points = node.points();
-                async move { points.get(request).await }
-            })
-            .await?;
-        let points = answer.result.into_iter();
-        Ok(points.map(|one| FoundPoint::new(one.id, one.payload, 0.0, one.vectors)).collect())
+        let send = |node: &Node, request| node.unary::<_, GetReply>("/qdrant.Points/Get", request);
+        let answer = self.read(CALL, request, send).await?;
+        found(CALL, answer.points, FoundPoint::read)
     }
 
     /// Adds points, and replaces those of the same ids that pass `replaced`. Returns when they can be found.
@@ -234,7 +145,7 @@ impl Qdrant {
             update_filter: replaced,
             ..Default::default()
         };
-        let send = |node: &crate::node::Node, request| {
+        let send = |node: &Node, request| {
             let mut points = node.points();
             async move { points.upsert(request).await }
         };
@@ -254,12 +165,22 @@ impl Qdrant {
             ordering: Some(WriteOrdering { r#type: ordering.into() }),
             ..Default::default()
         };
-        let send = |node: &crate::node::Node, request| {
+        let send = |node: &Node, request| {
             let mut points = node.points();
             async move { points.delete(request).await }
         };
         self.write("delete", request, send, incomplete).await.map(drop)
     }
+}
+
+/// The points of a reply.
+fn found(
+    call: &'static str,
+    points: Vec<Bytes>,
+    read: impl Fn(Bytes) -> Option<FoundPoint>,
+) -> Result<Vec<FoundPoint>> {
+    let points: Option<Vec<FoundPoint>> = points.into_iter().map(read).collect();
+    points.ok_or(QdrantError::Malformed { call, what: "point that can be read" })
 }
 
 /// Why a change is not done: every status but `Completed`.

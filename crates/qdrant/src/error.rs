@@ -45,6 +45,11 @@ impl QdrantError {
         QdrantError::Refused { call, code: status.code(), message: status.message().to_owned() }
     }
 
+    /// Whether the answer has more bytes than are read.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, QdrantError::Refused { code: Code::OutOfRange, .. })
+    }
+
     /// Whether what was named does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, QdrantError::Refused { code: Code::NotFound, .. })

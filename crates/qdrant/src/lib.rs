@@ -3,6 +3,7 @@
 //! - [`Qdrant`]: the nodes of a cluster; its functions are the calls
 //! - [`Layout`]: the Qdrant collection in which collections of one model are, behind an alias
 //! - [`point_id`]: ids of points that are the same in every attempt
+//! - [`sparse_of`]: the terms of a chunk with their weights
 //!
 //! What a client has to do right, by the tests that hold it (`row_…` here and in `weir-index`; a test compares this table with them):
 //!
@@ -29,21 +30,29 @@
 //! | versions | a server whose minor version is not the client's or one beside it is refused by name |
 //!
 //! A call that fails at a node is made again at another one: see [`Qdrant::read`] for what is read and [`Qdrant::write`] for changes, which are
-//! such that they may be carried out more than once. Messages and fields are those of the crate `qdrant-client` ([`api`]).
+//! such that they may be carried out more than once. Messages and fields are those of the crate `qdrant-client` ([`api`]),
+//! but for replies with points, of which a search reads a thousand: their fields are found in the bytes of the reply ([`FoundPoint`]).
 
 #![forbid(unsafe_code)]
 
 mod calls;
 mod client;
 mod collection;
+mod depth;
 mod error;
 mod ids;
 mod node;
+mod replies;
+mod sparse;
 
 pub use qdrant_client::qdrant as api;
 
-pub use calls::{BATCH_POINTS_MAX, FoundPoint, VALUES_MAX};
+pub use calls::{BATCH_POINTS_MAX, VALUES_MAX};
 pub use client::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
 pub use collection::{DENSE, KEYWORDS, Layout, SPARSE, TENANT};
+pub use depth::{PointsPerUnit, RANKED_MAX};
 pub use error::{QdrantError, Result, SetupError};
 pub use ids::{digest, point_id};
+pub use replies::FoundPoint;
+pub use sparse::{frequencies, sparse_of, term_index};
+pub use uuid::Uuid;

@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 use qdrant_client::qdrant::collections_client::CollectionsClient;
 use qdrant_client::qdrant::points_client::PointsClient;
 use qdrant_client::qdrant::qdrant_client::QdrantClient;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
 
 use crate::SetupError;
 
@@ -93,6 +96,25 @@ impl Node {
             avoided_until: Mutex::new(None),
             answers: AtomicBool::new(true),
         })
+    }
+
+    /// A call whose reply is read by a message of ours.
+    pub(crate) fn unary<Q, R>(
+        &self,
+        path: &'static str,
+        request: Request<Q>,
+    ) -> impl Future<Output = Result<Response<R>, Status>> + Send + use<Q, R>
+    where
+        Q: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let connection = InterceptedService::new(self.channel.clone(), self.api_key.clone());
+        let mut client = Grpc::new(connection).max_decoding_message_size(ANSWER_BYTES_MAX);
+        async move {
+            let unready = |error| Status::unknown(format!("the connection is not ready: {error}"));
+            client.ready().await.map_err(unready)?;
+            client.unary(request, PathAndQuery::from_static(path), ProstCodec::default()).await
+        }
     }
 
     pub(crate) fn points(&self) -> PointsClient<Connection> {

@@ -15,7 +15,7 @@ use weir_store::{Collection, CollectionId, Store, StoreView};
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::ingest::{JobLog, Preparer};
+use crate::ingest::Preparer;
 use crate::open_collection::{LexicalInForce, OpenCollection};
 use crate::shared_engines::{Waiting, kind_of};
 use weir_config::Config;
@@ -338,7 +338,7 @@ impl Collections {
         let settings =
             CollectionSettings { lexical: Some(lexical.clone()), ..self.stored_settings(collection)? };
         let json = serde_json::to_string(&settings).map_err(|error| unreadable(&collection.name, &error))?;
-        store.change_settings(&json).await?;
+        store.change_settings(&json, collection.preparer.generation).await?;
         collection.set_lexical(LexicalInForce::new(lexical.clone(), collection.language()));
         Ok(())
     }
@@ -435,6 +435,7 @@ impl Collections {
                 hidden => drop(hidden?),
             }
         }
+        let is_empty = engine.is_empty().await.map_err(index_error)?;
         let rebuild_until = stored.generation.applied_seq.max(stored.generation.complete_from);
         let previous = match previous {
             Some(previous) => Some(previous),
@@ -480,13 +481,13 @@ impl Collections {
             accepted: AtomicU64::new(stored.last_operation),
             lost_operation: AtomicU64::new(0),
             rebuild_until,
-            empty_at: AtomicU64::new(if engine.applied_seq() == 0 { stored.last_operation } else { 0 }),
+            empty_at: AtomicU64::new(if is_empty { stored.last_operation } else { 0 }),
             applied_seq: watch::Sender::new(engine.applied_seq()),
             progress: weir_preparation::IngestProgress::new(engine.applied_seq()),
             cancellations: crate::ingest::Cancellations::default(),
             failure: Mutex::default(),
             webhooks_due: self.0.webhooks_due.clone(),
-            job_log: JobLog::default(),
+            job_log: weir_upkeep::JobLog::default(),
             workers: Mutex::default(),
             engines: self.0.engines.clone(),
             engine_id,

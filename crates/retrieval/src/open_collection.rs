@@ -16,7 +16,7 @@ use weir_telemetry::metrics::Metrics;
 use weir_text::Language;
 
 use crate::clock::now;
-use crate::ingest::{Cancellations, JobLog, Preparer};
+use crate::ingest::{Cancellations, Preparer};
 use weir_cursor::RequestHash;
 use weir_preparation::IngestProgress;
 use weir_upkeep::{Earlier, PreviousIndex};
@@ -81,7 +81,7 @@ pub struct OpenCollection {
     pub(crate) failure: Mutex<Option<Failure>>,
     /// Wakes the sender of webhooks.
     pub(crate) webhooks_due: Arc<Notify>,
-    pub(crate) job_log: JobLog,
+    pub(crate) job_log: weir_upkeep::JobLog,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -180,11 +180,6 @@ impl OpenCollection {
     /// The last acknowledged operation.
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
-    }
-
-    /// The highest operation that has been searchable.
-    pub(crate) fn applied(&self) -> u64 {
-        *self.applied_seq.borrow()
     }
 
     /// Acknowledged operations that are not searchable yet.

@@ -83,18 +83,19 @@ impl Kept for Open {
         let searchable = preparer.documents.versions(ids.clone()).await?;
         let states = preparer.documents.document_states(ids.clone()).await?;
         let (mut changes, mut present) = (Vec::new(), Vec::new());
+        let before = held.applied_seq() + 1;
         for ((id, state), searchable) in ids.into_iter().zip(states).zip(searchable) {
             match state {
                 DocumentState::Present(one) if searchable.is_some() => present.push(one),
                 DocumentState::Present(_) | DocumentState::Absent | DocumentState::Damaged => {
-                    changes.push(Change::Remove { id });
+                    changes.push(Change::Remove { id, before });
                 }
             }
         }
         // the others were changed meanwhile: their operations follow
         present.retain(|one| one.version <= held.applied_seq());
         if let Some(prepared) = preparer.read_prepared(present, true).await? {
-            changes.extend(prepared.refused.into_iter().map(|id| Change::Remove { id }));
+            changes.extend(prepared.refused.into_iter().map(|id| Change::Remove { id, before }));
             changes.extend(prepared.documents.into_iter().map(Change::Put));
         }
         let count = changes.len() as u64;

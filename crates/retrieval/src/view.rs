@@ -360,7 +360,8 @@ impl CollectionView {
 
     /// Logs a job that was stored, and wakes the worker.
     fn note_accepted(&self, job: &Job) {
-        self.collection.job_log.accepted(job, &self.caller);
+        let key = (self.caller.key.map(|key| key.0), self.caller.name.as_deref());
+        self.collection.job_log.accepted(job, key);
         if job.finished_at.is_some() {
             self.collection.metrics.job_ended(job.status.into());
             self.collection.note_webhook(job);
@@ -403,13 +404,16 @@ impl CollectionView {
     /// # Errors
     /// `collection_not_ready` if it is not by `until`.
     pub(crate) async fn reach(&self, number: u64, until: Instant) -> Result<()> {
-        if self.collection.applied().max(self.index.engine.applied_seq()) >= number {
-            return Ok(());
+        let has_it = || self.collection.serving().engine.applied_seq() >= number;
+        if !has_it() {
+            // another gateway has acknowledged it, and this one may not be told yet
+            self.collection.look_again();
+            // the index of before gets nothing new
+            let next = if self.index.is_previous { self.collection.rebuild_until } else { 0 };
+            let searchable = self.collection.wait_until_searchable(number.max(next));
+            let _ = tokio::time::timeout_at(until, searchable).await;
         }
-        // another gateway has acknowledged it, and this one may not be told yet
-        self.collection.look_again();
-        let _ = tokio::time::timeout_at(until, self.collection.wait_until_searchable(number)).await;
-        if self.collection.applied() >= number {
+        if has_it() {
             return Ok(());
         }
         let message = format!("operation {number} of collection `{}` is not searchable yet", self.name());

@@ -8,9 +8,9 @@ use crate::scripts::{
 };
 use crate::tx::script;
 use crate::{
-    Acceptance, DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits, Job,
-    KnownFile, NewFeedback, NewWebhook, Operation, Original, QueryCount, QueryReport, Result, Store,
-    StoredDocument, Submission, TextHash, Timestamp,
+    Acceptance, DeletedDocument, DocumentState, Feedback, FeedbackBatch, FeedbackFilter, FeedbackLimits,
+    GenerationId, Job, KnownFile, NewFeedback, NewWebhook, Operation, Original, QueryCount, QueryReport,
+    Result, Store, StoredDocument, Submission, TextHash, Timestamp,
 };
 
 /// A collection as one caller sees it. [`Store::view`] opens it. Cheap to clone.
@@ -184,16 +184,16 @@ impl StoreView {
             .await
     }
 
-    /// Replaces the settings of the collection.
+    /// Replaces the settings of the collection, whose current generation is `generation`.
     ///
     /// # Errors
-    /// `NotAllowed` for a caller with a filter: they hold for hidden documents too.
-    pub async fn change_settings(&self, settings: &str) -> Result<()> {
+    /// `NotAllowed` for a caller with a filter: they hold for hidden documents too. `Conflict` if another generation has begun, with other settings.
+    pub async fn change_settings(&self, settings: &str, generation: GenerationId) -> Result<()> {
         let (access, settings) = (self.access.clone(), settings.to_owned());
         self.store
             .write_and_tell(
                 Change::Collections,
-                script!(tx => collections::change_settings(tx, &access, settings)),
+                script!(tx => collections::change_settings(tx, &access, settings, generation)),
             )
             .await
     }

@@ -17,7 +17,7 @@ pub async fn unusable(
     index_error: impl Fn(IndexError) -> CollectionError,
 ) -> Result<Option<&'static str>, CollectionError> {
     let applied_seq = engine.applied_seq();
-    if applied_seq == 0 {
+    if engine.is_empty().await.map_err(&index_error)? {
         return Ok(None);
     }
     if others_apply {
@@ -26,8 +26,9 @@ pub async fn unusable(
             return Err(index_error(IndexError::AheadOfStore { applied_seq, store }));
         }
     }
-    // another gateway may be filling it; the one that applies changes decides
-    if applied_seq < stored.pruned_to && !others_apply {
+    // another gateway may be filling it; the one that applies changes decides. What was deleted before the generation began is in none of its indexes
+    let missed_from = stored.generation.complete_from.max(applied_seq);
+    if missed_from < stored.pruned_to && !others_apply {
         return Ok(Some("the index is older than what it has missed"));
     }
     let recorded = engine.read_to().await.map_err(index_error)?;
@@ -50,7 +51,7 @@ pub async fn hide_deleted(
     index_error: impl Fn(IndexError) -> CollectionError,
 ) -> Result<u64, CollectionError> {
     // an empty index has nothing to hide
-    while engine.applied_seq() > 0 {
+    while !engine.is_empty().await.map_err(&index_error)? {
         let operations = documents.operations_after(after, 1000).await?;
         let Some(last) = operations.last() else { break };
         after = last.number;

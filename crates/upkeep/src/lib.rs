@@ -1,4 +1,5 @@
-//! Work on the index of a collection beside the ingest: who may do it, whether the index is of the store, and comparing the two.
+//! Work on the index of a collection beside the ingest: who may do it, whether the index is of the store, and comparing the two; and the jobs of the
+//! ingest in the log.
 //!
 //! An index that other processes keep can differ from the store by what no operation tells: points that were lost, that came back late, or that were
 //! left behind. [`reconcile_due`] finds such documents and has them brought to the state of the store, by whoever applies changes to the index. How
@@ -9,6 +10,7 @@
 mod checks;
 mod difference;
 mod earlier;
+mod job_log;
 mod lease;
 mod previous;
 mod recall_sampling;
@@ -22,6 +24,7 @@ use weir_store::{CollectionId, Store, StoreView};
 
 pub use checks::{hide_deleted, unusable};
 pub use earlier::Earlier;
+pub use job_log::JobLog;
 pub use lease::{LEASE_SECONDS, Lease};
 pub use previous::{PreviousIndex, find_previous};
 pub use recall_sampling::RecallSampling;

@@ -30,7 +30,7 @@ impl Batch {
         for change in changes {
             match change {
                 Change::Put(document) => plan.put(document),
-                Change::Remove { id } => plan.remove(id),
+                Change::Remove { id, .. } => plan.remove(id),
             }
         }
         plan.finish()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn remove(id: &str) -> Change {
-        Change::Remove { id: id.to_owned() }
+        Change::Remove { id: id.to_owned(), before: u64::MAX }
     }
 
     /// Live before: `a` in version 5 with chunks 0 and 1, `b` in version 1 with chunk 2.

@@ -112,6 +112,10 @@ pub(crate) fn put_with(id: &str, text: &str, number: usize, metadata: &str) -> C
     Change::Put(IndexedDocument { metadata, ..document(id, 1, &[(text, axis(number))]) })
 }
 
+pub(crate) fn remove(id: &str, before: u64) -> Change {
+    Change::Remove { id: id.to_owned(), before }
+}
+
 pub(crate) fn words(text: &str) -> IndexQuery {
     IndexQuery::new(RetrievalMode::Lexical, Some(Query::Words(text.to_owned())), None, 10)
 }
@@ -195,10 +199,7 @@ async fn a_batch_is_visible_when_it_is_applied_and_again_changes_nothing(engine:
         assert_eq!(found(engine, words("green")).await, "");
         assert_eq!(found(engine, IndexQuery { limit: 1, ..nearest(2) }).await, "a.0");
     }
-    engine
-        .apply(vec![put("a", 1, "old apples", 0), Change::Remove { id: "b".to_owned() }], 4, None)
-        .await
-        .unwrap();
+    engine.apply(vec![put("a", 1, "old apples", 0), remove("b", 5)], 4, None).await.unwrap();
     assert_eq!(found(engine, words("old pears red")).await, "a.0", "an older version replaces nothing");
     assert_eq!(engine.read_to().await.unwrap(), point, "a batch without a number keeps the last one");
     assert!(engine.verify().await.unwrap().is_sound());

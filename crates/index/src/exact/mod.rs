@@ -271,7 +271,7 @@ impl State {
     fn change(&mut self, change: Change, language: Language) {
         let (id, version) = match &change {
             Change::Put(document) => (&document.id, Some(document.version)),
-            Change::Remove { id } => (id, None),
+            Change::Remove { id, .. } => (id, None),
         };
         if let Some(at) = self.documents.iter().position(|stored| stored.document.id == *id) {
             if version.is_some_and(|version| version <= self.documents[at].document.version) {

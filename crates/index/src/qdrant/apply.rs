@@ -17,8 +17,8 @@ const DELETED_MAX: usize = 200;
 
 /// What a batch makes of a document.
 struct Outcome {
-    /// Whether it is removed, before it is perhaps put.
-    is_removed: bool,
+    /// In versions before which it is removed, before it is perhaps put.
+    removed_before: Option<u64>,
     put: Option<IndexedDocument>,
 }
 
@@ -29,18 +29,18 @@ fn outcomes(changes: Vec<Change>) -> Vec<(String, Outcome)> {
     for change in changes {
         let id = match &change {
             Change::Put(document) => &document.id,
-            Change::Remove { id } => id,
+            Change::Remove { id, .. } => id,
         };
         let place = match places.entry(id.clone()) {
             Entry::Occupied(place) => *place.get(),
             Entry::Vacant(vacant) => {
-                all.push((id.clone(), Outcome { is_removed: false, put: None }));
+                all.push((id.clone(), Outcome { removed_before: None, put: None }));
                 *vacant.insert(all.len() - 1)
             }
         };
         let outcome = &mut all[place].1;
         match change {
-            Change::Remove { .. } => *outcome = Outcome { is_removed: true, put: None },
+            Change::Remove { before, .. } => *outcome = Outcome { removed_before: Some(before), put: None },
             Change::Put(document) => {
                 if outcome.put.as_ref().is_none_or(|put| put.version < document.version) {
                     outcome.put = Some(document);
@@ -71,7 +71,7 @@ impl Shared {
         // another gateway, to which the changes belong too, may be further already
         let applied = self.prepare_to_apply().await?;
         if applied <= applied_seq {
-            self.carry_out(outcomes(changes), applied_seq).await?;
+            self.carry_out(outcomes(changes)).await?;
             self.remove_hidden(applied_seq).await?;
             self.write_head(applied_seq, read_to).await?;
         }
@@ -98,14 +98,13 @@ impl Shared {
         if known > 0 { Err(self.lost()) } else { Ok(0) }
     }
 
-    /// Changes of operations up to `applied_seq`. What is removed is removed in versions up to there: a call that is delivered late
-    /// removes nothing that was put since.
-    async fn carry_out(&self, outcomes: Vec<(String, Outcome)>, applied_seq: u64) -> Result<()> {
+    /// What is removed is removed in versions up to the last operation that was read: a call that is delivered late removes nothing that was
+    /// put since.
+    async fn carry_out(&self, outcomes: Vec<(String, Outcome)>) -> Result<()> {
         let (mut removed, mut put) = (Vec::new(), Vec::new());
-        for (id, Outcome { is_removed, put: document }) in outcomes {
-            if is_removed {
-                let before = document.as_ref().map_or(applied_seq.saturating_add(1), |put| put.version);
-                removed.push((id, before));
+        for (id, Outcome { removed_before, put: document }) in outcomes {
+            if let Some(before) = removed_before {
+                removed.push((id, document.as_ref().map_or(before, |put| put.version)));
             }
             put.extend(document);
         }

@@ -6,7 +6,7 @@ use weir_qdrant::api::{
     Filter, PointId, PointStruct, QueryPoints, ScrollPoints, WithPayloadSelector, WithVectorsSelector,
     WriteOrderingType,
 };
-use weir_qdrant::{FoundPoint, Layout, Qdrant, QdrantError, SetupError};
+use weir_qdrant::{FoundPoint, Layout, Qdrant, QdrantError, SetupError, Uuid};
 
 use crate::{IndexError, Result};
 
@@ -64,11 +64,19 @@ impl Cluster {
     pub(super) async fn get(
         &self,
         collection: &str,
-        ids: Vec<String>,
+        ids: Vec<Uuid>,
         with_payload: WithPayloadSelector,
         with_vectors: WithVectorsSelector,
     ) -> Result<Vec<FoundPoint>> {
         self.0.get(collection, ids, with_payload, with_vectors).await.map_err(of_call)
+    }
+
+    /// The same; `None` if there is no such collection.
+    pub(super) async fn get_if_there(&self, collection: &str, id: Uuid) -> Result<Option<Vec<FoundPoint>>> {
+        match self.0.get(collection, vec![id], true.into(), false.into()).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            points => points.map(Some).map_err(of_call),
+        }
     }
 
     pub(super) async fn upsert(
@@ -97,6 +105,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 fn of_call(error: QdrantError) -> IndexError {
     let reason = error.to_string();
     match error {
+        // it is made again at the next look at the index
+        error if error.is_not_found() => IndexError::Unavailable { reason, retry_after: RETRY_AFTER },
+        error if error.is_too_large() => IndexError::NotSupported {
+            feature: "results whose fields fill more than 64 MiB",
+            remedy: "filter more narrowly, or ask for fewer",
+        },
         QdrantError::Unavailable { retry_after, .. } => IndexError::Unavailable { reason, retry_after },
         QdrantError::Refused { .. } | QdrantError::Malformed { .. } => IndexError::Engine { reason },
     }

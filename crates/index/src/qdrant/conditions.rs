@@ -1,7 +1,8 @@
 //! Filters on metadata as conditions of Qdrant.
 //!
-//! A translated filter passes every document that the filter passes, and as good as no other: the search decides about each point that it was
-//! given once more, by [`Filter::evaluate`]. What can't be translated so is refused.
+//! A filter is translated so that every document passes that the filter passes, and as good as no other: the search decides about each point
+//! that it was given once more, by [`Filter::evaluate`]. Where points are counted, and not read, none may pass that the filter does not pass. What
+//! can't be translated so is refused.
 
 use weir_filter::{Comparison, Filter, Number, Test, Value};
 use weir_qdrant::TENANT;
@@ -52,20 +53,30 @@ pub(super) fn has_path(path: &str) -> Condition {
     Condition::matches(PATHS, path_key(path))
 }
 
+/// On which side a translated filter may differ: a string that is no date may be on either side of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Every document that the filter passes, and perhaps others: for points that are read.
+    Upper,
+    /// No other document, and perhaps not all: for points that are counted.
+    Lower,
+}
+
 /// A filter as a condition.
 ///
 /// # Errors
 /// [`IndexError::NotSupported`]
-pub(super) fn translated(filter: &Filter) -> Result<Condition> {
-    translate(filter, false)
+pub(super) fn translated(filter: &Filter, bound: Bound) -> Result<Condition> {
+    translate(filter, false, bound)
 }
 
 /// With `is_negated`, what passes the opposite.
-fn translate(filter: &Filter, is_negated: bool) -> Result<Condition> {
-    let all =
-        |filters: &[Filter]| filters.iter().map(|one| translate(one, is_negated)).collect::<Result<Vec<_>>>();
+fn translate(filter: &Filter, is_negated: bool, bound: Bound) -> Result<Condition> {
+    let all = |filters: &[Filter]| {
+        filters.iter().map(|one| translate(one, is_negated, bound)).collect::<Result<Vec<_>>>()
+    };
     Ok(match (filter, is_negated) {
-        (Filter::Not(inner), _) => translate(inner, !is_negated)?,
+        (Filter::Not(inner), _) => translate(inner, !is_negated, bound)?,
         (Filter::And(filters), false) | (Filter::Or(filters), true) => {
             api::Filter::must(all(filters)?).into()
         }
@@ -73,15 +84,17 @@ fn translate(filter: &Filter, is_negated: bool) -> Result<Condition> {
         (Filter::And(filters), true) | (Filter::Or(filters), false) => {
             api::Filter::should(all(filters)?).into()
         }
-        (Filter::Condition { path, test }, false) => condition(path, test)?,
+        (Filter::Condition { path, test }, false) => condition(path, test, bound)?,
         (Filter::Condition { path, test: Test::Compare(comparison, value) }, true)
             if value.timestamp().is_some() =>
         {
-            // a string that is no date may be on either side
             let is_in = compared(path, *comparison, value)?;
-            api::Filter::should([not(is_in), texts(path)]).into()
+            match bound {
+                Bound::Upper => api::Filter::should([not(is_in), texts(path)]).into(),
+                Bound::Lower => api::Filter::must_not([is_in, texts(path)]).into(),
+            }
         }
-        (Filter::Condition { path, test }, true) => not(condition(path, test)?),
+        (Filter::Condition { path, test }, true) => not(condition(path, test, bound)?),
     })
 }
 
@@ -98,7 +111,7 @@ fn texts(path: &str) -> Condition {
     Condition::matches(VALUES, text_key(path))
 }
 
-fn condition(path: &str, test: &Test) -> Result<Condition> {
+fn condition(path: &str, test: &Test, bound: Bound) -> Result<Condition> {
     Ok(match test {
         Test::Exists => has_path(path),
         Test::Equals(value) => Condition::matches(VALUES, value_key(path, value)),
@@ -107,7 +120,7 @@ fn condition(path: &str, test: &Test) -> Result<Condition> {
             let keys: Vec<String> = values.iter().map(|value| value_key(path, value)).collect();
             Condition::matches(VALUES, keys)
         }
-        Test::Compare(comparison, value) if value.timestamp().is_some() => {
+        Test::Compare(comparison, value) if value.timestamp().is_some() && bound == Bound::Upper => {
             api::Filter::should([compared(path, *comparison, value)?, texts(path)]).into()
         }
         Test::Compare(comparison, value) => compared(path, *comparison, value)?,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use weir_qdrant::api::{Condition, Filter, WriteOrderingType};
-use weir_qdrant::{Layout, Qdrant, TENANT, digest};
+use weir_qdrant::{Layout, PointsPerUnit, Qdrant, TENANT, digest};
 
 use super::cluster::Cluster;
 use super::head::HEAD;
@@ -69,12 +69,14 @@ impl QdrantEngines {
         self.ensure(&layout).await?;
         let shared = Shared {
             client: self.client.clone(),
-            alias: layout.alias,
+            alias: layout.alias.clone(),
+            layout,
             tenant: self.tenant(id),
             settings,
             state: Mutex::default(),
             applying: tokio::sync::Mutex::default(),
             statistics: Statistics::default(),
+            points_per_unit: PointsPerUnit::default(),
             learned: Mutex::default(),
             observed: Mutex::default(),
         };

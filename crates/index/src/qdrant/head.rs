@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_qdrant::api::{Condition, Filter, PointStruct, Range, Value, Vectors, WriteOrderingType};
 use weir_qdrant::api::{NamedVectors, vectors::VectorsOptions};
-use weir_qdrant::{FoundPoint, TENANT, point_id};
+use weir_qdrant::{FoundPoint, TENANT, Uuid, point_id};
 use weir_text::ANALYSER_VERSION;
 
 use super::Shared;
@@ -77,13 +77,16 @@ impl Shared {
         format!("{}{HEAD}", self.tenant.name)
     }
 
-    fn head_id(&self) -> String {
+    fn head_id(&self) -> Uuid {
         point_id(&self.head_tenant(), "", 0)
     }
 
-    /// What is applied; `None` if nothing is.
+    /// What is applied; `None` if nothing is. A Qdrant collection or an alias that is gone is made again.
     pub(super) async fn read_head(&self) -> Result<Option<Head>> {
-        let points = self.client.get(&self.alias, vec![self.head_id()], true.into(), false.into()).await?;
+        let Some(points) = self.client.get_if_there(&self.alias, self.head_id()).await? else {
+            self.client.ensure(&self.layout).await?;
+            return Ok(None);
+        };
         let tenant = self.head_tenant();
         Ok(points.first().filter(|point| point.text(TENANT) == Some(&tenant)).map(Head::of))
     }

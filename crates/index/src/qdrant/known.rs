@@ -1,13 +1,14 @@
 //! What a search knows: the terms of its query, and the chunks that it was given, by their numbers.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use weir_qdrant::FoundPoint;
+use hashbrown::HashMap;
+use weir_qdrant::{FoundPoint, Uuid, term_index};
 use weir_query::Query;
 use weir_text::QueryTerm;
 
 use super::Shared;
-use super::points::{CHUNK, DOCUMENT, METADATA, Tenant, VERSION};
+use super::points::{CHUNK, DOCUMENT, METADATA, VERSION};
 use crate::IndexQuery;
 
 /// Terms of a query that are searched; of longer ones the first.
@@ -24,8 +25,8 @@ pub(super) struct Term {
 /// A chunk that the search was given.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    pub(super) id: String,
-    pub(super) document_id: String,
+    pub(super) id: Uuid,
+    pub(super) document_id: Arc<str>,
     pub(super) chunk: u32,
     pub(super) version: u64,
     /// The number of its document.
@@ -39,8 +40,10 @@ pub(super) struct Known {
 pub(super) struct Numbers {
     /// By number.
     pub(super) chunks: Vec<Known>,
-    pub(super) by_id: HashMap<String, u32>,
-    pub(super) by_document: HashMap<String, u32>,
+    pub(super) by_id: HashMap<Uuid, u32>,
+    pub(super) by_document: HashMap<Arc<str>, u32>,
+    /// By number of the document, its newest version that came.
+    newest: Vec<u64>,
 }
 
 impl Numbers {
@@ -54,20 +57,32 @@ impl Numbers {
             let known = &mut self.chunks[*number as usize];
             known.version = version;
             known.metadata = metadata.or(known.metadata.take());
+            let newest = &mut self.newest[known.document as usize];
+            *newest = version.max(*newest);
             return Some(*number);
         }
         let number = self.chunks.len() as u32;
-        let document = *self.by_document.entry(document_id.to_owned()).or_insert(number);
-        self.by_id.insert(point.id.clone(), number);
-        self.chunks.push(Known {
-            id: point.id.clone(),
-            document_id: document_id.to_owned(),
-            chunk: chunk.unwrap_or_default(),
-            version,
-            document,
-            metadata,
-        });
+        let (document, document_id) = match self.by_document.get_key_value(document_id) {
+            Some((id, document)) => (*document, id.clone()),
+            None => {
+                let id: Arc<str> = document_id.into();
+                self.by_document.insert(id.clone(), number);
+                (number, id)
+            }
+        };
+        self.by_id.insert(point.id, number);
+        self.newest.push(0);
+        let newest = &mut self.newest[document as usize];
+        *newest = version.max(*newest);
+        let chunk = chunk.unwrap_or_default();
+        self.chunks.push(Known { id: point.id, document_id, chunk, version, document, metadata });
         Some(number)
+    }
+
+    /// Whether no newer version of its document came with a chunk.
+    pub(super) fn is_newest(&self, chunk_id: u32) -> bool {
+        let known = &self.chunks[chunk_id as usize];
+        known.version == self.newest[known.document as usize]
     }
 
     pub(super) fn document_of(&self, chunk_id: u32) -> Option<u32> {
@@ -87,7 +102,7 @@ pub(super) fn terms_of(request: &IndexQuery, engine: &Shared) -> (Option<Vec<Que
     words.truncate(TERMS_MAX);
     let mut terms: Vec<Term> = Vec::new();
     for term in words.iter().chain(&found.forms).take(TERMS_MAX) {
-        let index = Tenant::index_of(&term.text);
+        let index = term_index(&term.text);
         // a vector has each number once
         if terms.iter().all(|known| known.index != index) {
             terms.push(Term { term: term.clone(), index });

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use weir_policy::Caller;
 use weir_qdrant::api::{Condition, Filter};
+use weir_qdrant::{Layout, PointsPerUnit};
 use weir_query::Reading;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary, ScoreBaseline};
 
@@ -60,12 +61,14 @@ struct Shared {
     client: Cluster,
     /// The alias of the Qdrant collection.
     alias: String,
+    layout: Layout,
     tenant: Tenant,
     settings: EngineSettings,
     state: Mutex<State>,
     /// Held while changes are applied: one batch at a time.
     applying: tokio::sync::Mutex<()>,
     statistics: Statistics,
+    points_per_unit: PointsPerUnit,
     learned: Mutex<Arc<LearnedRelevance>>,
     observed: Mutex<(RecentQueries, ScoreBaseline)>,
 }

@@ -11,7 +11,7 @@
 //! | `m`, `t`, `w`, `s`, `e`, `z` | metadata, title, text, first byte, end, chunks of the document |
 //! | `g` | of the first chunk: pages |
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use weir_filter::{Number, Value as Field, flatten};
 use weir_qdrant::api::point_id::PointIdOptions;
@@ -19,9 +19,9 @@ use weir_qdrant::api::value::Kind;
 use weir_qdrant::api::vector::Vector as VectorKind;
 use weir_qdrant::api::vectors::VectorsOptions;
 use weir_qdrant::api::{
-    DenseVector, ListValue, NamedVectors, PointId, PointStruct, SparseVector, Struct, Value, Vector, Vectors,
+    DenseVector, ListValue, NamedVectors, PointId, PointStruct, Struct, Value, Vector, Vectors,
 };
-use weir_qdrant::{DENSE, SPARSE, TENANT, digest, point_id};
+use weir_qdrant::{DENSE, SPARSE, TENANT, Uuid, digest, point_id, sparse_of};
 use weir_text::Language;
 
 use crate::field_values::metadata;
@@ -43,11 +43,6 @@ pub(super) const END: &str = "e";
 pub(super) const CHUNKS: &str = "z";
 pub(super) const PAGES: &str = "g";
 
-/// The parameters of BM25.
-const K1: f32 = 1.2;
-const B: f32 = 0.75;
-/// The mean number of terms of a chunk. A constant, because what is stored of a chunk depends on it: usual chunks of 256 tokens have so many.
-const MEAN_TERMS: f32 = 180.0;
 /// Texts that are compared are stored as they are up to this many bytes, and by a digest beyond.
 const COMPARED_BYTES_MAX: usize = 128;
 /// Leading words of a name under which its document is found.
@@ -60,44 +55,6 @@ pub(super) struct Tenant {
     pub(super) name: String,
     /// Service and collection.
     pub(super) owner: String,
-}
-
-impl Tenant {
-    /// The number of a term in sparse vectors. Terms with equal numbers, of which a vocabulary of a million has about a hundred, count as one.
-    pub(super) fn index_of(term: &str) -> u32 {
-        // FNV-1a in 64 bits, folded
-        let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        (hash ^ (hash >> 32)) as u32
-    }
-}
-
-/// How often each term occurs in texts, and the number of all occurrences.
-pub(super) fn frequencies(texts: &[&str], language: Language) -> (HashMap<String, u32>, u32) {
-    let (mut frequencies, mut count) = (HashMap::<String, u32>::new(), 0);
-    for text in texts {
-        weir_text::analyse(text, language, |token| {
-            match frequencies.get_mut(token.text) {
-                Some(frequency) => *frequency += 1,
-                None => drop(frequencies.insert(token.text.to_owned(), 1)),
-            }
-            count += 1;
-        });
-    }
-    (frequencies, count)
-}
-
-/// The terms of a chunk with what BM25 gives for each, but for its inverse document frequency.
-fn terms_of(title: &str, text: &str, language: Language) -> SparseVector {
-    let (frequencies, count) = frequencies(&[title, text], language);
-    let norm = K1 * (1.0 - B + B * count as f32 / MEAN_TERMS);
-    let mut by_index: BTreeMap<u32, u32> = BTreeMap::new();
-    for (term, frequency) in frequencies {
-        *by_index.entry(Tenant::index_of(&term)).or_default() += frequency;
-    }
-    let weight = |frequency: &u32| (1.0 + K1) * *frequency as f32 / (*frequency as f32 + norm);
-    SparseVector { values: by_index.values().map(weight).collect(), indices: by_index.into_keys().collect() }
 }
 
 /// A value with its path, equal for values that filters take as equal.
@@ -187,8 +144,8 @@ fn list(values: impl IntoIterator<Item = Value>) -> Value {
 }
 
 /// An id of a point.
-pub(super) fn id(text: String) -> PointId {
-    PointId { point_id_options: Some(PointIdOptions::Uuid(text)) }
+pub(super) fn id(uuid: Uuid) -> PointId {
+    PointId { point_id_options: Some(PointIdOptions::Uuid(uuid.to_string())) }
 }
 
 /// The points of a document.
@@ -229,7 +186,7 @@ pub(super) fn points_of(tenant: &Tenant, document: &IndexedDocument, language: L
 
 fn vectors_of(title: &str, chunk: &IndexedChunk, language: Language) -> Vectors {
     let vector = |kind| Vector { vector: Some(kind), ..Default::default() };
-    let terms = VectorKind::Sparse(terms_of(title, &chunk.text, language));
+    let terms = VectorKind::Sparse(sparse_of(title, &chunk.text, language));
     let mut vectors = HashMap::from([(SPARSE.to_owned(), vector(terms))]);
     if let Some(embedding) = &chunk.embedding {
         let dense = VectorKind::Dense(DenseVector { data: embedding.clone() });
@@ -246,16 +203,6 @@ pub(super) fn integer(number: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn terms_have_the_weights_of_bm25_without_their_rarity() {
-        let terms = terms_of("", "weir weir dam", Language::English);
-        let norm = K1 * (1.0 - B + B * 3.0 / MEAN_TERMS);
-        let by_index: HashMap<u32, f32> = terms.indices.iter().copied().zip(terms.values).collect();
-        assert_eq!(by_index[&Tenant::index_of("weir")], (1.0 + K1) * 2.0 / (2.0 + norm));
-        assert_eq!(by_index[&Tenant::index_of("dam")], (1.0 + K1) / (1.0 + norm));
-        assert!(terms.indices.is_sorted() && by_index.len() == 2);
-    }
 
     #[test]
     fn values_that_filters_take_as_equal_have_one_key() {

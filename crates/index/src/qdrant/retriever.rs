@@ -1,17 +1,16 @@
 //! The search as a [`Retriever`].
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use weir_filter::Value;
 use weir_lexical::{NamedDocument, RareChunk, ScoreParts, TermContribution};
 use weir_qdrant::api::{Condition, Filter, Query, QueryPoints, SearchParams};
-use weir_qdrant::{DENSE, FoundPoint, SPARSE, point_id};
+use weir_qdrant::{DENSE, FoundPoint, SPARSE, Uuid, frequencies, point_id};
 use weir_ranking::BestChunk;
 use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, QueryFeatures};
 
 use super::conditions::chunks_around;
 use super::known::{Known, Term, version_of};
-use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE, frequencies};
+use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE};
 use super::search::QdrantSearch;
 use super::sets::Documents;
 use crate::embedded::{hash_of, lock};
@@ -37,21 +36,27 @@ impl QdrantSearch<'_> {
         chunk_ids.iter().filter_map(|&chunk_id| numbers.chunks.get(chunk_id as usize).cloned()).collect()
     }
 
+    /// The points of these ids that are there and ours.
+    async fn read(&self, mut ids: Vec<Uuid>, fields: &[&'static str]) -> Result<HashMap<Uuid, FoundPoint>> {
+        ids.sort_unstable();
+        ids.dedup();
+        let fields = [self.fields(), fields.to_vec()].concat();
+        let mut found = HashMap::new();
+        for ids in ids.chunks(READ_MAX) {
+            let client = &self.engine.client;
+            let points =
+                client.get(&self.engine.alias, ids.to_vec(), fields.clone().into(), false.into()).await?;
+            let ours = points.into_iter().filter(|point| self.is_ours(point));
+            found.extend(ours.map(|point| (point.id, point)));
+        }
+        Ok(found)
+    }
+
     /// The points of chunks, in their order. Those that have vanished, or don't pass any more, end the search.
     async fn points(&self, chunk_ids: &[u32], fields: &[&'static str]) -> Result<Vec<FoundPoint>> {
         let known = self.known(chunk_ids);
-        let fields = [self.fields(), fields.to_vec()].concat();
-        let mut found = HashMap::new();
-        for known in known.chunks(READ_MAX) {
-            let ids = known.iter().map(|known| known.id.clone()).collect();
-            let client = &self.engine.client;
-            let points = client.get(&self.engine.alias, ids, fields.clone().into(), false.into()).await?;
-            found.extend(points.into_iter().map(|point| (point.id.clone(), point)));
-        }
-        let one = |known: &Known| {
-            let point = found.get(&known.id).filter(|point| self.is_ours(point));
-            point.cloned().ok_or_else(|| self.changed())
-        };
+        let found = self.read(known.iter().map(|known| known.id).collect(), fields).await?;
+        let one = |known: &Known| found.get(&known.id).cloned().ok_or_else(|| self.changed());
         known.iter().map(one).collect()
     }
 
@@ -60,7 +65,7 @@ impl QdrantSearch<'_> {
         let known = self.known(chunk_ids);
         let mut found = HashMap::new();
         for known in known.chunks(READ_MAX) {
-            let ids = known.iter().map(|known| known.id.clone()).collect();
+            let ids = known.iter().map(|known| known.id).collect();
             let client = &self.engine.client;
             let points = client.get(&self.engine.alias, ids, false.into(), vec![DENSE].into()).await?;
             found.extend(points.into_iter().filter_map(|point| Some((point.id, point.dense?))));
@@ -163,10 +168,7 @@ impl Retriever for QdrantSearch<'_> {
             return Ok(Vec::new());
         };
         let found = self.holding(rarest, RARE_CHUNKS_MAX).await?;
-        let has_all = |point: &FoundPoint| {
-            let has = |term: &&Term| point.sparse.as_ref().is_some_and(|held| held.contains_key(&term.index));
-            terms.iter().all(has)
-        };
+        let has_all = |point: &FoundPoint| terms.iter().all(|term| point.share_of(term.index).is_some());
         Ok(found
             .into_iter()
             .map(|(chunk_id, point)| RareChunk { chunk_id, has_all: has_all(&point) })
@@ -224,32 +226,31 @@ impl Retriever for QdrantSearch<'_> {
     }
 
     async fn places(&self, chunk_ids: &[u32]) -> Result<Vec<ChunkPlace>> {
-        let place = |known: Known| ChunkPlace { document_id: known.document_id, chunk: known.chunk };
-        Ok(self.known(chunk_ids).into_iter().map(place).collect())
+        Ok(self.known(chunk_ids).iter().map(place_of).collect())
     }
 
     async fn chunks(&self, chunk_ids: &[u32]) -> Result<Vec<FoundChunk>> {
-        let fields = [METADATA, TITLE, TEXT, START, END];
         let known = self.known(chunk_ids);
         let tenant = &self.engine.tenant.name;
-        let firsts: Vec<String> = known.iter().map(|known| point_id(tenant, &known.document_id, 0)).collect();
-        let client = &self.engine.client;
-        let pages = client.get(&self.engine.alias, firsts.clone(), vec![PAGES].into(), false.into());
-        let (points, pages) = tokio::join!(self.points(chunk_ids, &fields), pages);
-        let pages: HashMap<String, FoundPoint> =
-            pages?.into_iter().map(|point| (point.id.clone(), point)).collect();
+        // the pages are in the first chunk
+        let firsts: Vec<Uuid> = known.iter().map(|known| point_id(tenant, &known.document_id, 0)).collect();
+        let ids = known.iter().map(|known| known.id).chain(firsts.iter().copied()).collect();
+        let points = self.read(ids, &[METADATA, TITLE, TEXT, START, END, PAGES]).await?;
         let text = |point: &FoundPoint, field| point.text(field).map(str::to_owned);
-        let found = points?.into_iter().zip(known).zip(firsts).map(|((point, known), first)| FoundChunk {
-            place: ChunkPlace { document_id: known.document_id, chunk: known.chunk },
-            title: text(&point, TITLE),
-            metadata: text(&point, METADATA).unwrap_or_default(),
-            pages: pages.get(&first).and_then(|first| text(first, PAGES)),
-            version: version_of(&point),
-            start: place_in_text(&point, START),
-            end: place_in_text(&point, END),
-            text: text(&point, TEXT).unwrap_or_default(),
-        });
-        Ok(found.collect())
+        let chunk = |(known, first): (&Known, &Uuid)| {
+            let point = points.get(&known.id).ok_or_else(|| self.changed())?;
+            Ok(FoundChunk {
+                place: place_of(known),
+                title: text(point, TITLE),
+                metadata: text(point, METADATA).unwrap_or_default(),
+                pages: points.get(first).and_then(|first| text(first, PAGES)),
+                version: version_of(point),
+                start: place_in_text(point, START),
+                end: place_in_text(point, END),
+                text: text(point, TEXT).unwrap_or_default(),
+            })
+        };
+        known.iter().zip(&firsts).map(chunk).collect()
     }
 
     async fn neighbours(&self, chunk_ids: &[u32], count: u32) -> Result<Vec<Vec<Neighbour>>> {
@@ -260,16 +261,7 @@ impl Retriever for QdrantSearch<'_> {
             let (document, own) = (known.document_id.clone(), known.chunk);
             chunks.filter(move |chunk| *chunk != own).map(move |chunk| point_id(tenant, &document, chunk))
         };
-        let ids: Vec<String> = known.iter().flat_map(around).collect();
-        let fields = [self.fields(), vec![TEXT, START, END]].concat();
-        let mut found = HashMap::new();
-        for ids in ids.chunks(READ_MAX) {
-            let client = &self.engine.client;
-            let points =
-                client.get(&self.engine.alias, ids.to_vec(), fields.clone().into(), false.into()).await?;
-            let ours = points.into_iter().filter(|point| self.is_ours(point));
-            found.extend(ours.map(|point| (point.id.clone(), point)));
-        }
+        let found = self.read(known.iter().flat_map(around).collect(), &[TEXT, START, END]).await?;
         let neighbours = |known: &Known| {
             let points = around(known).filter_map(|id| found.get(&id));
             // parts of another version of the text do not belong together
@@ -291,19 +283,18 @@ impl Retriever for QdrantSearch<'_> {
 
     async fn explain(&self, chunk_ids: &[u32]) -> Result<Vec<ScoreParts>> {
         let known = self.known(chunk_ids);
-        let ids = known.iter().map(|known| known.id.clone()).collect();
+        let ids = known.iter().map(|known| known.id).collect();
         let fields = vec![TITLE, TEXT];
         let client = &self.engine.client;
         let points = client.get(&self.engine.alias, ids, fields.into(), vec![SPARSE].into()).await?;
-        let points: HashMap<&str, &FoundPoint> =
-            points.iter().map(|point| (point.id.as_str(), point)).collect();
+        let points: HashMap<Uuid, &FoundPoint> = points.iter().map(|point| (point.id, point)).collect();
         let language = self.engine.settings.language;
         let parts = |known: &Known| {
-            let Some(point) = points.get(known.id.as_str()) else { return ScoreParts::default() };
+            let Some(point) = points.get(&known.id) else { return ScoreParts::default() };
             let texts = [point.text(TITLE).unwrap_or_default(), point.text(TEXT).unwrap_or_default()];
             let (frequencies, _) = frequencies(&texts, language);
             let contribution = |term: &Term| {
-                let share = point.sparse.as_ref()?.get(&term.index)?;
+                let share = point.share_of(term.index)?;
                 let chunks = self.holding_of(&term.term.text);
                 Some(TermContribution {
                     term: term.term.text.clone(),
@@ -337,6 +328,10 @@ impl Retriever for QdrantSearch<'_> {
     async fn facet(&self, documents: &Documents, facet: &FacetSpec) -> Result<Vec<ValueCount>> {
         Ok(self.facet_of(documents, facet))
     }
+}
+
+fn place_of(known: &Known) -> ChunkPlace {
+    ChunkPlace { document_id: known.document_id.to_string(), chunk: known.chunk }
 }
 
 fn place_in_text(point: &FoundPoint, field: &str) -> usize {

@@ -3,7 +3,6 @@
 //! The first calls go out together: the rankings, the rarity of each term, counts, names. Every point that comes back is checked: tenant,
 //! removals, filter, and that no newer version of its document came with it.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -13,13 +12,13 @@ use weir_qdrant::api::{
     Filter, IdfParams, OrderBy, QuantizationSearchParams, Query, QueryPoints, ScrollPoints, SearchParams,
     VectorInput,
 };
-use weir_qdrant::{DENSE, FoundPoint, SPARSE, TENANT};
+use weir_qdrant::{DENSE, FoundPoint, RANKED_MAX, SPARSE, TENANT};
 use weir_ranking::relevance::ScoreBaseline;
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::QueryTerm;
 
 use super::Shared;
-use super::conditions::{first_chunks, has_path, of_document, translated};
+use super::conditions::{Bound, first_chunks, has_path, of_document, translated};
 use super::known::{Numbers, Term, terms_of, version_of};
 use super::points::{CHUNK, DOCUMENT, METADATA, NAMES, PATHS, TITLE, VERSION, name_keys};
 use crate::embedded::lock;
@@ -28,10 +27,6 @@ use crate::pipeline::{Rankings, RelevanceModel, Scope, Traced};
 use crate::restricted::RestrictedQuery;
 use crate::{Grouping, IndexError, IndexQuery, Result};
 
-/// Points that a retriever ranks at most.
-const RANKED_MAX: usize = 10_000;
-/// Points per document that are asked for at first.
-const POINTS_PER_DOCUMENT: usize = 2;
 /// Documents with equal names, and those whose names begin with the query, at most.
 const NAMED_MAX: u32 = 64;
 /// Documents whose fields are named where a field is unknown.
@@ -58,10 +53,12 @@ pub(super) struct QdrantSearch<'a> {
     pub(super) engine: &'a Shared,
     pub(super) request: &'a IndexQuery,
     restricted: &'a RestrictedQuery,
-    /// The points that exist for the caller.
+    /// Points that exist for the caller, and no others: perhaps not all.
     pub(super) existing: Filter,
-    /// Those of these that pass the filter.
+    /// Those that pass the filter, and perhaps others.
     pub(super) selected: Filter,
+    /// Points that pass the filter, and no others, where the filter can't be translated exactly.
+    pub(super) selected_surely: Option<Filter>,
     pub(super) terms: Vec<Term>,
     /// Those of `terms` that are words of the query and no other forms of them.
     pub(super) words: Option<Vec<QueryTerm>>,
@@ -84,8 +81,11 @@ impl<'a> QdrantSearch<'a> {
     ) -> Result<QdrantSearch<'a>> {
         let started = Instant::now();
         let RestrictedQuery { query: request, mandatory, .. } = restricted;
-        let mandatory_condition = mandatory.as_deref().map(translated).transpose()?;
-        let condition = request.filter.as_ref().map(translated).transpose()?;
+        let mandatory_condition =
+            mandatory.as_deref().map(|filter| translated(filter, Bound::Lower)).transpose()?;
+        let of_request = |bound| request.filter.as_ref().map(|filter| translated(filter, bound)).transpose();
+        let (condition, sure) = (of_request(Bound::Upper)?, of_request(Bound::Lower)?);
+        let selected_surely = (sure != condition).then(|| engine.filter(sure));
         let (words, terms) = terms_of(request, engine);
         let mut search = QdrantSearch {
             engine,
@@ -93,6 +93,7 @@ impl<'a> QdrantSearch<'a> {
             restricted,
             existing: engine.filter(mandatory_condition),
             selected: engine.filter(condition),
+            selected_surely,
             terms,
             words,
             numbers: Mutex::default(),
@@ -196,16 +197,7 @@ impl<'a> QdrantSearch<'a> {
         for (.., place) in in_order {
             numbered[place] = numbers.add(points[place]);
         }
-        let mut newest: HashMap<u32, u64> = HashMap::new();
-        for known in &numbers.chunks {
-            let version = newest.entry(known.document).or_default();
-            *version = known.version.max(*version);
-        }
-        let is_newest = |number: &u32| {
-            let known = &numbers.chunks[*number as usize];
-            newest.get(&known.document) == Some(&known.version)
-        };
-        numbered.into_iter().map(|number| number.filter(is_newest)).collect()
+        numbered.into_iter().map(|number| number.filter(|number| numbers.is_newest(*number))).collect()
     }
 
     fn sparse_query(&self, terms: &[Term], filter: Filter, limit: u64) -> QueryPoints {
@@ -294,8 +286,10 @@ impl<'a> QdrantSearch<'a> {
         let has_lexical = !self.terms.is_empty() && mode != RetrievalMode::Dense;
         let embedding = self.request.embedding.as_deref().filter(|_| mode != RetrievalMode::Lexical);
         let started = Instant::now();
-        let per_unit = if self.request.group_by == Grouping::Chunk { 1 } else { POINTS_PER_DOCUMENT };
-        let limit = depth.saturating_mul(per_unit).clamp(1, RANKED_MAX);
+        let limit = match self.request.group_by {
+            Grouping::Chunk => depth.clamp(1, RANKED_MAX),
+            Grouping::Document | Grouping::Field(_) => self.engine.points_per_unit.limit(depth),
+        };
         let mut queries = Vec::new();
         if has_lexical {
             queries.push(self.sparse_query(&self.terms, self.selected.clone(), limit as u64));
@@ -351,6 +345,9 @@ impl<'a> QdrantSearch<'a> {
         loop {
             let best = self.best(&ranked.points, depth);
             if best.len() >= depth || !ranked.is_cut || limit >= RANKED_MAX {
+                if best.len() >= depth {
+                    self.note_points(&ranked.points, &best);
+                }
                 return Ok(best);
             }
             limit = limit.saturating_mul(4).min(RANKED_MAX);
@@ -358,6 +355,15 @@ impl<'a> QdrantSearch<'a> {
             let is_cut = found.len() == limit;
             let taken = self.take(found).into_iter();
             ranked = Ranked { points: taken.map(|(number, point)| (number, point.score)).collect(), is_cut };
+        }
+    }
+
+    /// Notes how many points a ranking needed for all the units that were wanted.
+    fn note_points(&self, points: &[(u32, f32)], best: &[BestChunk]) {
+        let worst = best.last().map_or(f32::MAX, |best| best.score);
+        if self.request.group_by != Grouping::Chunk {
+            let needed = points.iter().filter(|(_, score)| *score >= worst).count();
+            self.engine.points_per_unit.note(needed, best.len());
         }
     }
 
@@ -381,7 +387,7 @@ impl<'a> QdrantSearch<'a> {
         let chunks = self.existing_chunks().await? as f32;
         let held = |(term, found): (&Term, Vec<FoundPoint>)| {
             let point = found.into_iter().next()?;
-            let share = *point.sparse?.get(&term.index)?;
+            let share = point.share_of(term.index)?;
             // the inverse of ln(1 + (chunks - held + 0.5) / (held + 0.5))
             let held = (chunks + 1.0) / (point.score / share).exp() - 0.5;
             Some((held.round() as u64).max(1))
@@ -403,7 +409,8 @@ impl<'a> QdrantSearch<'a> {
             match self.request.filter {
                 None => Ok(None),
                 Some(_) => {
-                    let count = self.engine.client.count(&self.engine.alias, self.selected.clone());
+                    let selected = self.selected_surely.as_ref().unwrap_or(&self.selected);
+                    let count = self.engine.client.count(&self.engine.alias, selected.clone());
                     count.await.map(Some)
                 }
             }
@@ -460,7 +467,8 @@ impl<'a> QdrantSearch<'a> {
                 };
                 let (points, _) = self.engine.client.scroll(request).await?;
                 let mut known = std::collections::BTreeSet::new();
-                for json in points.iter().filter_map(|point| point.text(METADATA)) {
+                let shown = points.iter().filter_map(|point| point.text(METADATA));
+                for json in shown.filter(|json| self.restricted.shows(json)) {
                     weir_filter::flatten(&metadata(json), |path, _| {
                         known.insert(path.to_owned());
                     });
@@ -477,7 +485,17 @@ impl<'a> QdrantSearch<'a> {
         let Some(name) = self.request.name().and_then(weir_lexical::normalised_name) else {
             return Ok(Vec::new());
         };
-        let keys = weir_qdrant::api::Condition::matches(NAMES, name_keys(&name).to_vec());
+        let [whole, leading] = name_keys(&name);
+        let mut found = self.named_by(vec![whole.clone(), leading]).await?;
+        if found.len() == NAMED_MAX as usize {
+            // of many whose names begin with the query, the one whose name it is may not be among these
+            found.extend(self.named_by(vec![whole]).await?);
+        }
+        Ok(found)
+    }
+
+    async fn named_by(&self, keys: Vec<String>) -> Result<Vec<FoundPoint>> {
+        let keys = weir_qdrant::api::Condition::matches(NAMES, keys);
         let filter = Filter {
             must: [self.selected.must.clone(), vec![keys, first_chunks()]].concat(),
             ..Default::default()
@@ -506,6 +524,7 @@ impl<'a> QdrantSearch<'a> {
             })
             .collect();
         named.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
+        named.dedup_by_key(|named| named.chunk_id);
         named
     }
 

@@ -38,7 +38,7 @@ pub(super) struct ReadDocument {
 
 fn too_many() -> IndexError {
     IndexError::NotSupported {
-        feature: "sorting, counts and facets of more than 10,000 chunks",
+        feature: "lists, counts and facets of more than 10,000 chunks",
         remedy: "filter more narrowly, or leave them out",
     }
 }
@@ -51,7 +51,7 @@ impl QdrantSearch<'_> {
                 return Ok(Documents::Selected);
             }
             DocumentSet::Selected => {
-                let points = self.listed(READ_MAX + 1).await?;
+                let points = self.listed(READ_MAX + 1, &[METADATA]).await?;
                 if points.len() > READ_MAX as usize {
                     return Err(too_many());
                 }
@@ -118,19 +118,19 @@ impl QdrantSearch<'_> {
     }
 
     /// The first chunks of the selected documents, or all chunks if these are the units, in the order in which they were put.
-    async fn listed(&self, limit: u32) -> Result<Vec<FoundPoint>> {
+    async fn listed(&self, limit: u32, more: &[&'static str]) -> Result<Vec<FoundPoint>> {
         let order = OrderBy { key: VERSION.to_owned(), ..Default::default() };
-        let fields = [self.fields(), vec![METADATA]].concat();
+        let fields = [self.fields(), more.to_vec()].concat();
         let request = ScrollPoints {
             order_by: Some(order),
             with_payload: Some(fields.into()),
-            ..self.scroll(self.listed_filter(), limit)
+            ..self.scroll(self.listed_filter(&self.selected), limit)
         };
         Ok(self.engine.client.scroll(request).await?.0)
     }
 
-    fn listed_filter(&self) -> Filter {
-        let mut must = self.selected.must.clone();
+    fn listed_filter(&self, selected: &Filter) -> Filter {
+        let mut must = selected.must.clone();
         if self.request.group_by != Grouping::Chunk {
             must.push(first_chunks());
         }
@@ -151,11 +151,23 @@ impl QdrantSearch<'_> {
         match documents {
             Documents::Uncounted => Err(too_many()),
             Documents::Selected => {
-                // of which some are passed over, if the page is not known yet
-                let asked = u32::try_from(limit).unwrap_or(READ_MAX).min(READ_MAX);
-                let mut read = BTreeMap::new();
-                self.add(&mut read, self.listed(asked).await?);
-                Ok(read.iter().flat_map(|(number, document)| list(*number, document)).take(limit).collect())
+                let mut asked = u32::try_from(limit).unwrap_or(READ_MAX).min(READ_MAX);
+                loop {
+                    let points = self.listed(asked, &[]).await?;
+                    let is_all = points.len() < asked as usize;
+                    let mut read = BTreeMap::new();
+                    self.add(&mut read, points);
+                    let all = read.iter().flat_map(|(number, document)| list(*number, document));
+                    let listed: Vec<ListedChunk> = all.take(limit).collect();
+                    if is_all || listed.len() >= limit {
+                        return Ok(listed);
+                    }
+                    // the cluster gives more points than pass the filter
+                    if asked == READ_MAX {
+                        return Err(too_many());
+                    }
+                    asked = asked.saturating_mul(4).min(READ_MAX);
+                }
             }
             Documents::Read(read) => {
                 let mut ordered: Vec<(&u32, &ReadDocument)> = read.iter().collect();
@@ -171,7 +183,11 @@ impl QdrantSearch<'_> {
     pub(super) async fn count_set(&self, documents: &Documents, group_by: &Grouping) -> Result<Option<u64>> {
         Ok(Some(match documents {
             Documents::Uncounted => return Ok(None),
-            Documents::Selected => self.engine.client.count(&self.engine.alias, self.listed_filter()).await?,
+            Documents::Selected if self.selected_surely.is_some() => return Ok(None),
+            Documents::Selected => {
+                let filter = self.listed_filter(&self.selected);
+                self.engine.client.count(&self.engine.alias, filter).await?
+            }
             Documents::Read(read) => match group_by {
                 Grouping::Chunk => read.values().map(|document| document.chunks.len() as u64).sum(),
                 Grouping::Document => read.len() as u64,

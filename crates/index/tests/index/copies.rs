@@ -143,7 +143,7 @@ async fn the_text_of_a_deleted_document_leaves_the_copy_after_a_compaction() {
     let engines = gateway(&folder.path().join("own"), &shared, Duration::ZERO);
     let engine = open(&engines, 0).await.engine;
     engine.apply(vec![put("a", 1, "secretword", 0), put("b", 1, "berry", 0)], 1, None).await.unwrap();
-    engine.apply(vec![Change::Remove { id: "a".to_owned() }], 2, None).await.unwrap();
+    engine.apply(vec![Change::Remove { id: "a".to_owned(), before: u64::MAX }], 2, None).await.unwrap();
     engine.copy_if_due().await;
     assert!(has_bytes(&shared, "secretword"));
     std::thread::sleep(Duration::from_millis(20));

@@ -196,7 +196,7 @@ fn index(rng: &mut Rng) -> (Index, Vec<Known>) {
             let id = format!("d{}", rng.below(60));
             if rng.one_in(8) {
                 known.remove(&id);
-                changes.push(Change::Remove { id });
+                changes.push(Change::Remove { id, before: u64::MAX });
                 continue;
             }
             arrival += 1;

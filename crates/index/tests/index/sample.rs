@@ -125,7 +125,7 @@ pub(crate) fn put_text(id: &str, version: u64, text: &str) -> Change {
 }
 
 pub(crate) fn remove(id: &str) -> Change {
-    Change::Remove { id: id.to_owned() }
+    Change::Remove { id: id.to_owned(), before: u64::MAX }
 }
 
 pub(crate) fn request(mode: RetrievalMode, text: &str, embedding: Option<Vec<f32>>) -> IndexQuery {

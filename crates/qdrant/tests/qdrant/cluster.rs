@@ -50,7 +50,9 @@ pub(crate) fn point(document: &str, chunk: u32, version: i64) -> PointStruct {
     let payload: [(&str, Value); 4] =
         [(TENANT, "t".into()), ("d", document.into()), ("k", i64::from(chunk).into()), ("v", version.into())];
     PointStruct {
-        id: Some(PointId { point_id_options: Some(PointIdOptions::Uuid(point_id("t", document, chunk))) }),
+        id: Some(PointId {
+            point_id_options: Some(PointIdOptions::Uuid(point_id("t", document, chunk).to_string())),
+        }),
         payload: payload.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
         vectors: Some(named_vectors([1.0, 0.0])),
     }

@@ -2,7 +2,6 @@
 
 mod accept;
 mod cancel;
-mod job_log;
 mod known;
 mod large;
 mod lines;
@@ -19,7 +18,6 @@ mod worker;
 pub(crate) use accept::new_job_id;
 pub use accept::{IngestOutcome, IngestTerms};
 pub(crate) use cancel::Cancellations;
-pub(crate) use job_log::JobLog;
 pub use lines::LineIngest;
 pub use once::KeyedRequest;
 pub(crate) use once::RunningKeys;

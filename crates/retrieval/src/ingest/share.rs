@@ -134,7 +134,7 @@ impl Share {
             return Ok(Turn::Wait);
         }
         let applied_seq = collection.engine.applied_seq();
-        if applied_seq == 0 {
+        if collection.engine.is_empty().await? {
             collection.empty_at.store(last_operation, Ordering::Relaxed);
         } else if self.has_missed(collection, applied_seq, position.pruned_to) {
             self.rebuild(collection).await?;
@@ -148,7 +148,9 @@ impl Share {
 
     /// Whether operations were pruned that the index has not applied: they can be deletions.
     fn has_missed(&self, collection: &OpenCollection, sure: u64, pruned_to: u64) -> bool {
-        sure < pruned_to && collection.empty_at.load(Ordering::Relaxed) < pruned_to
+        // what was deleted before the generation began is in none of its indexes
+        let missed_from = collection.stored.generation.complete_from.max(sure);
+        missed_from < pruned_to && collection.empty_at.load(Ordering::Relaxed) < pruned_to
     }
 
     async fn rebuild(&mut self, collection: &OpenCollection) -> Result<(), IngestError> {
@@ -209,7 +211,7 @@ impl Share {
                 return Ok(false);
             };
             let removed = batch.absent.into_iter().chain(stored.refused);
-            changes.extend(removed.map(|id| Change::Remove { id }));
+            changes.extend(removed.map(|id| Change::Remove { id, before: batch.last_operation + 1 }));
             collection.metrics.documents_indexed(stored.documents.len() as u64);
             changes.extend(stored.documents.into_iter().map(Change::Put));
             (reached, read_to) = (batch.last_operation, batch.read_to);
@@ -253,7 +255,8 @@ async fn remove_absent(collection: &OpenCollection, sure: u64) -> Result<(), Ing
         let ids: Vec<String> = ids.collect();
         let states = collection.preparer.documents.document_states(ids.clone()).await?;
         let absent = ids.into_iter().zip(states).filter(|(_, state)| *state == DocumentState::Absent);
-        let changes: Vec<Change> = absent.map(|(id, _)| Change::Remove { id }).collect();
+        let before = applied_seq + 1;
+        let changes: Vec<Change> = absent.map(|(id, _)| Change::Remove { id, before }).collect();
         collection.apply_to_index(changes, applied_seq, store_history(collection).await?).await?;
     }
     Ok(())

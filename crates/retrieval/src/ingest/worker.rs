@@ -371,7 +371,9 @@ async fn apply_next(
     let Prepared { documents, failed, job_error } = prepared;
     // the previous version of a document that cannot be embedded must not be found in its place
     let refused = failed.iter().map(|(_, error)| error.document_id.clone());
-    let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id });
+    // not by what is applied, which a large document may hold up
+    let before = batch.last_operation + 1;
+    let removed = batch.absent.into_iter().chain(refused).map(|id| Change::Remove { id, before });
     let changes: Vec<Change> = removed.chain(documents.into_iter().map(Change::Put)).collect();
     let (refused, indexed) =
         ((failed.len() + batch.damaged) as u64, (count - failed.len() - batch.damaged) as u64);

@@ -165,11 +165,13 @@ impl Retrieval {
 
     async fn plan(&self, request: SearchRequest, caller: &Arc<Caller>) -> Result<Plan> {
         request.check(&self.config.request_limits())?;
-        let view = self.searchable_view(caller, request.collection()).await?;
+        let mut view = self.searchable_view(caller, request.collection()).await?;
         if let Some(operation) = request.at_least {
             let asked = request.deadline_ms.map(Count::get);
             let time = Duration::from_millis(asked.unwrap_or(self.config.server.request_deadline_ms));
             view.reach(operation.get(), Instant::now() + time.mul_f64(EMBEDDING_SHARE)).await?;
+            // meanwhile the next index may have taken the place of the one of before
+            view = self.searchable_view(caller, request.collection()).await?;
         }
         let reading = plan::read_query(&request, &view).await?;
         let bytes = request.query.as_ref().map_or(0, String::len)

@@ -5,7 +5,7 @@ use crate::access::Access;
 use crate::checksum::Checksum;
 use crate::damage::Damage;
 use crate::tx::{AsValue as _, Lock, OrDamaged as _, Row, Tx, Undecodable, damaged, values};
-use crate::{Collection, CollectionId, Error, Result, Retention, Timestamp};
+use crate::{Collection, CollectionId, Error, GenerationId, Result, Retention, Timestamp};
 
 /// A collection's row, with the counter of its operations.
 pub(super) struct CollectionRow {
@@ -162,12 +162,22 @@ pub(crate) async fn create(
 }
 
 /// Nothing happens to a collection that is deleted.
-pub(crate) async fn change_settings(tx: &mut Tx<'_>, access: &Access, settings: String) -> Result<()> {
+pub(crate) async fn change_settings(
+    tx: &mut Tx<'_>,
+    access: &Access,
+    settings: String,
+    generation: GenerationId,
+) -> Result<()> {
     if access.is_filtered() {
         let change = "change settings of a collection, which hold for documents that are hidden from it; use a key without filter";
         return Err(Error::NotAllowed(change));
     }
     tx.lock(Lock::Collection(access.collection)).await?;
+    // another gateway may have moved the collection, or had it split again
+    let current = generations::current(tx, access.collection).await?;
+    if current.is_some_and(|current| current.id != generation) {
+        return Err(Error::Conflict);
+    }
     replace_settings(tx, access.collection, settings).await
 }
 

@@ -31,9 +31,11 @@ pub(crate) async fn cancel(
     let range: Option<(u64, u64)> =
         tx.first(range, &values![collection.0, job], |row| Ok((row.get(0)?, row.get(1)?))).await?;
     let Some((first, last)) = range else { return Ok(None) };
-    // while an index is rebuilt, the generation knows more
-    let current = generations::current(tx, collection).await?;
-    let (generation, recorded) = current.map_or((0, 0), |current| (current.id.0, current.applied_seq));
+    let generation = generations::current(tx, collection).await?.map_or(0, |current| current.id.0);
+    // while an index is rebuilt, the generation knows more; while the next one is made, that of before, which is searched
+    let indexed = "SELECT coalesce(max(indexed), 0) FROM generations WHERE collection_id = $1";
+    let recorded: Option<u64> = tx.first(indexed, &values![collection.0], |row| Ok(row.get(0)?)).await?;
+    let recorded = recorded.unwrap_or_default();
     let from = first.max(applied_seq.max(recorded) + 1);
     let cancelled = unsearchable::add_cancelled(tx, collection, from..=last, applied_early).await?;
     tx.run(

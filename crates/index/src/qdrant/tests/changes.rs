@@ -8,7 +8,7 @@ use weir_qdrant_mock::{Calls, Fault, Recorded, Rule};
 use weir_text::Language;
 
 use super::{Gateway, engines_of};
-use crate::exact::contract::{document, found, put, settings, words};
+use crate::exact::contract::{document, found, put, remove, settings, words};
 use crate::{
     Change, EngineId, EngineKind, EngineSettings, HistoryPoint, Inconsistency, IndexError, IndexQuery,
     RebuildReason,
@@ -70,7 +70,7 @@ async fn row_fencing_a_gateway_that_is_behind_brings_nothing_back() {
         |version| Change::Put(document("a", version, &[("one", EAST), ("two", EAST), ("three", EAST)]));
     let first = || vec![three(1), put("b", 2, "pears", 1)];
     ahead.apply(first(), 2, None).await.unwrap();
-    ahead.apply(vec![put("a", 3, "new", 0), Change::Remove { id: "b".to_owned() }], 4, None).await.unwrap();
+    ahead.apply(vec![put("a", 3, "new", 0), remove("b", 5)], 4, None).await.unwrap();
     behind.apply(first(), 2, None).await.unwrap();
     assert_eq!(behind.applied_seq(), 2);
     assert_eq!(found(&behind, words("one two three new pears")).await, "a.0");
@@ -99,7 +99,7 @@ async fn row_fencing_a_change_that_is_delivered_late_replaces_no_newer_one() {
 async fn row_ids_a_batch_that_failed_at_any_call_is_applied_again_and_nothing_is_twice() {
     let batch = || {
         let two = document("a", 2, &[("apples", EAST), ("pears", EAST)]);
-        vec![Change::Put(two), Change::Remove { id: "b".to_owned() }, put("c", 2, "plums", 1)]
+        vec![Change::Put(two), remove("b", 3), put("c", 2, "plums", 1)]
     };
     let mut failed_calls = 0;
     for skipped in 0.. {
@@ -149,7 +149,7 @@ async fn row_ordering_deletions_are_strong_because_a_document_may_follow_them() 
     let engine = gateway.engine().await;
     engine.apply(vec![put("a", 1, "old", 0)], 1, None).await.unwrap();
     gateway.cluster.take_recorded();
-    engine.apply(vec![Change::Remove { id: "a".to_owned() }, put("a", 3, "new", 0)], 3, None).await.unwrap();
+    engine.apply(vec![remove("a", 3), put("a", 3, "new", 0)], 3, None).await.unwrap();
     assert_eq!(found(&engine, words("old new")).await, "a.0");
     let orderings: Vec<i32> = gateway
         .cluster
@@ -175,7 +175,7 @@ async fn row_durability_points_that_a_node_has_lost_are_found_missing() {
         let collection = state.collections.values_mut().next().unwrap();
         collection.points.retain(|id, _| keep(id));
     };
-    let lost = weir_qdrant::point_id("service/1/1", "a", 1);
+    let lost = weir_qdrant::point_id("service/1/1", "a", 1).to_string();
     lose(&|id| id != lost);
     let problems = engine.verify().await.unwrap().problems;
     assert_eq!(problems, [Inconsistency::Chunks { document: "a".to_owned(), found: 1, expected: 2 }]);
@@ -200,4 +200,42 @@ async fn a_removal_is_seen_by_other_gateways_and_undone_by_no_earlier_batch() {
     assert_eq!(found(&other, words("apples")).await, "");
     let result = other.search(&Caller::system(), IndexQuery { query: None, ..words("") }).await.unwrap();
     assert!(result.hits.is_empty());
+}
+
+#[tokio::test]
+async fn row_fencing_a_deletion_holds_while_an_earlier_document_is_prepared() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    engine.apply(vec![put("z", 4, "plums", 1)], 4, None).await.unwrap();
+    // operation 5 takes long: what follows it is put and removed, and applied is 4
+    engine.apply(vec![put("x", 6, "apples", 0)], 4, None).await.unwrap();
+    engine.apply(vec![remove("x", 9)], 4, None).await.unwrap();
+    assert_eq!(found(&engine, words("apples")).await, "");
+    engine.apply(vec![put("l", 5, "large", 2), put("x", 10, "pears", 0)], 10, None).await.unwrap();
+    assert_eq!(found(&engine, words("pears large apples")).await.len(), "x.0 l.0".len());
+}
+
+#[tokio::test]
+async fn row_snapshots_what_is_gone_while_a_gateway_runs_is_made_again_and_filled() {
+    for with_collection in [true, false] {
+        let gateway = Gateway::start();
+        let engine = gateway.engine().await;
+        engine.apply(vec![put("a", 1, "apples", 0)], 1, None).await.unwrap();
+        {
+            let mut state = gateway.cluster.state();
+            state.aliases.clear();
+            if with_collection {
+                state.collections.clear();
+            }
+        }
+        let search = engine.search(&Caller::system(), words("apples")).await;
+        assert!(matches!(search, Err(IndexError::Unavailable { .. })), "{:?}", search.err());
+        // behind the alias, all is there
+        let checked = engine.check_files().await;
+        assert_eq!(matches!(checked, Err(IndexError::Lost { .. })), with_collection, "{checked:?}");
+        if with_collection {
+            engine.apply(vec![put("a", 1, "apples", 0)], 1, None).await.unwrap();
+        }
+        assert_eq!(found(&engine, words("apples")).await, "a.0");
+    }
 }

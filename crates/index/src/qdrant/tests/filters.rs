@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 use weir_filter::Filter;
+use weir_policy::Caller;
 
 use super::Gateway;
 use crate::exact::contract::{found, put_with, words};
-use crate::{Change, IndexError, IndexQuery};
+use crate::{Change, IndexError, IndexQuery, IndexedDocument, MatchCount};
 
 /// Xorshift (Marsaglia, 2003).
 struct Random(u64);
@@ -111,10 +112,66 @@ async fn what_the_cluster_can_not_compare_is_refused_by_name() {
         (r#"{"a":{"gt":9007199254740992}}"#, "compare with a smaller one"),
     ] {
         let query = IndexQuery { filter: Some(Filter::parse(filter).unwrap()), ..words("apples") };
-        let error = engine.search(&weir_policy::Caller::system(), query).await.unwrap_err();
+        let error = engine.search(&Caller::system(), query).await.unwrap_err();
         assert!(
             matches!(error, IndexError::NotSupported { .. }) && error.to_string().contains(remedy),
             "{error}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_page_is_filled_where_the_cluster_gives_more_than_passes() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let metadata = |number: usize| match number {
+        0..300 => r#"{"at":"unknown"}"#,
+        _ => r#"{"at":"2023-05-01"}"#,
+    };
+    let put = |number: usize| put_with(&format!("d{number:03}"), "apples", 0, metadata(number));
+    engine.apply((0..320).map(put).collect(), 1, None).await.unwrap();
+    let filter = Filter::parse(r#"{"at":{"lt":"2024-01-01"}}"#).unwrap();
+    let query = IndexQuery { filter: Some(filter), limit: 10, query: None, ..words("") };
+    let hits = found(&engine, query.clone()).await;
+    assert_eq!(hits.split(' ').filter(|hit| *hit >= "d300.0").count(), 10, "{hits}");
+    let result = engine.search(&Caller::system(), query).await.unwrap();
+    assert!(!matches!(result.total, MatchCount::Exact(320)), "{:?}", result.total);
+}
+
+#[tokio::test]
+async fn a_caller_is_told_nothing_of_documents_that_a_date_hides() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let changes = vec![
+        put_with("a", "apples", 0, r#"{"publish":"2025-01-01"}"#),
+        put_with("b", "apples", 1, r#"{"publish":"draft","secret":"x"}"#),
+    ];
+    engine.apply(changes, 1, None).await.unwrap();
+    let filter = Filter::parse(r#"{"publish":{"lte":"2026-11-30"}}"#).unwrap();
+    let caller = Caller { filter: Some(filter.into()), ..Caller::system() };
+    let all = IndexQuery { query: None, explain: true, ..words("") };
+    let result = engine.search(&caller, all).await.unwrap();
+    assert_eq!(result.hits.iter().map(|hit| &*hit.document_id).collect::<Vec<_>>(), ["a"]);
+    assert!(!matches!(result.total, MatchCount::Exact(2)), "{:?}", result.total);
+    let unknown = IndexQuery { filter: Some(Filter::parse(r#"{"no":1}"#).unwrap()), ..words("apples") };
+    match engine.search(&caller, unknown).await {
+        Err(IndexError::UnknownField { known, .. }) => assert_eq!(known, ["publish"]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_document_whose_name_is_the_query_is_among_many_that_begin_with_it() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let titled = |number: usize| {
+        let title = if number == 0 { "Invoice".to_owned() } else { format!("Invoice 2024 {number}") };
+        let Change::Put(document) = put_with(&format!("d{number:03}"), "apples", 0, "{}") else {
+            unreachable!("it puts a document")
+        };
+        Change::Put(IndexedDocument { title: Some(title), ..document })
+    };
+    engine.apply((0..300).map(titled).collect(), 1, None).await.unwrap();
+    let hits = found(&engine, IndexQuery { limit: 3, ..words("invoice") }).await;
+    assert!(hits.starts_with("d000.0"), "{hits}");
 }

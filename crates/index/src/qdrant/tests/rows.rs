@@ -10,7 +10,7 @@ use weir_qdrant_mock::Recorded;
 use weir_text::Language;
 
 use super::{Gateway, scores};
-use crate::exact::contract::{both, document, found, put, put_with, settings, words};
+use crate::exact::contract::{both, document, found, put, put_with, remove, settings, words};
 use crate::exact::faults::rich_query;
 use crate::{Change, EngineSettings, IndexQuery, IndexedDocument};
 
@@ -37,9 +37,7 @@ async fn row_tenants_every_call_names_the_tenant_and_a_point_that_is_not_ours_is
     let change = |id: &str| put_with(id, "apples", 0, r#"{"year":1}"#);
     other.apply(vec![change("theirs"), change("b")], 1, None).await.unwrap();
     gateway.cluster.take_recorded();
-    own.apply(vec![change("a"), change("b"), Change::Remove { id: "theirs".to_owned() }], 1, None)
-        .await
-        .unwrap();
+    own.apply(vec![change("a"), change("b"), remove("theirs", 2)], 1, None).await.unwrap();
     own.remove_now("theirs", 2).await.unwrap();
     let listing = IndexQuery { query: None, ..words("") };
     for (query, expected) in [(rich_query(), "a.0"), (words("apples"), "a.0 b.0"), (listing, "a.0 b.0")] {
@@ -80,7 +78,7 @@ async fn row_tenants_every_call_names_the_tenant_and_a_point_that_is_not_ours_is
         let name = alias(state);
         let points = &mut state.collection_mut(&name).unwrap().points;
         points
-            .get_mut(&weir_qdrant::point_id(tenant, "a", 0))
+            .get_mut(&weir_qdrant::point_id(tenant, "a", 0).to_string())
             .unwrap()
             .payload
             .insert("m".to_owned(), r#"{"year":2}"#.into());

@@ -8,7 +8,7 @@ use weir_policy::Caller;
 use weir_qdrant_mock::{Calls, Fault, Rule};
 
 use super::Gateway;
-use crate::exact::contract::{both, found, put, put_with, words};
+use crate::exact::contract::{both, found, put, put_with, remove, words};
 use crate::exact::faults::rich_query;
 use crate::{Change, IndexError, IndexQuery, IndexResult, StageTimings};
 
@@ -81,7 +81,7 @@ async fn row_quorum_searches_and_changes_go_on_while_nodes_die_in_turn() {
         if round % 2 == 0 {
             engine.remove_now(&id, operation + 1).await.unwrap();
             assert!(!found(&engine, words("pears")).await.contains(&format!("{id}.")));
-            engine.apply(vec![Change::Remove { id }], operation + 1, None).await.unwrap();
+            engine.apply(vec![remove(&id, operation + 2)], operation + 1, None).await.unwrap();
         }
         node.restart().unwrap();
     }
@@ -106,11 +106,7 @@ async fn a_search_is_whole_while_its_documents_change_and_vanish() {
                 if let Change::Put(document) = &mut change {
                     document.version = number;
                 }
-                let changes = if number % 5 == 0 {
-                    vec![Change::Remove { id: "moving".to_owned() }]
-                } else {
-                    vec![change]
-                };
+                let changes = vec![if number % 5 == 0 { remove("moving", number + 1) } else { change }];
                 engine.apply(changes, number, None).await.unwrap();
             }
         })

@@ -1,6 +1,6 @@
 //! The contract on collections and generations.
 
-use weir_store::{Generation, JobStatus, PreparedDocument};
+use weir_store::{Error, Generation, JobStatus, PreparedDocument};
 
 use super::*;
 
@@ -96,6 +96,9 @@ pub async fn a_new_generation_has_no_chunks(open: Open<'_>) {
         }
     );
     assert_eq!((next.id, next.last_operation), (made.id, 1));
+    let by_earlier = view(&store, &made).change_settings("{}", made.generation.id).await;
+    assert!(matches!(by_earlier, Err(Error::Conflict)), "another gateway may have other settings");
+    view(&store, &made).change_settings("{}", next.generation.id).await.unwrap();
     assert_eq!(counts(&view(&store, &made)).await, Counts { documents: 1, chunks: 0 });
     store.record_applied(next.generation.id, 1, 5.0).await.unwrap();
     assert_eq!(embeddings(&store, "m", vec![hash(1)]).await, [None]);

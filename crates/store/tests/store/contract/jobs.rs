@@ -158,6 +158,17 @@ pub async fn a_superseded_generation_does_not_update_jobs(open: Open<'_>) {
     close_sound(store).await;
 }
 
+pub async fn a_job_that_is_cancelled_while_an_index_is_made_keeps_what_that_of_before_has(open: Open<'_>) {
+    let store = open();
+    let made = collection(&store, "c").await;
+    accept(&store, &made, "j", &[document("a", "1"), document("b", "2"), document("c", "3")]).await;
+    store.record_applied(made.generation.id, 2, 3.0).await.unwrap();
+    store.start_generation(made.id, "m2", 4.0).await.unwrap().unwrap();
+    let cancelled = store.cancel_job(made.id, "j", 0, Vec::new(), 5.0).await.unwrap().unwrap();
+    assert_eq!((cancelled.status, cancelled.total, cancelled.processed), (JobStatus::Cancelled, 3, 2));
+    close_sound(store).await;
+}
+
 pub async fn jobs_are_listed_newest_first_in_pages(open: Open<'_>) {
     let store = open();
     let made = collection(&store, "c").await;

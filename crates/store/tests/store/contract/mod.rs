@@ -122,6 +122,7 @@ macro_rules! contract {
                 a_job_without_operations_is_completed_at_once,
                 a_completed_job_has_the_counts_of_its_documents_and_chunks,
                 a_superseded_generation_does_not_update_jobs,
+                a_job_that_is_cancelled_while_an_index_is_made_keeps_what_that_of_before_has,
                 a_document_that_fails_in_preparation_is_listed_once,
                 a_job_whose_model_failed_ends_as_failed_with_the_reason,
                 the_oldest_finished_jobs_are_pruned,

@@ -133,6 +133,31 @@ fn a_large_document_goes_on_after_a_restart_where_it_was() {
 }
 
 #[test]
+fn a_document_that_is_deleted_while_the_first_one_is_prepared_stays_deleted_after_a_restart() {
+    let (folder, is_held) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(true)));
+    let upstream = holding(&is_held);
+    let gateway = start(folder.path(), &upstream);
+    let sentences: String =
+        (0..1_000).map(|number| format!("Sentence number {number} of a large document. ")).collect();
+    let large =
+        |number: usize| json!({"id": format!("large{number}"), "text": format!("{sentences} It is {HELD}.")});
+    let mut documents = vec![large(0), json!({"id": "a", "text": "aaaa weirs"})];
+    // so many that nothing after them is read
+    documents.extend((1..8).map(large));
+    send(&gateway, json!(documents));
+    wait_for(&gateway, "aaaa", "a");
+    assert_eq!(gateway.try_delete("a").unwrap().0, 200);
+    send(&gateway, json!([{"id": "b", "text": "bbbb weirs"}]));
+    gateway.weir.terminate();
+
+    let gateway = start(folder.path(), &upstream);
+    assert_eq!(found(&gateway, "aaaa"), Vec::<String>::new());
+    is_held.store(false, Ordering::Relaxed);
+    wait_for(&gateway, "bbbb", "b");
+    assert_eq!(found(&gateway, "aaaa"), Vec::<String>::new());
+}
+
+#[test]
 fn a_large_document_that_the_model_refuses_fails_alone() {
     let folder = tempfile::tempdir().unwrap();
     let upstream = Upstream::start(|_, asked| match asked.texts().iter().any(|text| text.contains(HELD)) {

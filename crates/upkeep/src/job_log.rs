@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_policy::Caller;
 use weir_store::Job;
 
 /// The time in which at most [`LOGGED_MAX`] lines are logged.
@@ -13,7 +12,7 @@ const LOGGED_MAX: u32 = 10;
 
 /// Logs the jobs of a collection.
 #[derive(Debug, Default)]
-pub(crate) struct JobLog(Mutex<Limit>);
+pub struct JobLog(Mutex<Limit>);
 
 #[derive(Debug, Default)]
 struct Limit {
@@ -23,10 +22,9 @@ struct Limit {
 }
 
 impl JobLog {
-    /// A job was accepted: its documents are on disk.
-    pub(crate) fn accepted(&self, job: &Job, caller: &Caller) {
+    /// A job was accepted from the caller with this key: its documents are on disk.
+    pub fn accepted(&self, job: &Job, (key, key_name): (Option<i64>, Option<&str>)) {
         if self.may_log(Instant::now()) {
-            let (key, key_name) = (caller.key.map(|key| key.0), caller.name.as_deref());
             tracing::info!(
                 job = job.id,
                 collection = job.collection,
@@ -46,7 +44,7 @@ impl JobLog {
     }
 
     /// A job has ended: its documents are searchable, or failed.
-    pub(crate) fn ended(&self, job: &Job) {
+    pub fn ended(&self, job: &Job) {
         if self.may_log(Instant::now()) {
             let took = job.finished_at.unwrap_or(job.created_at) - job.created_at;
             tracing::info!(
