@@ -117,6 +117,10 @@ impl Budget {
         }
     }
 
+    pub(crate) fn is_leased(&self) -> bool {
+        matches!(self, Budget::Leased(_))
+    }
+
     /// What was spent. With other gateways, as far as it was read, and with what is reserved.
     pub(crate) fn spending(&self) -> &Spending {
         match self {

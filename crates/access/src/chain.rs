@@ -153,21 +153,20 @@ impl Usage {
         self.counted.limits.reserve_in_turn(&chain, Amounts::Use { tokens, cost }, at).await
     }
 
-    /// Charges what a request of `model` uses and costs where that is known before. If the key has limits for the model, the request counts
-    /// there as well, and runs there until the guard is dropped.
+    /// Reserves what a request of `model` uses and costs where that is known before. If the key has limits for the model, the request counts
+    /// there as well, and runs there until the reservation ends.
     ///
     /// # Errors
     /// [`Limited`]; nothing is taken then.
-    pub async fn charge_for(
+    pub async fn reserve_for(
         self: &Arc<Usage>,
         model: &str,
         at: (Instant, Timestamp),
         tokens: u64,
         nanos: u64,
-    ) -> Result<Running, Limited> {
+    ) -> Result<Reservation, Limited> {
         let amounts = Amounts::Use { tokens, cost: CostRange::exactly(nanos) };
-        let reserved = self.counted.limits.reserve(&Chain::of_model(self, model), amounts, at).await?;
-        Ok(reserved.settle_running(at, tokens, nanos))
+        self.counted.limits.reserve(&Chain::of_model(self, model), amounts, at).await
     }
 }
 
@@ -177,23 +176,9 @@ pub struct Reservation {
     parts: [Option<Part>; CHAIN_MAX],
 }
 
-/// A running request whose use is counted. It ends when this is dropped.
-#[derive(Debug)]
-pub struct Running(#[expect(dead_code, reason = "held until the request ends")] Reservation);
-
 impl Reservation {
     /// Counts what was used: the rest is given back, and what is beyond the reservation is charged.
-    pub fn settle(mut self, at: (Instant, Timestamp), tokens: u64, nanos: u64) {
-        self.settle_parts(at, tokens, nanos);
-    }
-
-    /// [`Reservation::settle`] of a request that goes on to run.
-    pub fn settle_running(mut self, at: (Instant, Timestamp), tokens: u64, nanos: u64) -> Running {
-        self.settle_parts(at, tokens, nanos);
-        Running(self)
-    }
-
-    fn settle_parts(&mut self, (now, time): (Instant, Timestamp), tokens: u64, nanos: u64) {
+    pub fn settle(mut self, (now, time): (Instant, Timestamp), tokens: u64, nanos: u64) {
         self.parts.iter_mut().flatten().for_each(|part| part.settle(now, time, tokens, nanos));
     }
 

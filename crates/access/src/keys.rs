@@ -498,7 +498,7 @@ mod tests {
             let keys = keys.clone();
             async move { keys.update(&Caller::system(), id.0, &serde_json::from_str(json).unwrap(), 2.0).await }
         };
-        keys.usage(id).unwrap().try_charge("a", (now, 100.0), 40, 0).unwrap();
+        keys.usage(id).unwrap().try_exact("a", (now, 100.0), 40, 0).unwrap().settle((now, 100.0), 40, 0);
         let changed = r#"{"name": "site", "scopes": ["search"], "limits": {"requests_per_minute": null}, "model_limits": {"b": null, "c": {"tokens_per_minute": 7}}}"#;
         let changed = update(changed).await.unwrap();
         assert_eq!((changed.name.as_str(), changed.filter), ("site", Some(serde_json::json!({"tenant": 7}))));
@@ -542,7 +542,11 @@ mod tests {
         update(r#"{"limits": {"budget_per_day": null}, "model_limits": {"d": {"budget_per_month": 5}}}"#)
             .await
             .unwrap();
-        keys.usage(id).unwrap().try_charge("d", (now, 2.0), 1, 1_000_000_000).unwrap();
+        keys.usage(id).unwrap().try_exact("d", (now, 2.0), 1, 1_000_000_000).unwrap().settle(
+            (now, 2.0),
+            1,
+            1_000_000_000,
+        );
         let of_models = keys.list(&system, 2.0)[0].model_spent.clone();
         assert_eq!(of_models, [("d".to_owned(), KeySpending { day: 1.0, month: 1.0 })].into());
         keys.revoke(&system, id.0, 3.0).await.unwrap();

@@ -21,7 +21,7 @@ mod shared;
 mod usage;
 
 pub use active::KEYS_BYTES_MAX;
-pub use chain::{CHAIN_MAX, Chain, Reservation, Running};
+pub use chain::{CHAIN_MAX, Chain, Reservation};
 pub use clock::unix_now;
 pub use error::{AccessError, Result};
 pub use keys::Keys;

@@ -235,7 +235,7 @@ impl Usage {
             return Err(short);
         }
         let counted_on = has_budget.then_some(period.day);
-        Ok(Reserved { tokens, nanos, counted_on })
+        Ok(Reserved { tokens, nanos, counted_on, later: Vec::new() })
     }
 
     fn overspent(&self, overspent: Overspent, budgets: Budgets, cost: CostRange) -> Limited {
@@ -359,6 +359,8 @@ struct Reserved {
     nanos: u64,
     /// The day on which the ledger counts the billionths, if there was a budget.
     counted_on: Option<i32>,
+    /// Those of the billionths that it counts on other days, because they were reserved later.
+    later: Vec<(i32, u64)>,
 }
 
 impl Part {
@@ -366,6 +368,8 @@ impl Part {
     pub(crate) fn add(&mut self, mut more: Part) {
         if let (Some(reserved), Some(more)) = (&mut self.reserved, more.reserved.take()) {
             reserved.nanos = reserved.nanos.saturating_add(more.nanos);
+            let other_day = more.counted_on.filter(|_| more.counted_on != reserved.counted_on);
+            reserved.later.extend(other_day.map(|day| (day, more.nanos)));
         }
     }
 
@@ -395,12 +399,19 @@ impl Part {
             End::Used { nanos } => {
                 state.budget.settle(at, reserved.nanos, nanos, is_counted);
                 if state.limits.budgets != Budgets::default() {
-                    ledger.note(&self.usage, &mut state, period.day, signed(nanos));
+                    // of a lease, the sums of a later day have nothing of the reservation
+                    let day = reserved.counted_on.filter(|_| state.budget.is_leased());
+                    ledger.note(&self.usage, &mut state, day.unwrap_or(period.day), signed(nanos));
                 }
             }
         }
+        let mut on_first_day = reserved.nanos;
+        for (day, nanos) in reserved.later {
+            ledger.note(&self.usage, &mut state, day, -signed(nanos));
+            on_first_day = on_first_day.saturating_sub(nanos);
+        }
         if let Some(day) = reserved.counted_on {
-            ledger.note(&self.usage, &mut state, day, -signed(reserved.nanos));
+            ledger.note(&self.usage, &mut state, day, -signed(on_first_day));
         }
         if let Some(meter) = &mut state.tokens {
             match tokens.checked_sub(reserved.tokens) {

@@ -15,6 +15,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::io::{ReaderStream, StreamReader};
+use weir_access::Usage;
 use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
@@ -71,6 +72,8 @@ pub(super) async fn read_with_headers(
             whole.reserve(announced.map_or(0, |bytes| bytes as usize));
         }
         whole.extend_from_slice(&part);
+        // what is decompressed is there without waiting: other requests get their turn
+        tokio::task::coop::consume_budget().await;
     }
     Ok((headers, whole.into()))
 }
@@ -158,6 +161,8 @@ pub(super) fn decoded(
 pub(super) struct Call {
     pub(super) gateway: Gateway,
     pub(super) caller: Arc<Caller>,
+    /// The limits of the caller's key, if it has any.
+    pub(super) usage: Option<Arc<Usage>>,
     /// Its row in the request log.
     pub(super) entry: Option<RequestEntry>,
 }
@@ -176,7 +181,8 @@ impl FromRequestParts<Gateway> for Call {
     async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Call> {
         let context = context::of(&parts.extensions).ok_or_else(ApiError::internal_error)?;
         let caller = context.caller.clone().ok_or_else(ApiError::internal_error)?;
-        Ok(Call { gateway: gateway.clone(), caller, entry: context.entry.clone() })
+        let (usage, entry) = (context.usage.clone(), context.entry.clone());
+        Ok(Call { gateway: gateway.clone(), caller, usage, entry })
     }
 }
 

@@ -82,7 +82,7 @@ async fn forward(to: Entrance, request: Request, gateway: &Gateway) -> Result<Re
     let (caller, entry) = context
         .and_then(|context| context.caller.clone().zip(context.entry.clone()))
         .ok_or_else(ApiError::internal_error)?;
-    let usage = caller.key.and_then(|key| gateway.keys.usage(key));
+    let usage = context.and_then(|context| context.usage.clone());
     // until the reply begins
     let mut memory = match context::take_admitted(request.extensions()) {
         Admitted::Chat(memory) => memory,

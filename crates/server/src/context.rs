@@ -8,6 +8,7 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use tokio::sync::OwnedSemaphorePermit;
+use weir_access::Usage;
 use weir_api::ErrorCode;
 use weir_inference::Reservation;
 use weir_policy::Caller;
@@ -25,6 +26,8 @@ pub(super) struct RequestContext {
     pub(super) id: Arc<str>,
     /// `None`: the route is public.
     pub(super) caller: Option<Arc<Caller>>,
+    /// The limits of the caller's key, if it has any: also for what is counted after the key was revoked.
+    pub(super) usage: Option<Arc<Usage>>,
     /// The row of the request log, if the request has one.
     pub(super) entry: Option<RequestEntry>,
     /// When it must be answered.

@@ -94,8 +94,8 @@ pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(By
 pub(super) async fn embed(call: &Call, job: EmbedJob) -> Result<EmbedOutput> {
     let model = job.model.clone();
     let texts = call.retrieval.tokenize(job).await?;
-    let _running = call.take_tokens(&model.id, texts.tokens()).await?;
-    Ok(call.retrieval.embed(texts).await?)
+    let due = call.take_tokens(&model.id, texts.tokens()).await?;
+    due.of(call.retrieval.embed(texts).await)
 }
 
 /// Whether rendering these embeddings would delay other requests on this thread.

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use weir_access::{Reservation, unix_now};
+use weir_access::{Reservation, Usage, unix_now};
 use weir_api::ErrorCode;
 use weir_policy::Caller;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
@@ -147,7 +147,7 @@ impl Known<'_> {
     async fn authorized(self, request: Request, route: &'static Route) -> Response {
         let gateway = self.gateway;
         if route.access == Access::Public {
-            return self.admitted(request, route, None).await;
+            return self.admitted(request, route, None, None).await;
         }
         let Some(caller) = gateway.caller(request.headers()) else {
             return refused(request, no_valid_key()).await;
@@ -161,9 +161,12 @@ impl Known<'_> {
             return refused(request, ApiError::new(ErrorCode::InsufficientScope, message)).await;
         }
         let usage = caller.key.and_then(|key| gateway.keys.usage(key));
-        let Some(usage) = usage else { return self.admitted(request, route, Some(caller)).await };
+        let Some(usage) = usage else { return self.admitted(request, route, Some(caller), None).await };
         let mut response = match usage.admit(Instant::now()).await {
-            Ok(running) => self.admitted(request, route, Some(caller)).await.map(|body| held(body, running)),
+            Ok(running) => {
+                let response = self.admitted(request, route, Some(caller), Some(usage.clone())).await;
+                response.map(|body| held(body, running))
+            }
             Err(limited) => {
                 let refused = rate_limits::refusal(&limited);
                 drain_body_on_error(request, |_| ready(refused.into_response())).await
@@ -189,6 +192,7 @@ impl Known<'_> {
         mut request: Request,
         route: &'static Route,
         caller: Option<Arc<Caller>>,
+        usage: Option<Arc<Usage>>,
     ) -> Response {
         let gateway = self.gateway;
         if let Err(error) = check_query(route, request.uri().query()) {
@@ -207,6 +211,7 @@ impl Known<'_> {
             route,
             id: self.id.clone(),
             caller,
+            usage,
             entry: self.entry.cloned(),
             deadline,
             segments: self.found.map(|found| found.segments).unwrap_or_default(),

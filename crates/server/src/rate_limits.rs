@@ -3,43 +3,78 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use weir_access::{Left, Limited, Running, Unit, unix_now};
+use weir_access::{Left, Limited, Reservation, Unit, unix_now};
 use weir_api::ErrorCode;
 use weir_config::ChargeClass;
 use weir_retrieval::RequestError;
-use weir_telemetry::requests::Charge;
+use weir_telemetry::requests::{Charge, RequestEntry};
 
 use super::body::Call;
 use super::error::ApiError;
 use crate::Result;
 
 impl Call {
-    /// Counts tokens that `model` is about to compute, and what they cost, against the limits of the caller's key and in the request log.
-    /// The request counts as running until the guard is dropped.
+    /// Reserves tokens that `model` is about to compute, and what they cost, of the limits of the caller's key.
     ///
     /// # Errors
     /// `rate_limit_exceeded`, `budget_exceeded`, and `store_unavailable` while what a key with a budget spends can't be stored.
-    pub(super) async fn take_tokens(&self, model: &str, tokens: usize) -> Result<Option<Running>> {
+    pub(super) async fn take_tokens(&self, model: &str, tokens: usize) -> Result<Due<'_>> {
         let tokens = tokens as u64;
         let cost = self.gateway.llm.cost_of_texts(model, tokens);
-        let usage = self.caller.key.and_then(|key| self.gateway.keys.usage(key));
-        let charged = match usage {
-            Some(usage) => Some(usage.charge_for(model, (Instant::now(), unix_now()), tokens, cost).await),
-            None => None,
-        };
         if let Some(entry) = &self.entry {
-            let is_admitted = !matches!(charged, Some(Err(_)));
             entry.update(|record| {
                 record.model = Some(model.into());
                 record.is_known_model = true;
-                if is_admitted {
-                    record.prompt_tokens = tokens;
-                    let class = ChargeClass::Input.name().into();
-                    record.charge(vec![Charge { class, units: tokens, cost_nanos: cost }]);
-                }
             });
         }
-        charged.transpose().map_err(|limited| refusal(&limited))
+        let reserved = match &self.usage {
+            Some(usage) => {
+                let reserved = usage.reserve_for(model, (Instant::now(), unix_now()), tokens, cost).await;
+                Some(reserved.map_err(|limited| refusal(&limited))?)
+            }
+            None => None,
+        };
+        Ok(Due { entry: self.entry.as_ref(), reserved, tokens, cost, is_computed: true })
+    }
+}
+
+/// What is charged to the caller's key and written into the request log when this is dropped: also if the caller leaves meanwhile. The request runs
+/// until then.
+pub(super) struct Due<'a> {
+    entry: Option<&'a RequestEntry>,
+    reserved: Option<Reservation>,
+    tokens: u64,
+    cost: u64,
+    is_computed: bool,
+}
+
+impl Due<'_> {
+    /// What the work gave. Work that was refused because the gateway is busy costs nothing.
+    ///
+    /// # Errors
+    /// That of the work.
+    pub(super) fn of<T, E: Into<RequestError>>(mut self, done: std::result::Result<T, E>) -> Result<T> {
+        let done = done.map_err(ApiError::from);
+        self.is_computed = !matches!(&done, Err(error) if error.code() == ErrorCode::Overloaded);
+        done
+    }
+}
+
+impl Drop for Due<'_> {
+    fn drop(&mut self) {
+        if !self.is_computed {
+            return; // the reservation gives back all
+        }
+        if let Some(entry) = self.entry {
+            let class = ChargeClass::Input.name().into();
+            entry.update(|record| {
+                record.prompt_tokens = self.tokens;
+                record.charge(vec![Charge { class, units: self.tokens, cost_nanos: self.cost }]);
+            });
+        }
+        if let Some(reserved) = self.reserved.take() {
+            reserved.settle((Instant::now(), unix_now()), self.tokens, self.cost);
+        }
     }
 }
 

@@ -60,9 +60,9 @@ async fn answer(
     let texts = request.take_texts();
     let mut shown = if is_shown { texts.clone() } else { Vec::new() };
     let input = call.retrieval.tokenize_pairs(model, &request, texts, field).await?;
-    let _running = call.take_tokens(&model.id, input.tokens).await?;
+    let due = call.take_tokens(&model.id, input.tokens).await?;
     let (tokens, truncated) = (input.tokens, input.truncated.clone());
-    let ranked = call.retrieval.rerank(model, &request, input, until).await?;
+    let ranked = due.of(call.retrieval.rerank(model, &request, input, until).await)?;
     let mut text = |index: usize| is_shown.then(|| std::mem::take(&mut shown[index]));
     if is_tei {
         let rank = |(index, score)| TeiRank { index, score, text: text(index) };
@@ -134,8 +134,8 @@ pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply>
     };
     let inputs = inputs.into_iter().enumerate().map(input).collect::<Result<Vec<_>, Invalid>>()?;
     let input = call.retrieval.tokenize_to_classify(model, inputs, request.truncate != Some(false)).await?;
-    let _running = call.take_tokens(&model.id, input.tokens).await?;
-    let mut all = call.retrieval.classify(model, input, is_raw).await?;
+    let due = call.take_tokens(&model.id, input.tokens).await?;
+    let mut all = due.of(call.retrieval.classify(model, input, is_raw).await)?;
     Ok(Json(match is_one {
         true => PredictReply::One(all.pop().unwrap_or_default()),
         false => PredictReply::Many(all),

@@ -106,8 +106,8 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
         );
         return Err(Invalid::at(ErrorCode::BatchTooLarge, &["inputs"], message).into());
     }
-    let _running = call.take_tokens(&model.id, tokens).await?;
-    let rows = call.scheduler.embed_tokens(&model, texts).await?;
+    let due = call.take_tokens(&model.id, tokens).await?;
+    let rows = due.of(call.scheduler.embed_tokens(&model, texts).await)?;
     let reply = call.retrieval.maybe_in_background(is_long_reply(&rows), move || {
         let floats = rows.floats().len();
         let by_token: Vec<Vec<&[f32]>> = rows.iter().map(|row| row.chunks(dimension).collect()).collect();

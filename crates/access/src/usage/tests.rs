@@ -1,7 +1,7 @@
 use weir_policy::KeyId;
 
 use super::*;
-use crate::chain::{Chain, Reservation, Running as RunningRequest};
+use crate::chain::{Chain, Reservation};
 
 const ALONE: Counting = Counting::Alone { gateways: 1 };
 
@@ -38,15 +38,14 @@ impl Usage {
         Chain::of_model(self, model).try_reserve(Amounts::Use { tokens, cost }, at, ALONE).map_err(limited)
     }
 
-    pub(crate) fn try_charge(
+    pub(crate) fn try_exact(
         self: &Arc<Usage>,
         model: &str,
         at: (Instant, Timestamp),
         tokens: u64,
         nanos: u64,
-    ) -> Result<RunningRequest, Limited> {
-        let reserved = self.try_use_of(model, at, tokens, CostRange::exactly(nanos))?;
-        Ok(reserved.settle_running(at, tokens, nanos))
+    ) -> Result<Reservation, Limited> {
+        self.try_use_of(model, at, tokens, CostRange::exactly(nanos))
     }
 }
 
@@ -89,18 +88,19 @@ fn limits_for_a_model_hold_beside_those_of_the_key() {
 }
 
 #[test]
-fn what_is_known_before_is_charged_at_once_and_runs_until_its_end() {
+fn what_is_known_before_is_reserved_and_runs_until_its_end() {
     let now = (Instant::now(), 0.0);
     let budgets = Budgets { per_day: Some(100), per_month: None };
     let usage = Arc::new(usage_for("", KeyLimits { budgets, ..KeyLimits::default() }, now.0));
     let of_model = KeyLimits { concurrent_requests: Some(1), ..KeyLimits::default() };
     usage.set_models(vec![Arc::new(usage_for("m", of_model, now.0))]);
-    let running = usage.try_charge("m", now, 5, 60).unwrap();
+    let running = usage.try_exact("m", now, 5, 60).unwrap();
+    assert_eq!(usage.try_exact("m", now, 5, 0).unwrap_err().unit, Unit::Concurrency);
+    running.settle(now, 5, 60);
     assert_eq!(usage.spent(now.1), Some((60, 60)));
-    assert_eq!(usage.try_charge("m", now, 5, 0).unwrap_err().unit, Unit::Concurrency);
-    drop(running);
-    assert_eq!(usage.try_charge("m", now, 5, 41).unwrap_err().unit, Unit::DayBudget);
-    assert!(usage.try_charge("m", now, 5, 40).is_ok());
+    assert_eq!(usage.try_exact("m", now, 5, 41).unwrap_err().unit, Unit::DayBudget);
+    drop(usage.try_exact("m", now, 5, 40).unwrap());
+    assert_eq!(usage.spent(now.1), Some((60, 60)), "what was refused is given back");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn changed_limits_keep_what_was_used_of_the_others() {
         ..KeyLimits::default()
     };
     let usage = usage_with(limits(100, 10), now);
-    usage.try_charge("m", (now, 0.0), 60, 0).unwrap();
+    usage.try_exact("m", (now, 0.0), 60, 0).unwrap().settle((now, 0.0), 60, 0);
     let _running = usage.try_admit(now).unwrap();
     usage.set_limits(KeyLimits { concurrent_requests: Some(1), ..limits(100, 20) }, Spending::default(), now);
     let left: Vec<u64> = usage.left(now).iter().map(|left| left.remaining).collect();
@@ -199,8 +199,8 @@ fn each_limit_refuses_on_its_own_and_says_when_to_come_again() {
     assert!(usage.try_admit(now).is_ok(), "what was refused was not counted");
     let refused = usage.try_admit(now).unwrap_err();
     assert_eq!((refused.unit, refused.retry_after), (Unit::Requests, Some(Duration::from_secs(20))));
-    let charge = |tokens| usage.try_charge("m", (now, 0.0), tokens, 0);
-    assert!(charge(90).is_ok());
+    let charge = |tokens| usage.try_exact("m", (now, 0.0), tokens, 0);
+    charge(90).unwrap().settle((now, 0.0), 90, 0);
     let refused = charge(20).unwrap_err();
     assert_eq!((refused.unit, refused.retry_after), (Unit::Tokens, Some(Duration::from_secs(6))));
     assert_eq!(charge(101).unwrap_err().retry_after, None);

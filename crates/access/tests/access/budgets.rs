@@ -193,6 +193,31 @@ async fn most_requests_of_a_large_budget_ask_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_at_midnight_takes_nothing_beside_the_budget_of_the_next_day() {
+    // the end of a month
+    const MIDNIGHT: f64 = 1_796_083_200.0;
+    let cluster = Cluster::start(10, None).await;
+    let usage = cluster.gateways[0].usage(cluster.key).unwrap();
+    let reserve = |time: f64| {
+        let usage = usage.clone();
+        async move { usage.reserve_in_turn("m", || (Instant::now(), time), 1, CostRange::exactly(CENT)).await }
+    };
+    let mut running = Vec::new();
+    for time in [MIDNIGHT - 10.0, MIDNIGHT + 5.0] {
+        for _ in 0..10 {
+            running.push(reserve(time).await.unwrap());
+        }
+        let more = tokio::time::timeout(Duration::from_secs(1), reserve(time)).await;
+        assert!(!matches!(more, Ok(Ok(_))), "the budget of the day is reserved");
+    }
+    running.into_iter().for_each(|one| one.settle((Instant::now(), MIDNIGHT + 60.0), 1, CENT));
+    cluster.wait_for_ledger(20 * CENT).await;
+    let most =
+        tokio::task::block_in_place(|| cluster.server.count("SELECT max(nanos)::bigint FROM weir.spending"));
+    assert_eq!(most as u64, 10 * CENT);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_gateway_has_reserved_stays_spent_and_what_it_has_leased_comes_back() {
     let cluster = Cluster::start(100, None).await;
     let lost = cluster.reserve(0, CostRange::exactly(30 * CENT)).await.unwrap();

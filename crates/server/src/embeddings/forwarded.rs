@@ -55,8 +55,7 @@ pub(super) async fn send(
     body: Bytes,
     _place: Reservation,
 ) -> Result<Response> {
-    let caller = call.caller.clone();
+    let (caller, usage) = (call.caller.clone(), call.usage.clone());
     let entry = call.entry.clone().ok_or_else(ApiError::internal_error)?;
-    let usage = caller.key.and_then(|key| call.keys.usage(key));
     chat::send(&call.gateway, LlmCall { api: Api::Embeddings, headers, body, caller, usage, entry }).await
 }

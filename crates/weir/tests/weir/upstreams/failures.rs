@@ -106,6 +106,32 @@ fn retries_in_an_outage_are_few() {
 }
 
 #[test]
+fn what_a_busy_upstream_refuses_costs_nothing() {
+    let is_busy = Arc::new(AtomicBool::new(true));
+    let script = is_busy.clone();
+    let upstream = Upstream::start(move |_, _| match script.load(Ordering::Relaxed) {
+        true => error(429),
+        false => Answer::Embeddings,
+    });
+    let more = "dimension = 4\nretries_max = 0\n[[prices]]\nmodel = \"m\"\ninput = 1000\noutput = 0";
+    let (gateway, _file) = gateway("tei", &upstream.url, more, &[]);
+    for _ in 0..2 {
+        check(&embed(&gateway, json!("a b c")), 503, "overloaded", &[]);
+    }
+    is_busy.store(false, Ordering::Relaxed);
+    let tokens = embed(&gateway, json!("a b c")).json()["usage"]["prompt_tokens"].as_u64().unwrap();
+    let of_model = || {
+        let sums = gateway.get("/v1/usage?group_by=model").1;
+        let found = sums["data"].as_array().unwrap().iter().find(|sum| sum["model"] == "m").cloned();
+        found.unwrap_or_default()
+    };
+    gateway.wait("the rows", || of_model()["requests"] == 3);
+    let sum = of_model();
+    assert_eq!(sum["prompt_tokens"].as_u64(), Some(tokens), "{sum}");
+    assert_eq!(sum["cost"].as_f64(), Some(tokens as f64 / 1000.0), "{sum}");
+}
+
+#[test]
 fn silence_is_a_timeout() {
     let upstream = Upstream::start(|_, _| Answer::Late(Duration::from_secs(3)));
     let more = "dimension = 4\ntimeout_ms = 150\nretries_max = 1";
