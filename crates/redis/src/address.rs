@@ -23,6 +23,12 @@ pub enum AddressError {
         "it is not a URL; write redis://USER:PASSWORD@HOST:PORT/DATABASE into what it names, or rediss:// for TLS"
     )]
     Form,
+    /// It is an address of something else.
+    #[error("it begins with neither redis:// nor rediss:// (for TLS)")]
+    Scheme,
+    /// It names certificates, and no TLS.
+    #[error("its `ca_file` is for TLS: write rediss:// instead of redis://")]
+    NoTls,
     /// The file of certificates can't be read.
     #[error("its `ca_file` has no certificates: {0}")]
     Authorities(String),
@@ -65,8 +71,9 @@ impl Address {
         let (scheme, rest) = url.split_once("://").ok_or(AddressError::Form)?;
         let has_tls = match scheme {
             "redis" if ca_file.is_none() => false,
+            "redis" => return Err(AddressError::NoTls),
             "rediss" => true,
-            _ => return Err(AddressError::Form),
+            _ => return Err(AddressError::Scheme),
         };
         let info = format!("redis://{rest}").into_connection_info().map_err(|_| AddressError::Form)?;
         let ConnectionAddr::Tcp(host, port) = info.addr().clone() else { return Err(AddressError::Form) };
@@ -100,6 +107,21 @@ fn tls(host: &str, ca_file: Option<&str>) -> Result<(TlsConnector, ServerName<'s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_used_says_why() {
+        for (text, expected) in [
+            ("redis.example:7000", "it is not a URL"),
+            ("http://redis.example", "neither redis:// nor rediss://"),
+            ("redis+unix:///run/redis", "neither redis:// nor rediss://"),
+            ("redis://redis.example/two", "it is not a URL"),
+            ("redis://redis.example?ca_file=/a", "write rediss:// instead"),
+            ("rediss://redis.example?ca_file=/no/such/file", "has no certificates"),
+        ] {
+            let error = Address::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn addresses_are_read_and_never_shown() {
