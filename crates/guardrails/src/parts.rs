@@ -150,7 +150,7 @@ fn copy(range: std::ops::Range<usize>, parts: &[&str], starts: &[usize], out: &m
 }
 
 /// Where each part begins in the whole text.
-fn starts(parts: &[&str]) -> Vec<usize> {
+pub(crate) fn starts(parts: &[&str]) -> Vec<usize> {
     let mut next = 0;
     let start = |part: &&str| {
         next += part.len();
@@ -160,12 +160,12 @@ fn starts(parts: &[&str]) -> Vec<usize> {
 }
 
 /// The parts of a finding in the whole text.
-fn spans(finding: &Finding, parts: &[&str], starts: &[usize]) -> Vec<PartSpan> {
+pub(crate) fn spans(finding: &Finding, parts: &[&str], starts: &[usize]) -> Vec<PartSpan> {
     let first = starts.partition_point(|start| *start <= finding.start).saturating_sub(1);
-    let rest = parts.iter().zip(starts).enumerate().skip(first);
-    let touched = rest.take_while(|(_, (_, start))| **start < finding.end);
-    let span = |(part, (text, start)): (usize, (&&str, &usize))| PartSpan {
-        part,
+    let rest = parts[first..].iter().zip(&starts[first..]);
+    let touched = rest.take_while(|(_, start)| **start < finding.end).enumerate();
+    let span = |(place, (text, start)): (usize, (&&str, &usize))| PartSpan {
+        part: first + place,
         start: finding.start.saturating_sub(*start).min(text.len()),
         end: (finding.end - *start).min(text.len()),
     };

@@ -62,11 +62,16 @@ impl RuleSet {
     /// strongest action is named, then the one with the longest finding. A finding that is redacted or blocked covers all such findings
     /// that it overlaps, so that no part of them is left.
     pub fn scan(&self, text: &str, out: &mut Vec<Finding>) {
-        let source = Source { text, is_final: true, from: 0, unchanged: 0, offset: 0, carried: &[] };
-        let scan = Scan::run(self, source, false);
-        if !scan.findings.is_empty() {
-            self.resolve(text, scan.findings, out);
+        let findings = self.unresolved(text);
+        if !findings.is_empty() {
+            self.resolve(text, findings, out);
         }
+    }
+
+    /// The findings in a text, which may overlap, in no order.
+    pub(crate) fn unresolved(&self, text: &str) -> Vec<Finding> {
+        let source = Source { text, is_final: true, from: 0, unchanged: 0, offset: 0, carried: &[] };
+        Scan::run(self, source, false).findings
     }
 
     /// The name of a rule in placeholders.
@@ -90,11 +95,16 @@ impl RuleSet {
         self.rules.iter().position(|rule| Some(rule.action) == strongest).unwrap_or(0)
     }
 
-    /// Removes what is allowed and decides between findings that overlap.
+    /// Removes what is allowed, and appends the others without overlaps.
     pub(crate) fn resolve(&self, text: &str, mut findings: Vec<Finding>, out: &mut Vec<Finding>) {
         if !self.allowed_words.is_empty() || !self.allowed_patterns.is_empty() {
             findings.retain(|finding| !self.is_allowed(&text[finding.start..finding.end]));
         }
+        self.separate(findings, out);
+    }
+
+    /// Decides between findings that overlap, and appends the others.
+    pub(crate) fn separate(&self, mut findings: Vec<Finding>, out: &mut Vec<Finding>) {
         findings.sort_unstable_by_key(|finding| (finding.start, finding.end, finding.rule));
         let (strict, mut flags): (Vec<_>, Vec<_>) =
             findings.into_iter().partition(|finding| self.is_strict(finding.rule));

@@ -1,9 +1,13 @@
 //! Checks of whole conversations: every text and number of a request, of its reply and of the events of a stream, in the APIs of
 //! [`weir_translate`].
 
+mod file;
+mod json_text;
 #[cfg(test)]
 mod planted;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod vocabulary;
 mod walk;
 
@@ -14,7 +18,7 @@ use bytes::Bytes;
 use weir_translate::json::Tape;
 
 use crate::{Action, Placeholders, Rule, RuleSet, redact, redact_parts};
-use walk::{Reading, Walk, field_of_tokens};
+use walk::{Reading, Walk, checked_text, field_of_tokens};
 
 pub use stream::{BlockedBy, StreamFilter};
 pub use walk::texts;
@@ -114,8 +118,9 @@ impl Checks {
         report: &mut Report,
     ) -> Result<Bytes, Refused> {
         let Some(rules) = &self.input else { return Ok(body.clone()) };
-        let tape = Tape::parse(body).ok().filter(|_| changes_texts(rules));
-        if let Some(field) = tape.as_ref().and_then(|tape| field_of_tokens(tape.root(body))) {
+        let json = without_bom(body);
+        let tape = Tape::parse(json).ok().filter(|_| changes_texts(rules));
+        if let Some(field) = tape.as_ref().and_then(|tape| field_of_tokens(tape.root(json))) {
             return Err(Refused::Tokens { field });
         }
         let walk = Walk { models, ..Walk::default() };
@@ -207,7 +212,7 @@ fn redacted(
     redact(text, &findings, rules, placeholders)
 }
 
-/// The body with placeholders; `None` if nothing had to be redacted. A body that is no JSON is one text.
+/// The body with placeholders; `None` if nothing had to be redacted. A body that is no JSON is one text, in which JSON may stand.
 fn checked(
     body: &Bytes,
     walk: Walk<'_>,
@@ -216,8 +221,9 @@ fn checked(
     direction: Direction,
     report: &mut Report,
 ) -> Result<Option<Vec<u8>>, Refused> {
-    let tape = Tape::parse(body).ok();
-    let root = tape.as_ref().map(|tape| tape.root(body));
+    let json = without_bom(body);
+    let tape = Tape::parse(json).ok();
+    let root = tape.as_ref().map(|tape| tape.root(json));
     let mut is_reserved = false;
     let mut check = |parts: &[&str], reading: Reading| {
         let Some(rules) = rules else { return Ok(None) };
@@ -228,7 +234,8 @@ fn checked(
             if reading.is_counted(rule.action) {
                 report.add(direction, rule, 1);
             }
-            if rule.action == Action::Block {
+            let is_fixed = reading == Reading::Fixed && rule.action == Action::Redact;
+            if rule.action == Action::Block || is_fixed {
                 return Err(Refused::Blocked { direction, rule: rule.name.clone() });
             }
             is_redacted |= rule.action == Action::Redact && reading != Reading::Again;
@@ -240,11 +247,16 @@ fn checked(
         Ok(is_redacted.then(|| redact_parts(parts, &found, rules, placeholders)))
     };
     let Some(root) = root else {
-        let checked = check(&[&String::from_utf8_lossy(body)], Reading::Text)?;
-        return Ok(checked.map(|texts| texts.concat().into_bytes()));
+        let checked = checked_text(&String::from_utf8_lossy(json), &mut check)?;
+        return Ok(checked.map(String::into_bytes));
     };
     let edits = walk.edits(root, &mut check)?;
-    Ok((!edits.is_empty()).then(|| edits.apply(body)))
+    Ok((!edits.is_empty()).then(|| edits.apply(json)))
+}
+
+/// A body without the byte order mark that some servers write before JSON.
+fn without_bom(body: &[u8]) -> &[u8] {
+    body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body)
 }
 
 /// Whether a rule changes or ends a text, so that nothing beside the text may repeat it.

@@ -139,6 +139,8 @@ fn streams() -> Vec<(Api, Vec<Value>)> {
                 chunk(
                     json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\":\"b\"}"}}]}),
                 ),
+                chunk(json!({"content": [{"type": "text", "text": "p"}, {"type": "text", "text": "q"}]})),
+                json!({"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "m"}}]}),
                 json!({"id": "1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
             ],
         ),
@@ -154,6 +156,9 @@ fn streams() -> Vec<(Api, Vec<Value>)> {
                 json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "f", "input": {}}}),
                 json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{\"a\":\"b\"}"}}),
                 json!({"type": "content_block_stop", "index": 1}),
+                json!({"type": "content_block_start", "index": 2, "content_block": {"type": "thinking", "thinking": "t", "signature": ""}}),
+                json!({"type": "content_block_delta", "index": 2, "delta": {"type": "thinking_delta", "thinking": "u"}}),
+                json!({"type": "content_block_stop", "index": 2}),
                 json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
                 json!({"type": "message_stop"}),
             ],
@@ -166,6 +171,10 @@ fn streams() -> Vec<(Api, Vec<Value>)> {
                 json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": "a"}),
                 json!({"type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{\"a\":\"b\"}"}),
                 json!({"type": "response.new_kind.delta", "output_index": 2, "delta": {"words": "w"}}),
+                json!({"type": "response.output_item.added", "output_index": 3, "item": {"type": "function_call", "name": "f", "arguments": "{\"a\":"}}),
+                json!({"type": "response.function_call_arguments.delta", "output_index": 3, "delta": "\"b\"}"}),
+                json!({"type": "response.reasoning_summary_part.added", "output_index": 4, "summary_index": 0, "part": {"type": "summary_text", "text": "s"}}),
+                json!({"type": "response.reasoning_summary_text.delta", "output_index": 4, "summary_index": 0, "delta": "t"}),
                 json!({"type": "response.completed", "response": {"id": "1", "output": [{"type": "message", "content": [{"type": "output_text", "text": "a"}]}]}}),
             ],
         ),
@@ -261,8 +270,12 @@ fn a_text_in_pieces_is_found_wherever_text_and_stream_are_cut() {
     let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "words": text}});
     let response = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text});
     let completion = |text: &str| json!({"choices": [{"index": 0, "text": text}]});
-    let forms: [(Api, Form<'_>); 4] = [
+    let message = |text: &str| json!({"choices": [{"index": 0, "message": {"content": text}}]});
+    let part = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": text}]}}]});
+    let forms: [(Api, Form<'_>); 6] = [
         (Api::ChatCompletions, &chunk),
+        (Api::ChatCompletions, &message),
+        (Api::ChatCompletions, &part),
         (Api::Completions, &completion),
         (Api::Messages, &delta),
         (Api::Responses, &response),

@@ -10,15 +10,21 @@ use weir_translate::SseEvent;
 use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 
-use super::vocabulary::is_name;
 use super::walk::{Reading, Walk};
 use super::{Checks, Direction, Report, StreamMode};
 use crate::{Action, Placeholders, redact_parts};
 use form::Form;
+use joined::{Chain, EndedText, Ends, chain_of, is_whole_json};
 use text_state::TextState;
+use write::{template, without_repeated, write_event};
 
 mod form;
+mod joined;
 mod text_state;
+mod write;
+
+/// How much of the names and ids at one place is checked with the next one.
+const NAMES_BYTES_MAX: usize = 4096;
 
 /// Checks the events of one stream.
 pub struct StreamFilter {
@@ -32,13 +38,13 @@ pub struct StreamFilter {
     own: Placeholders,
     /// The calls of tools that are running, as index, path and id.
     calls: Vec<(u32, String, String)>,
-    /// The names and ids of them and of others so far, as index, path and text.
+    /// The names and ids of them and of others so far, as index, path and text: clients that go by the place append those of other calls too.
     names: Vec<(u32, String, String)>,
     lanes: Vec<LaneState>,
     /// Texts that have ended: a server may still continue one.
     ended: Vec<EndedText>,
-    /// The end of the answer's last text, if something may have begun in it that the next one completes.
-    open_text: String,
+    /// The ends of the last texts that were joined, if something may have begun in them that the next ones complete.
+    open_texts: Vec<(Chain, String)>,
     /// That of the last event that had one.
     form: Option<Form>,
     /// Whether something was found in the event's strings that are complete in it.
@@ -55,13 +61,15 @@ struct LaneState {
     half: Vec<u8>,
 }
 
-/// What a text that goes on after its end is checked with.
-struct EndedText {
+/// A piece of an event, and what of it is sent there.
+struct Piece {
     lane: Lane,
-    /// All of a text that was held as JSON, as the provider wrote it.
-    json: String,
-    /// The end of any other text, if something may have begun in it.
-    open_text: String,
+    place: Range<usize>,
+    /// As it came.
+    text: String,
+    released: String,
+    /// Whether it begins or ends with half a character, which is sent whole.
+    is_cut: bool,
 }
 
 /// A rule that blocks found something: nothing more is sent.
@@ -88,7 +96,7 @@ impl StreamFilter {
             names,
             lanes,
             ended,
-            open_text: String::new(),
+            open_texts: Vec::new(),
             form: None,
             has_found: false,
             report: Report::default(),
@@ -108,7 +116,7 @@ impl StreamFilter {
     /// # Errors
     /// [`BlockedBy`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
-        self.end_lanes(|_| true, out)
+        self.end_lanes(|_| true, &mut [], out)
     }
 
     /// What was found in lanes that have ended.
@@ -124,7 +132,7 @@ impl StreamFilter {
             return Ok(());
         };
         if data.trim_ascii() == b"[DONE]" {
-            self.end_lanes(|_| true, out)?;
+            self.end_lanes(|_| true, &mut [], out)?;
             write_event(event, data, &Edits::default(), out);
             return Ok(());
         }
@@ -149,17 +157,18 @@ impl StreamFilter {
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
         let Pieces { texts: found, ended, calls, once, begins, ends_all, has_more } = pieces;
         self.begin_calls(calls, out)?;
-        let places: Vec<Range<usize>> = found.iter().map(|(_, range)| range.clone()).collect();
+        let places: Vec<Range<usize>> = found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
         // JSON that went on after its end is held until no more can come
-        let ends =
-            |state: &LaneState| ends_all || ended.contains(&state.lane.index) && state.text.sent_bytes == 0;
+        let ends = |state: &LaneState| ends_all || ended.contains(&state.lane.index) && !state.text.is_late;
         if found.is_empty() {
             // texts that end are sent before what repeats them
-            self.end_lanes(ends, out)?;
+            self.end_lanes(ends, &mut [], out)?;
         }
         let mut edits = Edits::default();
         if let Some(root) = root {
-            edits = self.complete_strings(root, &places)?;
+            let placeholders = self.placeholders.clone();
+            let restores = self.checks.restores.then_some(&*placeholders);
+            edits = self.complete_strings(root, &places, restores)?;
             if self.checks.changes_streams() {
                 without_repeated(root, &mut edits);
             }
@@ -170,38 +179,28 @@ impl StreamFilter {
                 edits.replace_by_string(place.clone(), text);
             })?;
         }
-        if let Some(place) = begins {
-            self.begin(&unescaped(&data[place]).unwrap_or_default())?;
+        for (lane, place) in begins {
+            if let Some(text) = self.begin(lane, &data[place.clone()], out)? {
+                edits.replace_by_string(place, &text);
+            }
         }
         // of the form in which text is sent later, each other text is empty
         let mut form = edits.clone();
         places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
         once.iter().for_each(|(.., place)| form.replace(place.clone(), b"null".to_vec()));
-        let (mut pieces, mut has_text) = (Vec::new(), false);
-        for (lane, range) in found {
-            let literal = self.with_half(&lane, &data[range.clone()]);
-            let text = unescaped(&literal).unwrap_or_default();
-            let alone = if lane.kind == Kind::Other { self.whole(&text)? } else { None };
-            let passed = alone.as_deref().unwrap_or(&text);
-            let released = self.pass(lane, passed, || template(event, &form, data, &range))?;
-            has_text |= !released.is_empty();
-            let is_changed = released != text || literal != data[range.clone()];
-            pieces.push((range, released, is_changed));
-        }
-        if has_text && self.lanes.iter().any(ends) {
-            // the pieces of this event stand before what is released now
-            let mut before = edits.clone();
-            for (range, released, is_changed) in &mut pieces {
-                before.replace_by_string(range.clone(), &std::mem::take(released));
-                *is_changed = true;
+        let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
+        for (lane, place) in found {
+            if data[place.clone()] != *b"\"\"" {
+                self.end_others(&lane, &mut sent, out)?;
             }
-            write_event(event, data, &before, out);
+            let piece = self.piece(lane, place, data, |place| template(event, &form, data, place))?;
+            sent.push(piece);
         }
-        self.end_lanes(ends, out)?;
-        let has_text = pieces.iter().any(|(_, released, _)| !released.is_empty());
-        for (range, released, is_changed) in pieces {
-            if is_changed {
-                edits.replace_by_string(range, &released);
+        self.end_lanes(ends, &mut sent, out)?;
+        let has_text = sent.iter().any(|piece| !piece.released.is_empty());
+        for Piece { place, text, released, is_cut, .. } in sent {
+            if is_cut || released != text {
+                edits.replace_by_string(place, &released);
             }
         }
         if has_more || has_text {
@@ -210,7 +209,35 @@ impl StreamFilter {
         Ok(())
     }
 
-    /// Takes note of calls of tools that name themselves; those of another id at the same place have ended.
+    /// Takes in a piece.
+    fn piece(
+        &mut self,
+        lane: Lane,
+        place: Range<usize>,
+        data: &[u8],
+        template: impl FnOnce(&Range<usize>) -> (Vec<u8>, Vec<u8>),
+    ) -> Result<Piece, BlockedBy> {
+        let literal = self.with_half(&lane, &data[place.clone()]);
+        let text = unescaped(&literal).unwrap_or_default();
+        let alone = if lane.kind == Kind::Other { self.whole(&text)? } else { None };
+        let released = self.pass(&lane, alone.as_deref().unwrap_or(&text), || template(&place))?;
+        let is_cut = literal != data[place.clone()];
+        Ok(Piece { lane, place, text, released, is_cut })
+    }
+
+    /// Ends the other texts of a chain before a text of it goes on, so that it continues them.
+    fn end_others(&mut self, lane: &Lane, sent: &mut [Piece], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+        let is_only = self.lanes.iter().all(|state| state.lane == *lane);
+        if is_only || self.checks.mode == StreamMode::Audit {
+            return Ok(());
+        }
+        let (api, chain) = (self.api, chain_of(self.api, lane));
+        let is_other =
+            |state: &LaneState| chain.is_some() && state.lane != *lane && chain_of(api, &state.lane) == chain;
+        self.end_lanes(|state| is_other(state) && !state.text.is_late, sent, out)
+    }
+
+    /// Takes note of calls of tools that name themselves. Those of another id at the same place have ended, but some clients go by the place alone.
     fn begin_calls(&mut self, calls: Vec<(u32, String, String)>, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
         for (index, path, id) in calls {
             match self.calls.iter_mut().find(|call| (call.0, &call.1) == (index, &path)) {
@@ -219,10 +246,15 @@ impl StreamFilter {
                 Some(call) => call.2 = id,
                 None => self.calls.push((index, path.clone(), id)),
             }
-            self.names.retain(|name| name.0 != index || !name.1.starts_with(&path));
             let is_of_call = |lane: &Lane| lane.index == index && lane.path.starts_with(&path);
-            self.end_lanes(|state| is_of_call(&state.lane), out)?;
-            self.ended.retain(|ended| !is_of_call(&ended.lane));
+            self.end_lanes(|state| is_of_call(&state.lane) && !state.text.is_late, &mut [], out)?;
+            self.ended.retain_mut(|ended| {
+                if ended.is_whole && is_of_call(&ended.lane) {
+                    // only the end of whole JSON is checked with what follows, which is another call's
+                    ended.json.clear();
+                }
+                !ended.is_empty()
+            });
         }
         Ok(())
     }
@@ -251,31 +283,47 @@ impl StreamFilter {
         if let Some([_, name]) = changed.as_deref() {
             change(name);
         }
-        self.names[place].2.push_str(&name);
+        let names = &mut self.names[place].2;
+        names.push_str(&name);
+        let start = names.ceil_char_boundary(names.len().saturating_sub(NAMES_BYTES_MAX));
+        names.drain(..start);
         Ok(())
     }
 
-    /// Takes in a text that is complete in its event and that further events continue.
-    fn begin(&mut self, text: &str) -> Result<(), BlockedBy> {
-        let mut state = TextState::new(Kind::Answer, &self.checks, &self.placeholders, self.own.clone());
-        state.before = std::mem::take(&mut self.open_text);
-        let pushed = state.push_text(text).and_then(|_| state.finish(&mut String::new()));
-        self.open_text = state.open_text;
-        pushed.map_err(|rule| self.name(rule))
+    /// Takes in a text that is complete in its event and that further events continue. What it becomes, if it changes.
+    fn begin(&mut self, lane: Lane, literal: &[u8], out: &mut Vec<u8>) -> Result<Option<String>, BlockedBy> {
+        let Ok(tape) = Tape::parse(literal) else { return Ok(None) };
+        let checked = self.complete_strings(tape.root(literal), &[], None)?.apply(literal);
+        let begun = (lane.index, lane.kind, lane.part);
+        let is_open = |state: &LaneState| (state.lane.index, state.lane.kind, state.lane.part) == begun;
+        self.end_lanes(|state| is_open(state) && !state.text.is_late, &mut [], out)?;
+        self.end_others(&lane, &mut [], out)?;
+        let index = self.begin_lane(lane);
+        let LaneState { lane, mut text, .. } = self.lanes.remove(index);
+        let mut released = match text.push(&unescaped(&checked).unwrap_or_default()) {
+            Ok(released) => released,
+            Err(rule) => return Err(self.blocked_by(&text, rule)),
+        };
+        self.end(lane, text, true, &mut released)?;
+        Ok(Some(released).filter(|released| unescaped(literal).as_ref() != Some(released)))
     }
 
-    /// The changes to strings that are complete in an event.
-    fn complete_strings(&mut self, root: Value<'_>, places: &[Range<usize>]) -> Result<Edits, BlockedBy> {
+    /// The changes to strings that are complete in an event, but for those at `places`. `restores`: the placeholders that are replaced.
+    fn complete_strings(
+        &mut self,
+        root: Value<'_>,
+        places: &[Range<usize>],
+        restores: Option<&Placeholders>,
+    ) -> Result<Edits, BlockedBy> {
         self.has_found = false;
         let checks = self.checks.clone();
-        let placeholders = self.placeholders.clone();
         let models = std::mem::take(&mut self.models);
         let walk = Walk {
             skipped: places,
             joined: &[],
             removes_tokens: checks.changes_streams(),
             models: &models,
-            restores: checks.restores.then_some(&*placeholders),
+            restores,
         };
         // the events of responses repeat texts that were counted
         let is_new = !self.api.repeats_texts();
@@ -301,7 +349,9 @@ impl StreamFilter {
             if is_new && reading.is_counted(rule.action) {
                 self.report.add(Direction::Output, rule, 1);
             }
-            if rule.action == Action::Block && checks.mode != StreamMode::Audit {
+            let is_refused =
+                rule.action == Action::Block || rule.action == Action::Redact && reading == Reading::Fixed;
+            if is_refused && checks.mode != StreamMode::Audit {
                 return Err(BlockedBy(rule.name.clone()));
             }
             is_redacted |= rule.action == Action::Redact;
@@ -335,13 +385,14 @@ impl StreamFilter {
     /// What of a piece can be sent now.
     fn pass(
         &mut self,
-        lane: Lane,
+        lane: &Lane,
         text: &str,
         template: impl FnOnce() -> (Vec<u8>, Vec<u8>),
     ) -> Result<String, BlockedBy> {
-        let index = match self.lanes.iter().position(|state| state.lane == lane) {
+        let index = match self.lanes.iter().position(|state| state.lane == *lane) {
             Some(index) => index,
-            None => self.begin_lane(lane),
+            None if text.is_empty() => return Ok(String::new()),
+            None => self.begin_lane(lane.clone()),
         };
         let state = &mut self.lanes[index];
         if !text.is_empty() || state.template.0.is_empty() {
@@ -359,10 +410,10 @@ impl StreamFilter {
     fn begin_lane(&mut self, lane: Lane) -> usize {
         let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
         if self.checks.mode != StreamMode::Audit {
-            if lane.kind == Kind::Answer {
-                text.before = std::mem::take(&mut self.open_text);
+            if let Some(chain) = chain_of(self.api, &lane) {
+                text.before.joined = self.take_open_text(&chain);
             }
-            if let Some(index) = self.ended.iter().position(|ended| ended.lane == lane) {
+            if let Some(index) = self.ended.iter().position(|ended| ended.is_continued_by(&lane)) {
                 text.go_on(self.ended.swap_remove(index));
             }
         }
@@ -370,57 +421,117 @@ impl StreamFilter {
         self.lanes.len() - 1
     }
 
-    /// Sends what is held of lanes that end.
-    fn end_lanes(&mut self, ends: impl Fn(&LaneState) -> bool, out: &mut Vec<u8>) -> Result<(), BlockedBy> {
+    /// Sends what is held of lanes that end: with the piece of this event if it has text, or else before it.
+    fn end_lanes(
+        &mut self,
+        ends: impl Fn(&LaneState) -> bool,
+        sent: &mut [Piece],
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockedBy> {
         let mut index = 0;
         while index < self.lanes.len() {
             if !ends(&self.lanes[index]) {
                 index += 1;
                 continue;
             }
-            let LaneState { lane, mut text, template: (head, tail), .. } = self.lanes.remove(index);
+            let LaneState { lane, text, template: (head, tail), .. } = self.lanes.remove(index);
+            let piece = sent.iter_mut().rev().find(|piece| piece.lane == lane && !piece.text.is_empty());
             let mut released = String::new();
-            let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
-            let mut json = String::new();
-            let ended = if is_json {
-                json = std::mem::take(&mut text.held);
-                text.open_text =
-                    text.window.as_ref().map(|window| window.open_text_of(&json)).unwrap_or_default();
-                self.whole_json(&json, text.sent_bytes, &mut released)
-            } else {
-                text.finish(&mut released).map_err(|rule| self.name(rule))
-            };
-            if !released.is_empty() {
+            let ended = self.end(lane, text, false, &mut released);
+            if let Some(piece) = piece {
+                piece.released.push_str(&released);
+            } else if !released.is_empty() {
                 out.extend_from_slice(&head);
                 write_string(out, &released);
                 out.extend_from_slice(&tail);
-            }
-            self.count(&text);
-            if lane.kind == Kind::Answer {
-                self.open_text = std::mem::take(&mut text.open_text);
-            }
-            if !json.is_empty() || !text.open_text.is_empty() {
-                self.ended.push(EndedText { lane, json, open_text: text.open_text });
-            }
-            if let Some(window) = text.window {
-                self.own = window.into_placeholders();
             }
             ended?;
         }
         Ok(())
     }
 
-    /// Appends arguments of a tool, or an answer that is JSON, after a check as JSON. Of those that were taken for ended, `sent_bytes` were sent before:
-    /// their rest is appended if nothing is found in the whole, since it cannot be changed any more and stay JSON.
-    fn whole_json(&mut self, held: &str, sent_bytes: usize, out: &mut String) -> Result<(), BlockedBy> {
+    /// Ends a text: appends what can be sent of what is held of it. `is_begun`: whether it is complete in its event, in which it was counted.
+    fn end(
+        &mut self,
+        lane: Lane,
+        mut text: TextState,
+        is_begun: bool,
+        released: &mut String,
+    ) -> Result<(), BlockedBy> {
+        let chain = chain_of(self.api, &lane);
+        if let Some(chain) = chain.as_ref().filter(|_| text.is_late) {
+            // texts were sent while this one was held
+            let joined = self.take_open_text(chain);
+            if !joined.is_empty() {
+                text.before.joined = joined;
+            }
+        }
+        let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
+        let mut json = String::new();
+        let ended = if is_json {
+            json = std::mem::take(&mut text.held);
+            self.whole_json(&json, &mut text, !is_begun, released)
+        } else {
+            text.finish(released).map_err(|rule| self.name(rule))
+        };
+        if !is_begun || ended.is_err() {
+            self.count(&text);
+        }
+        let Ends { own, joined } = std::mem::take(&mut text.open_text);
+        if let Some(chain) = chain {
+            self.set_open_text(chain, joined);
+        }
+        let is_whole = is_whole_json(&json);
+        if is_whole && is_begun {
+            json.clear();
+        }
+        let text_so_far = EndedText { lane, json, is_whole, open_text: own, is_begun };
+        if self.checks.mode != StreamMode::Audit && !text_so_far.is_empty() {
+            self.ended.push(text_so_far);
+        }
+        if let Some(window) = text.window {
+            self.own = window.into_placeholders();
+        }
+        ended
+    }
+
+    fn take_open_text(&mut self, chain: &Chain) -> String {
+        let index = self.open_texts.iter().position(|(other, _)| other == chain);
+        index.map(|index| self.open_texts.swap_remove(index).1).unwrap_or_default()
+    }
+
+    fn set_open_text(&mut self, chain: Chain, text: String) {
+        self.take_open_text(&chain);
+        if !text.is_empty() {
+            self.open_texts.push((chain, text));
+        }
+    }
+
+    /// Appends arguments of a tool, or an answer that is JSON, after a check as JSON. Of those that were taken for ended, a part was sent before: their
+    /// rest is appended if nothing is found in the whole, since it cannot be changed any more and stay JSON, nor in the rest, which some clients take
+    /// for a text of its own.
+    fn whole_json(
+        &mut self,
+        held: &str,
+        text: &mut TextState,
+        is_counted: bool,
+        out: &mut String,
+    ) -> Result<(), BlockedBy> {
+        text.open_text = text.ends_behind(held);
+        let rest = &held[text.sent_bytes..];
+        let stands_alone = text.stands_alone(rest).map_err(|rule| self.name(rule))?;
         let checks = self.checks.clone();
         let placeholders = self.placeholders.clone();
-        let restores = checks.restores.then_some(&*placeholders).filter(|_| sent_bytes == 0);
+        let is_new = text.sent_bytes == 0;
+        let restores = checks.restores.then_some(&*placeholders).filter(|_| is_new);
         let walk = Walk { restores, ..Walk::default() };
-        match walk.text(held, &mut |texts, reading| self.complete(texts, reading, &checks, true))? {
-            Some(changed) if sent_bytes == 0 => out.push_str(&changed),
-            Some(_) => {}
-            None => out.push_str(&held[sent_bytes..]),
+        let mut check = |texts: &[&str], reading: Reading| self.complete(texts, reading, &checks, is_counted);
+        let changed = walk.text(held, &mut check)?;
+        let is_same = changed.is_none() && (is_new || walk.text(rest, &mut check)?.is_none());
+        match changed {
+            Some(changed) if is_new && stands_alone => out.push_str(&changed),
+            None if is_same && stands_alone => out.push_str(rest),
+            Some(_) | None => {}
         }
         Ok(())
     }
@@ -445,33 +556,6 @@ impl StreamFilter {
     }
 }
 
-/// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
-fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, out: &mut Vec<u8>) {
-    match event.data_at() {
-        Some(data_at) if event.has_only_data() && has_known_name(event) && is_whole(event.raw()) => {
-            out.extend_from_slice(&event.raw()[..data_at.start]);
-            out.extend_from_slice(&edits.apply(data));
-            out.extend_from_slice(&event.raw()[data_at.end..]);
-        }
-        _ => {
-            write_head(event, out);
-            write_line(&edits.apply(data), out);
-            out.extend_from_slice(b"\n\n");
-        }
-    }
-}
-
-/// Removes what some servers send beside a piece: the whole message so far, whose end may be a part of a finding.
-fn without_repeated(chunk: Value<'_>, edits: &mut Edits) {
-    for choice in chunk.get("choices").into_iter().flat_map(Value::items) {
-        if let Some(message) =
-            choice.get("message").filter(|message| !message.is_null() && choice.get("delta").is_some())
-        {
-            edits.replace(message.range(), b"null".to_vec());
-        }
-    }
-}
-
 /// Where the first half of a surrogate pair begins that ends a JSON string, as an escape: some servers cut texts between both halves. The end of the
 /// text if there is none.
 fn start_of_half(literal: &[u8]) -> usize {
@@ -482,39 +566,6 @@ fn start_of_half(literal: &[u8]) -> usize {
     let is_half = escape.starts_with(b"\\ud") && matches!(escape[3], b'8' | b'9' | b'a' | b'b');
     let backslashes = literal[..start].iter().rev().take_while(|byte| **byte == b'\\').count();
     if is_half && backslashes % 2 == 0 { start } else { end }
-}
-
-/// An event before and behind a place in its data.
-fn template(event: &SseEvent, form: &Edits, data: &[u8], place: &Range<usize>) -> (Vec<u8>, Vec<u8>) {
-    let (before, behind) = form.apply_around(data, place.clone());
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
-    write_head(event, &mut head);
-    write_line(&before, &mut head);
-    write_line(&behind, &mut tail);
-    tail.extend_from_slice(b"\n\n");
-    (head, tail)
-}
-
-fn write_head(event: &SseEvent, out: &mut Vec<u8>) {
-    if !event.name().is_empty() && has_known_name(event) {
-        out.extend_from_slice(&[b"event: ", event.name(), b"\n"].concat());
-    }
-    out.extend_from_slice(b"data: ");
-}
-
-/// Writes JSON in one line: a line feed stands between values only.
-fn write_line(json: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(json);
-    out[start..].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
-}
-
-fn has_known_name(event: &SseEvent) -> bool {
-    std::str::from_utf8(event.name()).is_ok_and(is_name)
-}
-
-fn is_whole(event: &[u8]) -> bool {
-    [&b"\n\n"[..], b"\r\n\r\n", b"\n\r\n", b"\r\r"].into_iter().any(|end| event.ends_with(end))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Every string, number and unknown key of a JSON text passes a check, wherever it stands; what the check changes is edited in its place, so that the
 //! rest stays as it was written. Structure decides how a value is read, not whether: see [`super::vocabulary`] for the few that are skipped.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use weir_translate::json::{Edits, Kind, Tape, Value};
+use weir_translate::json::{Edits, Kind, Value};
 
+use super::file::{File, is_file_field};
+use super::json_text::{JsonText, Parts};
 use super::vocabulary::{is_choice, is_count, is_name};
 use crate::{Action, PartFindings, Placeholders, RuleSet};
 
@@ -21,6 +21,10 @@ pub(super) enum Reading {
     Text,
     /// The number of a JSON text, as it is written.
     Number,
+    /// The parts of a JSON text: at odd places its keys and values, at even ones what stands between them. Only the first can be changed.
+    Json,
+    /// A text that can't be changed: what would be redacted blocks, unless it is sent in another form.
+    Fixed,
     /// A text of whose parts all was checked before. Only what blocks is looked for: all else was counted and changed there.
     Again,
 }
@@ -39,26 +43,27 @@ impl Reading {
                 rules.scan_number(number, &mut found.inside[0]);
                 found
             }
-            (Reading::Text | Reading::Number | Reading::Again, texts) => rules.scan_parts(texts),
+            (Reading::Json, parts) => rules.scan_json(parts),
+            (Reading::Text | Reading::Number | Reading::Fixed | Reading::Again, texts) => {
+                rules.scan_parts(texts)
+            }
         }
     }
 }
 
 /// What one text becomes.
-fn check_one<E>(text: &str, reading: Reading, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+pub(super) fn check_one<E>(
+    text: &str,
+    reading: Reading,
+    check: &mut Check<'_, E>,
+) -> Result<Option<String>, E> {
     Ok(check(&[text], reading)?.and_then(|mut texts| texts.pop()))
 }
 
-/// Shortest base64 of a field for files that is taken for bytes, and not for a text. A key of a provider is longer than a word.
-const FILE_BYTES_MIN: usize = 64;
 /// Longest number that is taken for a count, a place or a time: that of a payment card is longer.
 const COUNT_BYTES_MAX: usize = 11;
-
-/// Whether the padding is left out is of no account.
-const PADDING: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PADDING);
-const BASE64_OF_URLS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, PADDING);
+/// Most digits of a version behind the name of a model: those of a date. What identifies people has more.
+const VERSION_DIGITS_MAX: usize = 8;
 
 /// How a JSON text is walked.
 #[derive(Clone, Copy, Default)]
@@ -117,11 +122,13 @@ impl Walk<'_> {
                 {
                     return Ok(());
                 }
-                let file = if is_data { None } else { File::of(field, &text) };
+                let file = File::of(is_file_field(field), &text);
                 let of_file = file.as_ref().map_or(Ok(None), |file| file.checked(check))?;
-                let changed = match file {
-                    Some(File { is_text_itself: false, .. }) => of_file,
-                    _ => self.text(&text, check)?.or(of_file),
+                // in data, base64 may be a text as well
+                let changed = if !is_data && file.is_some_and(|file| file.is_whole) {
+                    of_file
+                } else {
+                    self.text(of_file.as_deref().unwrap_or(&text), check)?.or(of_file)
                 };
                 if let Some(text) = changed {
                     edits.replace_by_string(value.range(), &text);
@@ -154,7 +161,8 @@ impl Walk<'_> {
         let text_of = |part: Value<'_>| {
             let value = part.get("text").filter(|value| value.is_string())?;
             let text = value.string();
-            let is_alone = looks_like_json(&text) || File::of("text", &text).is_some();
+            let is_file = File::of(false, &text).is_some_and(|file| file.is_whole);
+            let is_alone = looks_like_json(&text) || is_file;
             (!is_alone && !self.skipped.contains(&value.range())).then(|| (value.range(), text.into_owned()))
         };
         let texts: Vec<(Range<usize>, String)> = parts.items().filter_map(text_of).collect();
@@ -195,7 +203,8 @@ impl Walk<'_> {
             }
             let is_data = is_data || value.kind() == Kind::Object && is_data_name(&name);
             // the data of a source of text are no file
-            let is_text = name == "data" && object.get("type").is_some_and(|kind| kind.is("text"));
+            let is_text =
+                !is_data && name == "data" && object.get("type").is_some_and(|kind| kind.is("text"));
             self.value(value, if is_text { "text" } else { &name }, is_data, edits, check)?;
         }
         Ok(())
@@ -216,9 +225,16 @@ impl Walk<'_> {
                 let (_, name) = model.split_once('/')?;
                 text.strip_prefix(name)
             });
-            rest.is_some_and(|rest| rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'@' | b':')))
+            rest.is_some_and(is_version)
         })
     }
+}
+
+/// Whether a text is the version of a model or its date, behind its name.
+fn is_version(text: &str) -> bool {
+    let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'-' | b'@' | b':');
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    digits <= VERSION_DIGITS_MAX && text.bytes().all(is_part)
 }
 
 /// Whether an object under this name is the arguments of a tool.
@@ -241,35 +257,35 @@ fn is_tokens(array: Value<'_>) -> bool {
 }
 
 /// What a text becomes. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
-fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
-    let tape = looks_like_json(text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
-    let Some(tape) = tape else {
-        let changed = check_one(text, Reading::Text, check)?;
-        // JSON that was cut off, or that stands in prose
-        let plain = without_escapes(changed.as_deref().unwrap_or(text));
-        let found = plain.map_or(Ok(None), |plain| check_one(&plain, Reading::Text, check))?;
-        return Ok(found.or(changed));
-    };
-    let mut edits = Edits::default();
-    // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
-    Walk::default().value(tape.root(text.as_bytes()), "", true, &mut edits, check)?;
-    if edits.is_empty() {
-        // what only the text as a whole has, such as a name and its value
-        return check_one(text, Reading::Text, check);
+pub(super) fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+    let mut parts = Parts::default();
+    match JsonText::read(Cow::Borrowed(text), &mut parts, check)? {
+        Some(json) => json.checked(&parts, check),
+        None => checked_prose(text, Reading::Text, check),
     }
-    check_one(text, Reading::Again, check)?;
-    Ok(Some(String::from_utf8_lossy(&edits.apply(text.as_bytes())).into_owned()))
+}
+
+/// What a text becomes that is no JSON as a whole. JSON that was cut off, or that stands in it, is read without its escapes, too.
+pub(super) fn checked_prose<E>(
+    text: &str,
+    reading: Reading,
+    check: &mut Check<'_, E>,
+) -> Result<Option<String>, E> {
+    let changed = check_one(text, reading, check)?;
+    let plain = without_escapes(changed.as_deref().unwrap_or(text));
+    let found = plain.map_or(Ok(None), |plain| check_one(&plain, reading, check))?;
+    Ok(found.or(changed))
 }
 
 /// Whether a text may be an object or an array of JSON.
-fn looks_like_json(text: &str) -> bool {
+pub(super) fn looks_like_json(text: &str) -> bool {
     let trimmed = text.trim();
     trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']'])
 }
 
 /// A text with the characters that escapes of JSON stand for, at any depth; `None` if there are none. Quotes and control characters stay escaped, so
 /// that JSON stays what it was.
-fn without_escapes(text: &str) -> Option<String> {
+pub(super) fn without_escapes(text: &str) -> Option<String> {
     if !text.contains("\\u") {
         return None;
     }
@@ -311,55 +327,33 @@ fn escaped_character(code: &str) -> Option<(char, usize)> {
     (!character.is_control() && !matches!(character, '"' | '\\')).then_some((character, length))
 }
 
-/// A text with what placeholders stand for; `None` if it has none. In JSON they are restored as JSON, so that it stays valid.
+/// A text with what placeholders stand for; `None` if it has none. In JSON they are restored in its keys and values alone, so that it stays valid.
 fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     if placeholders.is_empty() {
         return None;
     }
-    let mut restore = |texts: &[&str], _: Reading| {
-        let restored: Vec<String> = texts.iter().map(|text| placeholders.restore(text)).collect();
+    let mut restore = |texts: &[&str], reading: Reading| {
+        if reading == Reading::Fixed {
+            return Ok(None);
+        }
+        let restored: Vec<String> = texts.iter().map(|text| restored(text, placeholders)).collect();
         Ok::<_, Infallible>((restored != texts).then_some(restored))
     };
     let Ok(restored) = checked_text(text, &mut restore);
     restored
 }
 
-/// A file within a request or reply: its base64.
-struct File<'a> {
-    /// What stands before it, such as `data:text/plain;base64,`.
-    prefix: &'a str,
-    /// Its text, if it is one. Other bytes, such as an image, are none.
-    text: Option<String>,
-    /// How it is encoded.
-    encoding: &'static GeneralPurpose,
-    /// Whether the base64 may be a text as it is: the key of a provider, or a word.
-    is_text_itself: bool,
-}
-
-impl File<'_> {
-    fn of<'a>(field: &str, text: &'a str) -> Option<File<'a>> {
-        let is_of_files =
-            matches!(field, "data" | "file_data" | "b64_json" | "signature" | "encrypted_content");
-        let start = match text.strip_prefix("data:") {
-            Some(url) => text.len() - url.split_once(";base64,")?.1.len(),
-            None if is_of_files => 0,
-            None => return None,
-        };
-        let (prefix, file) = text.split_at(start);
-        let mut encodings = [&BASE64, &BASE64_OF_URLS].into_iter();
-        let (encoding, bytes) =
-            encodings.find_map(|encoding| Some((encoding, encoding.decode(file).ok()?)))?;
-        let text = String::from_utf8(bytes).ok();
-        let is_of_urls = file.contains(['-', '_']);
-        let is_text_itself = prefix.is_empty() && (file.len() < FILE_BYTES_MIN || is_of_urls);
-        Some(File { prefix, text, encoding, is_text_itself })
-    }
-
-    /// What it becomes: a text is checked as a text.
-    fn checked<E>(&self, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
-        let Some(text) = &self.text else { return Ok(None) };
-        let changed = checked_text(text, check)?;
-        Ok(changed.map(|text| format!("{}{}", self.prefix, self.encoding.encode(text))))
+/// The same for one text. What is an address only without escapes is one as well.
+fn restored(text: &str, placeholders: &Placeholders) -> String {
+    let restored = placeholders.restore(text);
+    let Some(plain) = without_escapes(text) else { return restored };
+    let of_plain = placeholders.restore(&plain);
+    if without_escapes(&restored).as_ref() == Some(&of_plain) {
+        restored
+    } else if of_plain == plain {
+        text.to_owned()
+    } else {
+        of_plain
     }
 }
 
@@ -367,8 +361,12 @@ impl File<'_> {
 pub fn texts(root: Value<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut collect = |texts: &[&str], reading: Reading| {
-        if reading != Reading::Again {
-            found.extend(texts.iter().map(|text| (*text).to_owned()));
+        match reading {
+            Reading::Json => found.push(texts.concat()),
+            Reading::Text | Reading::Number | Reading::Fixed => {
+                found.extend(texts.iter().map(|text| (*text).to_owned()));
+            }
+            Reading::Again => {}
         }
         Ok::<_, Infallible>(None)
     };
@@ -378,6 +376,10 @@ pub fn texts(root: Value<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use weir_translate::json::Tape;
+
+    use super::super::file::BASE64;
     use super::*;
 
     /// Replaces every `x` and every 7 by placeholders.
@@ -414,6 +416,8 @@ mod tests {
         );
         check(r#"{"model":"m-x-2024-01-01"}"#, r#"{"model":"m-x-2024-01-01"}"#);
         check(r#"{"model":"m-xy"}"#, r#"{"model":"m-[X_1]y"}"#);
+        check(r#"{"model":"m-x-4111111111111111"}"#, r#"{"model":"m-[X_1]-4111111111111111"}"#);
+        check(r#"{"model":"m-x-411-111-111"}"#, r#"{"model":"m-[X_1]-411-111-111"}"#);
         check(
             r#"{"input":{"role":"max","created":7,"max":1}}"#,
             r#"{"input":{"role":"ma[X_1]","created":"[7]","ma[X_1]":1}}"#,

@@ -78,8 +78,21 @@ fn numbers_of_json_are_checked_as_written_and_in_plain_notation() {
         ("1e400", vec![]),
         ("1e99999999999", vec![]),
         ("0", vec![]),
+        ("0.0e5", vec![]),
+        ("4.111111111111111e-5", vec![]),
+        ("4111111111111111e-20", vec![(0, 20)]),
+        ("4111111111111111e99999999999999999999", vec![(0, 37)]),
     ] {
         assert_eq!(found(number), expected, "{number}");
+    }
+    let zeros = "0".repeat(60);
+    for number in [
+        format!("4111111111111111.{zeros}"),
+        format!("0.{zeros}4111111111111111e76"),
+        format!("4111111111111111{zeros}{zeros}e-120"),
+        format!("4111111111111111{zeros}.{zeros}"),
+    ] {
+        assert_eq!(found(&number), [(0, number.len())], "{number}");
     }
 }
 

@@ -37,6 +37,12 @@ pub enum Kind {
 /// The index of texts that belong to no choice, block or item: they end with the stream.
 const OF_STREAM: u32 = u32::MAX;
 
+/// The path of the summary of what a model of `/v1/responses` thinks.
+const SUMMARY_PATH: &str = "response.reasoning_summary_text";
+
+/// The quotes of an empty string.
+const EMPTY_BYTES: usize = 2;
+
 /// What an event has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
@@ -49,8 +55,8 @@ pub struct Pieces {
     /// Values that clients take once, and would append to themselves from another event: ids, names, roles. With the choice, block or item, and the
     /// names to the value.
     pub once: Vec<(u32, String, Range<usize>)>,
-    /// A text with which an answer begins and that further events continue.
-    pub begins: Option<Range<usize>>,
+    /// Texts with which a block, part or item begins and that further events continue, whose lane may have another path: the place of their JSON value.
+    pub begins: Vec<(Lane, Range<usize>)>,
     /// Whether all texts end before this event.
     pub ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
@@ -97,13 +103,18 @@ fn of_chunk(chunk: Value<'_>) -> Pieces {
 
 fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
     let index = index_of(choice, "index").unwrap_or(number);
+    let has_delta = choice.get("delta").is_some_and(|delta| !delta.is_null());
     for (name, value) in choice.entries() {
         match &*name.string() {
             // some servers send an empty one with each piece
-            "finish_reason" if value.is_string() && value.range().len() > 2 => pieces.ended.push(index),
-            // a whole message in an event is complete
-            "message" => {}
-            "delta" => add(value, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, pieces),
+            "finish_reason" if value.is_string() && value.range().len() > EMPTY_BYTES => {
+                pieces.ended.push(index)
+            }
+            // beside a piece it is the message so far, and in its place a piece
+            "message" if has_delta => {}
+            "delta" | "message" => {
+                add(value, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, pieces)
+            }
             name if !is_complete(name) => {
                 let kind = kind_of(name, Kind::Other);
                 add(value, Lane { index, kind, part: 0, path: name.to_owned() }, pieces);
@@ -123,8 +134,13 @@ fn of_message(event: Value<'_>) -> Pieces {
             }
         }
         Some("content_block_start") => {
-            pieces.begins = text_at(event, &["content_block", "text"])
-                .or_else(|| text_at(event, &["content_block", "thinking"]));
+            for (name, value) in event.get("content_block").into_iter().flat_map(Value::entries) {
+                let name = name.string();
+                if !is_complete(&name) {
+                    let kind = kind_of(&name, Kind::Other);
+                    begin(value, Lane { index, kind, part: 0, path: format!(".{name}") }, &mut pieces);
+                }
+            }
         }
         Some("content_block_stop") => pieces.ended.push(index),
         Some("message_delta" | "message_stop" | "error") => pieces.ends_all = true,
@@ -136,9 +152,10 @@ fn of_message(event: Value<'_>) -> Pieces {
 fn of_response(event: Value<'_>) -> Pieces {
     let mut pieces = Pieces::default();
     let index = index_of(event, "output_index").unwrap_or_default();
+    let part = index_of(event, "content_index").or_else(|| index_of(event, "summary_index"));
+    let part = part.unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if let (Some(text), Some(delta)) = (kind.strip_suffix(".delta"), event.get("delta")) {
-        let part = index_of(event, "content_index").or_else(|| index_of(event, "summary_index"));
         let kind = match text {
             "response.output_text" => Kind::Answer,
             "response.refusal" => Kind::Refusal,
@@ -146,22 +163,67 @@ fn of_response(event: Value<'_>) -> Pieces {
             _ if text.starts_with("response.reasoning") => Kind::Reasoning,
             _ => Kind::Other,
         };
-        let lane = Lane { index, kind, part: part.unwrap_or_default(), path: text.to_owned() };
+        let lane = Lane { index, kind, part, path: text.to_owned() };
         add(delta, lane, &mut pieces);
         return pieces;
     }
     match &*kind {
         "response.completed" | "response.incomplete" | "response.failed" | "error" => pieces.ends_all = true,
-        "response.content_part.added" => pieces.begins = text_at(event, &["part", "text"]),
+        "response.content_part.added" => begin_part(event.get("part"), index, part, &mut pieces),
+        "response.reasoning_summary_part.added" => {
+            let path = SUMMARY_PATH.to_owned();
+            let lane = Lane { index, kind: Kind::Reasoning, part, path };
+            event.at(&["part", "text"]).into_iter().for_each(|text| begin(text, lane.clone(), &mut pieces));
+        }
+        "response.output_item.added" => begin_item(event.get("item"), index, &mut pieces),
         kind if kind.ends_with(".done") => pieces.ended.push(index),
         _ => {}
     }
     pieces
 }
 
-/// The place of a text that is not empty.
-fn text_at(event: Value<'_>, path: &[&str]) -> Option<Range<usize>> {
-    event.at(path).filter(|text| text.is_string() && text.range().len() > 2).map(Value::range)
+/// Adds a text that further events continue, unless it is empty.
+fn begin(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
+    if value.is_string() && value.range().len() > EMPTY_BYTES {
+        pieces.begins.push((lane, value.range()));
+    }
+}
+
+/// Adds the texts with which a part of an item begins.
+fn begin_part(part: Option<Value<'_>>, index: u32, number: u32, pieces: &mut Pieces) {
+    let Some(part) = part else { return };
+    let (kind, path) = match part.get("type").and_then(Value::as_str).as_deref() {
+        Some("reasoning_text") => (Kind::Reasoning, "response.reasoning_text"),
+        Some("summary_text") => (Kind::Reasoning, SUMMARY_PATH),
+        _ => (Kind::Answer, "response.output_text"),
+    };
+    for (name, value) in part.entries() {
+        let (kind, path) = match &*name.string() {
+            "text" => (kind, path),
+            "refusal" => (Kind::Refusal, "response.refusal"),
+            _ => continue,
+        };
+        begin(value, Lane { index, kind, part: number, path: path.to_owned() }, pieces);
+    }
+}
+
+/// Adds the texts with which an item begins.
+fn begin_item(item: Option<Value<'_>>, index: u32, pieces: &mut Pieces) {
+    for (name, value) in item.into_iter().flat_map(Value::entries) {
+        let name = name.string();
+        let kind = match &*name {
+            "arguments" => Kind::Arguments,
+            // of tools that take a text, and of an interpreter
+            "input" | "code" => Kind::Other,
+            "content" | "summary" => {
+                let parts = (0..).zip(value.items());
+                parts.for_each(|(number, part)| begin_part(Some(part), index, number, pieces));
+                continue;
+            }
+            _ => continue,
+        };
+        begin(value, Lane { index, kind, part: 0, path: name.into_owned() }, pieces);
+    }
 }
 
 /// Adds the strings of a value that further events continue. `lane`: that of the value itself.
@@ -286,6 +348,8 @@ fn index_of(value: Value<'_>, name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value as Json, json};
+
     use super::*;
 
     fn check(api: Api, data: &str, expected: &[(u32, Kind, &str)], has_more: bool) -> Pieces {
@@ -314,6 +378,10 @@ mod tests {
         let end = check(chat, r#"{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}"#, &[], true);
         assert_eq!(end.ended, [1]);
         assert!(check(chat, "[DONE]", &[], true).ends_all);
+        let message = r#"{"choices":[{"index":1,"message":{"content":"a"},"delta":null}]}"#;
+        assert_eq!(check(chat, message, &[(1, answer, "\"a\"")], false).texts[0].0.path, ".content");
+        let beside = r#"{"choices":[{"index":1,"message":{"content":"ab"},"delta":{"content":"b"}}]}"#;
+        check(chat, beside, &[(1, answer, "\"b\"")], true);
         check(Api::Completions, r#"{"choices":[{"index":1,"text":"a"}]}"#, &[(1, answer, "\"a\"")], false);
         let delta = r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a"}}"#;
         check(Api::Messages, delta, &[(1, answer, "\"a\"")], false);
@@ -323,6 +391,47 @@ mod tests {
         let delta = r#"{"type":"response.output_text.delta","output_index":1,"content_index":0,"delta":"a"}"#;
         check(Api::Responses, delta, &[(1, answer, "\"a\"")], false);
         assert!(check(Api::Responses, r#"{"type":"response.completed","response":{}}"#, &[], true).ends_all);
+    }
+
+    #[test]
+    fn texts_with_which_blocks_parts_and_items_begin_are_found_with_their_kind() {
+        let check = |api: Api, data: Json, expected: &[(Kind, u32, &str)]| {
+            let data = data.to_string();
+            let found = pieces(api, &data);
+            let begins: Vec<(Kind, u32, &str)> = found
+                .begins
+                .iter()
+                .map(|(lane, place)| (lane.kind, lane.part, &data[place.clone()]))
+                .collect();
+            assert_eq!((begins.as_slice(), found.texts.len()), (expected, 0), "{data}");
+        };
+        let block = |block: Json| json!({"type": "content_block_start", "index": 0, "content_block": block});
+        let thinking = json!({"type": "thinking", "thinking": "a", "signature": "s"});
+        check(Api::Messages, block(thinking), &[(Kind::Reasoning, 0, "\"a\"")]);
+        check(Api::Messages, block(json!({"type": "text", "text": "a"})), &[(Kind::Answer, 0, "\"a\"")]);
+        check(Api::Messages, block(json!({"type": "text", "text": ""})), &[]);
+        check(
+            Api::Messages,
+            block(json!({"type": "tool_use", "id": "t", "name": "f", "input": {"a": "b"}})),
+            &[],
+        );
+        let part = |of: &str, part: Json| json!({"type": format!("response.{of}.added"), "content_index": 1, "part": part});
+        let text = json!({"type": "output_text", "text": "a"});
+        check(Api::Responses, part("content_part", text), &[(Kind::Answer, 1, "\"a\"")]);
+        let refusal = json!({"type": "refusal", "refusal": "a"});
+        check(Api::Responses, part("content_part", refusal), &[(Kind::Refusal, 1, "\"a\"")]);
+        let text = json!({"type": "reasoning_text", "text": "a"});
+        check(Api::Responses, part("content_part", text), &[(Kind::Reasoning, 1, "\"a\"")]);
+        let text = json!({"type": "summary_text", "text": "a"});
+        check(Api::Responses, part("reasoning_summary_part", text), &[(Kind::Reasoning, 1, "\"a\"")]);
+        let item =
+            |item: Json| json!({"type": "response.output_item.added", "output_index": 0, "item": item});
+        let call = json!({"type": "function_call", "id": "i", "name": "f", "arguments": "{"});
+        check(Api::Responses, item(call), &[(Kind::Arguments, 0, "\"{\"")]);
+        let call = json!({"type": "custom_tool_call", "name": "f", "input": "a"});
+        check(Api::Responses, item(call), &[(Kind::Other, 0, "\"a\"")]);
+        let message = json!({"type": "message", "content": [{"type": "output_text", "text": "a"}]});
+        check(Api::Responses, item(message), &[(Kind::Answer, 0, "\"a\"")]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Form {
         let Pieces { texts, ended, calls, once, begins, ends_all, has_more } = pieces;
         let [(lane, range)] = texts.as_slice() else { return None };
         let is_plain =
-            ended.is_empty() && calls.is_empty() && once.is_empty() && begins.is_none() && !ends_all;
+            ended.is_empty() && calls.is_empty() && once.is_empty() && begins.is_empty() && !ends_all;
         let has_room = data.len() - range.len() <= FORM_BYTES_MAX;
         (is_plain && has_room).then(|| Form {
             before: data[..range.start].to_vec(),

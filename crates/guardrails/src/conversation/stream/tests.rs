@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Detect, Rule, RuleSet};
 
+mod continued;
 mod ends;
 
 /// Rules for personal data in both directions.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_translate::conversation::Kind;
 
 use super::super::{Checks, StreamMode};
-use super::EndedText;
+use super::joined::{EndedText, Ends};
 use crate::{Placeholders, Restorer, Window};
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
@@ -20,13 +20,16 @@ pub(super) struct TextState {
     pub(super) held: String,
     /// Whether it is held until then, and checked as JSON; `None` as long as its beginning does not tell.
     pub(super) is_json: Option<bool>,
-    /// The end of the text that it continues, if something may have begun there. Then its beginning is held until it is as long as a window.
-    pub(super) before: String,
+    beginning: Beginning,
+    /// The ends of the texts that it continues. Unless they are empty, its beginning is held until it is as long as a window.
+    pub(super) before: Ends,
     pub(super) bound: usize,
-    /// The same at its own end.
-    pub(super) open_text: String,
-    /// How much of what is held was sent, as JSON that seemed to have ended.
+    /// Its own.
+    pub(super) open_text: Ends,
+    /// How much of what is held was sent before, as JSON that seemed to have ended.
     pub(super) sent_bytes: usize,
+    /// Whether that is so because it seemed to have ended, and not because it began with its event.
+    pub(super) is_late: bool,
 }
 
 impl TextState {
@@ -48,21 +51,27 @@ impl TextState {
                 true => (kind == Kind::Arguments).then_some(true),
                 false => Some(false),
             },
-            before: String::new(),
+            beginning: Beginning::default(),
+            before: Ends::default(),
             bound,
-            open_text: String::new(),
+            open_text: Ends::default(),
             sent_bytes: 0,
+            is_late: false,
         }
     }
 
     /// Continues a text that seemed to have ended.
     pub(super) fn go_on(&mut self, ended: EndedText) {
         if ended.json.is_empty() {
-            self.before.push_str(&ended.open_text);
+            self.before.own = ended.open_text;
             return;
         }
-        self.before.clear();
+        if self.before.joined == ended.open_text {
+            // the whole is checked as JSON
+            self.before.joined.clear();
+        }
         self.is_json = Some(true);
+        self.is_late = !ended.is_begun;
         self.sent_bytes = ended.json.len();
         self.held = ended.json;
     }
@@ -71,7 +80,7 @@ impl TextState {
     pub(super) fn push(&mut self, text: &str) -> Result<String, usize> {
         if self.is_json != Some(false) {
             self.held.push_str(text);
-            self.is_json = self.is_json.or_else(|| is_json(&self.held));
+            self.is_json = self.is_json.or_else(|| self.beginning.push(text));
             if self.is_json != Some(false) {
                 return Ok(String::new());
             }
@@ -111,16 +120,30 @@ impl TextState {
         Ok(self.restored(checked))
     }
 
-    /// What is held, without what began in the text before.
+    /// What is held, without what began in the texts before.
     fn continued(&mut self) -> Result<String, usize> {
-        let held = std::mem::take(&mut self.held);
-        match &mut self.window {
-            Some(window) if !self.before.is_empty() => {
-                let before = std::mem::take(&mut self.before);
-                window.continue_from(&before, &held).map_err(|blocked| blocked.rule)
+        let before = std::mem::take(&mut self.before);
+        let mut held = std::mem::take(&mut self.held);
+        if let Some(window) = &mut self.window {
+            for end in before.each() {
+                held = window.continue_from(end, &held).map_err(|blocked| blocked.rule)?;
             }
-            _ => Ok(held),
         }
+        Ok(held)
+    }
+
+    /// Whether nothing ends in a text that began in those before, for a text that can't be changed.
+    pub(super) fn stands_alone(&mut self, text: &str) -> Result<bool, usize> {
+        if self.before.is_empty() {
+            return Ok(true);
+        }
+        text.clone_into(&mut self.held);
+        Ok(self.continued()? == text)
+    }
+
+    /// The ends behind a text that is not pushed.
+    pub(super) fn ends_behind(&self, text: &str) -> Ends {
+        self.window.as_ref().map(|window| self.before.behind(text, window)).unwrap_or_default()
     }
 
     fn restored(&mut self, checked: String) -> String {
@@ -134,15 +157,15 @@ impl TextState {
     pub(super) fn finish(&mut self, out: &mut String) -> Result<(), usize> {
         let mut checked = String::new();
         // with what began before it, a text that is shorter than the window may be completed by the next one
-        let joined = (!self.before.is_empty()).then(|| [&*self.before, &*self.held].concat());
+        let joined = (!self.before.is_empty()).then(|| self.ends_behind(&self.held));
         let held = self.continued()?;
         let mut blocked = None;
         if let Some(window) = &mut self.window {
             blocked = window.push(&held, &mut checked);
-            self.open_text = match joined {
-                Some(joined) => window.open_text_of(&joined),
-                None => window.open_text().to_owned(),
-            };
+            self.open_text = joined.unwrap_or_else(|| {
+                let end = window.open_text().to_owned();
+                Ends { own: end.clone(), joined: end }
+            });
             blocked = blocked.or_else(|| window.finish(&mut checked));
         }
         // the text of an audited reply was sent already
@@ -157,27 +180,116 @@ impl TextState {
     }
 }
 
-/// Whether a text that begins so is JSON: an object, or a list that is neither a placeholder nor the number of a source; `None` if more of it is needed
-/// to tell.
-fn is_json(begin: &str) -> Option<bool> {
-    let begin = begin.trim_start();
-    let is_of =
-        |letters: &'static str| move |letter: char| letters.contains(letter) || letter.is_whitespace();
-    let first = begin.chars().next()?;
-    if !matches!(first, '{' | '[') {
-        return Some(false);
+/// The beginning of a text that may be JSON: an object, or a list that is neither a placeholder nor the number of a source. Each letter is read once,
+/// however many pieces they come in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Beginning {
+    stage: Stage,
+    /// Brackets of lists that were opened, and closed.
+    opened: usize,
+    closed: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Stage {
+    #[default]
+    Blank,
+    /// Behind brackets, of which the first is that of an object or of a list.
+    Object,
+    List,
+    /// Within a word or number.
+    Word,
+    /// Behind it.
+    Closing,
+}
+
+impl Beginning {
+    /// Whether the text is JSON; `None` if more of it is needed to tell.
+    fn push(&mut self, text: &str) -> Option<bool> {
+        text.chars().find_map(|letter| self.push_letter(letter))
     }
-    let inside = begin.trim_start_matches(is_of("{["));
-    match inside.chars().next()? {
-        '"' | '}' => return Some(true),
-        _ if first == '{' => return Some(false),
-        _ => {}
+
+    fn push_letter(&mut self, letter: char) -> Option<bool> {
+        let is_word = letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.');
+        match (self.stage, letter) {
+            (Stage::Word, _) if is_word => {}
+            (Stage::Blank | Stage::Object | Stage::List, _) if letter.is_whitespace() => {}
+            (Stage::Blank, '{') => self.stage = Stage::Object,
+            (Stage::Blank, '[') => (self.stage, self.opened) = (Stage::List, 1),
+            (Stage::Blank, _) => return Some(false),
+            (Stage::Object | Stage::List, '{') => {}
+            (Stage::Object | Stage::List, '[') => self.opened += 1,
+            (Stage::Object | Stage::List, '"' | '}') => return Some(true),
+            (Stage::Object, _) => return Some(false),
+            (Stage::List, _) if is_word => self.stage = Stage::Word,
+            (Stage::List | Stage::Word | Stage::Closing, ']') => {
+                (self.stage, self.closed) = (Stage::Closing, self.closed + 1);
+            }
+            (Stage::List | Stage::Word | Stage::Closing, _) if letter.is_whitespace() => {
+                self.stage = Stage::Closing;
+            }
+            (Stage::List | Stage::Word | Stage::Closing, _) => {
+                return Some(letter == ',' && self.closed < self.opened);
+            }
+        }
+        None
     }
-    let behind =
-        inside.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
-    let rest = behind.trim_start_matches(is_of("]"));
-    let count = |text: &str, letter: char| text.matches(letter).count();
-    let opened = count(&begin[..begin.len() - inside.len()], '[');
-    let is_open = count(&behind[..behind.len() - rest.len()], ']') < opened;
-    Some(rest.chars().next()? == ',' && is_open)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is told of a text that is read whole.
+    fn is_json(begin: &str) -> Option<bool> {
+        let begin = begin.trim_start();
+        let is_of =
+            |letters: &'static str| move |letter: char| letters.contains(letter) || letter.is_whitespace();
+        let first = begin.chars().next()?;
+        if !matches!(first, '{' | '[') {
+            return Some(false);
+        }
+        let inside = begin.trim_start_matches(is_of("{["));
+        match inside.chars().next()? {
+            '"' | '}' => return Some(true),
+            _ if first == '{' => return Some(false),
+            _ => {}
+        }
+        let behind = inside
+            .trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+        let rest = behind.trim_start_matches(is_of("]"));
+        let count = |text: &str, letter: char| text.matches(letter).count();
+        let opened = count(&begin[..begin.len() - inside.len()], '[');
+        let is_open = count(&behind[..behind.len() - rest.len()], ']') < opened;
+        Some(rest.chars().next()? == ',' && is_open)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(5_000) })]
+
+        #[test]
+        fn a_beginning_in_pieces_tells_what_the_whole_text_does(
+            pieces in prop::collection::vec("[\\[\\]{}\", \u{a0}a1.+é-]{0,4}", 0..6),
+        ) {
+            let (mut beginning, mut text, mut told) = (Beginning::default(), String::new(), None);
+            for piece in pieces {
+                text.push_str(&piece);
+                told = told.or_else(|| beginning.push(&piece));
+                prop_assert_eq!(told, is_json(&text), "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_beginning_is_read_once_however_long_it_is() {
+        // read anew with each letter, this would take minutes
+        let mut beginning = Beginning::default();
+        assert_eq!(beginning.push("["), None);
+        for _ in 0..1_000_000 {
+            assert_eq!(beginning.push("a"), None);
+        }
+        assert_eq!(beginning.push("],"), Some(false));
+    }
 }

@@ -1,0 +1,176 @@
+//! A text that is JSON, such as the arguments of a tool: checked as its reader takes it, without escapes and with the JSON within its strings, as one
+//! text. What is found is replaced in the keys and values that have a part of it, so that the text stays JSON. What may be a file is read as one, and
+//! as a text.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use weir_translate::json::{Edits, Kind, Tape, Value, write_string};
+
+use super::file::{File, is_file_field};
+use super::walk::{Check, Reading, check_one, looks_like_json, without_escapes};
+
+/// An object or array in a text, and its keys and values.
+pub(super) struct JsonText<'t> {
+    text: Cow<'t, str>,
+    leaves: Vec<Leaf>,
+}
+
+/// A key, or a value that is neither an array nor an object.
+struct Leaf {
+    range: Range<usize>,
+    content: Content,
+}
+
+/// What is in a key or value.
+enum Content {
+    /// JSON.
+    Json(JsonText<'static>),
+    /// A part of what is checked.
+    Part {
+        /// Whether a file in it was changed before.
+        is_changed: bool,
+    },
+}
+
+/// What is checked of a JSON text: at odd places its keys and values, at even ones what stands between them.
+#[derive(Default)]
+pub(super) struct Parts {
+    text: String,
+    /// Where each part ends, but the last.
+    ends: Vec<usize>,
+}
+
+impl Parts {
+    fn push(&mut self, value: &str) {
+        self.ends.push(self.text.len());
+        self.text.push_str(value);
+        self.ends.push(self.text.len());
+    }
+
+    fn all(&self) -> Vec<&str> {
+        let ends = self.ends.iter().copied().chain([self.text.len()]);
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(ends).map(|(start, end)| &self.text[start..end]).collect()
+    }
+}
+
+impl<'t> JsonText<'t> {
+    /// Reads a text, checks its files and appends its parts; `None` if it is no object and no array of JSON.
+    ///
+    /// # Errors
+    /// Those of the check.
+    pub(super) fn read<E>(
+        text: Cow<'t, str>,
+        parts: &mut Parts,
+        check: &mut Check<'_, E>,
+    ) -> Result<Option<JsonText<'t>>, E> {
+        let tape = looks_like_json(&text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
+        let Some(tape) = tape else { return Ok(None) };
+        let mut values = Vec::new();
+        collect_leaves(tape.root(text.as_bytes()), false, &mut values);
+        let mut leaves = Vec::with_capacity(values.len());
+        let mut at = 0;
+        for (value, is_of_files) in values {
+            let range = value.range();
+            parts.text.push_str(&text[at..range.start]);
+            at = range.end;
+            let content = if value.is_string() {
+                parts.text.push('"');
+                let content = read_string(&value.string(), is_of_files, parts, check)?;
+                parts.text.push('"');
+                content
+            } else {
+                parts.push(&value.string());
+                Content::Part { is_changed: false }
+            };
+            leaves.push(Leaf { range, content });
+        }
+        parts.text.push_str(&text[at..]);
+        Ok(Some(JsonText { text, leaves }))
+    }
+
+    /// What the text becomes. `parts`: those of it.
+    ///
+    /// # Errors
+    /// Those of the check.
+    pub(super) fn checked<E>(&self, parts: &Parts, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+        let before = parts.all();
+        let changed = check(&before, Reading::Json)?;
+        if parts.text != self.text {
+            check_one(&self.text, Reading::Again, check)?;
+        }
+        let after: Vec<&str> = match &changed {
+            Some(changed) => changed.iter().map(String::as_str).collect(),
+            None => before.clone(),
+        };
+        if before.iter().zip(&after).step_by(2).any(|(before, after)| before != after) {
+            // a bracket can't be replaced: unless this is refused, the whole becomes a string
+            let whole = check_one(&parts.text, Reading::Fixed, check)?.unwrap_or_else(|| after.concat());
+            let mut json = Vec::new();
+            write_string(&mut json, &whole);
+            return Ok(Some(String::from_utf8_lossy(&json).into_owned()));
+        }
+        let mut values = before.into_iter().zip(after).skip(1).step_by(2);
+        self.edited(&mut values, check)
+    }
+
+    /// The text with the keys and values that are changed. `values`: those of it and of what follows, before and after the check.
+    fn edited<'p, E>(
+        &self,
+        values: &mut impl Iterator<Item = (&'p str, &'p str)>,
+        check: &mut Check<'_, E>,
+    ) -> Result<Option<String>, E> {
+        let mut edits = Edits::default();
+        for leaf in &self.leaves {
+            let changed = match &leaf.content {
+                Content::Json(json) => json.edited(values, check)?,
+                Content::Part { is_changed } => {
+                    let Some((before, after)) = values.next() else { break };
+                    // JSON that was cut off, or that stands in prose
+                    let plain = without_escapes(after);
+                    let found = plain.map_or(Ok(None), |plain| check_one(&plain, Reading::Text, check))?;
+                    found.or_else(|| (*is_changed || before != after).then(|| after.to_owned()))
+                }
+            };
+            if let Some(text) = changed {
+                edits.replace_by_string(leaf.range.clone(), &text);
+            }
+        }
+        let edited = || String::from_utf8_lossy(&edits.apply(self.text.as_bytes())).into_owned();
+        Ok((!edits.is_empty()).then(edited))
+    }
+}
+
+/// Appends the parts of a string.
+fn read_string<E>(
+    text: &str,
+    is_of_files: bool,
+    parts: &mut Parts,
+    check: &mut Check<'_, E>,
+) -> Result<Content, E> {
+    // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
+    if looks_like_json(text)
+        && let Some(json) = JsonText::read(Cow::Owned(text.to_owned()), parts, check)?
+    {
+        return Ok(Content::Json(json));
+    }
+    let file = File::of(is_of_files, text);
+    let changed = file.map_or(Ok(None), |file| file.checked(check))?;
+    parts.push(changed.as_deref().unwrap_or(text));
+    Ok(Content::Part { is_changed: changed.is_some() })
+}
+
+/// Appends the keys and values of a value, but its arrays and objects, in their order, and whether their field has files.
+fn collect_leaves<'v>(value: Value<'v>, is_of_files: bool, leaves: &mut Vec<(Value<'v>, bool)>) {
+    match value.kind() {
+        Kind::Array => value.items().for_each(|item| collect_leaves(item, is_of_files, leaves)),
+        Kind::Object => value.entries().for_each(|(key, value)| {
+            leaves.push((key, false));
+            collect_leaves(value, is_file_field(&key.string()), leaves);
+        }),
+        Kind::Null | Kind::True | Kind::False | Kind::Number | Kind::Plain | Kind::Escaped => {
+            leaves.push((value, is_of_files));
+        }
+    }
+}
