@@ -109,8 +109,14 @@ impl Additions for Attachment {
     /// `citations` and `sources`.
     fn fields(&mut self, references: &[Reference]) -> Map<String, Value> {
         let mut found = citations(references);
-        found.iter_mut().for_each(|citation| citation.quote = self.cleaner.clean(&citation.quote));
+        for citation in &mut found {
+            citation.quote = self.cleaner.clean(&citation.quote);
+            citation.document_id = citation.document_id.take().map(|id| self.cleaner.clean(&id));
+        }
         let mut sources = fields(&self.sources.list);
+        for id in sources.iter_mut().filter_map(|source| source.get_mut("document_id")) {
+            *id = self.cleaner.clean(id.as_str().unwrap_or_default()).into();
+        }
         for (source, item) in sources.iter_mut().zip(self.source_events()) {
             source.as_object_mut().into_iter().for_each(|fields| fields.extend(item.clone()));
         }

@@ -59,10 +59,15 @@ impl Failed {
             )),
             Cause::Request => {
                 let upstream = target.upstream.id.to_string();
-                let error = LlmError::Refused { upstream, message: error.message };
+                // escapes may have hidden the key before
+                let message = client.text_without_key(&error.message);
+                let error = LlmError::Refused { upstream, message };
                 Failed { error, may_go_on: false, is_broken: false }
             }
-            Cause::Outage => Failed::upstream(client.invalid_reply(&reason)),
+            Cause::Outage => {
+                let status = StatusCode::BAD_GATEWAY;
+                Failed::upstream(client.refused(status, &HeaderMap::new(), reason.as_bytes()))
+            }
         }
     }
 
@@ -108,7 +113,10 @@ pub(crate) async fn attempt(
         })?;
     add_trace(&mut headers, settlement.entry());
     let permit = upstream.client.try_permit().map_err(Failed::upstream)?;
-    settlement.sent(&upstream.id, provider::conventional_name(upstream.config.provider), &target.price);
+    // a translated request asks for none
+    let tier = request.tier.filter(|_| conversion == Conversion::Same);
+    let provider = provider::conventional_name(upstream.config.provider);
+    settlement.sent(&upstream.id, provider, &target.price, tier);
     let in_flight = upstream.enter();
     let started = Instant::now();
     let limits = time_limits(api, request, target);
@@ -136,9 +144,17 @@ pub(crate) async fn attempt(
         let source = StreamSource::new(body, api, conversion, context, reading, in_flight);
         AttemptedBody::Stream(Box::new(begun(source, target).await?))
     } else {
-        let body = upstream.client.without_key(whole(target, body, REPLY_BYTES_MAX).await?);
+        let mut read = 0;
+        let body = whole(target, body, REPLY_BYTES_MAX, &mut read).await.inspect_err(|_| {
+            // what came of it was made
+            let completion = if api.has_completion() { read as u64 / 4 } else { 0 };
+            settlement.count(None, completion);
+        })?;
+        let body = upstream.client.without_key(body);
         let converted = conversion.reply(api, &body, || context(request));
         let (body, usage) = converted.map_err(|error| unreadable(target, &error, &body, settlement))?;
+        // the translation reads escapes, which may have hidden the key
+        let body = if conversion == Conversion::Same { body } else { upstream.client.without_key(body) };
         AttemptedBody::Whole(body, usage)
     };
     Ok(Attempted { upstream: upstream.name.clone(), status, headers, body })
@@ -183,9 +199,14 @@ async fn begun(mut source: StreamSource, target: &Target) -> Result<StreamSource
     }
 }
 
-/// The whole body of a reply.
-async fn whole(target: &Target, body: DecodedBody, bytes_max: usize) -> Result<Bytes, Failed> {
-    let body = body.read(bytes_max).await.map_err(|error| {
+/// The whole body of a reply; `read` is the number of bytes that came.
+async fn whole(
+    target: &Target,
+    body: DecodedBody,
+    bytes_max: usize,
+    read: &mut usize,
+) -> Result<Bytes, Failed> {
+    let body = body.read_counted(bytes_max, read).await.map_err(|error| {
         let is_broken = matches!(error, UpstreamError::Broken { .. });
         Failed::within_reply(error, is_broken)
     })?;
@@ -215,7 +236,7 @@ async fn refusal(
     let upstream = &target.upstream;
     let (head, body) = reply.into_parts();
     let status = head.status;
-    let body = whole(target, DecodedBody::new(&head.headers, body), ERROR_BYTES_MAX).await;
+    let body = whole(target, DecodedBody::new(&head.headers, body), ERROR_BYTES_MAX, &mut 0).await;
     let read = body.as_ref().map_or(&[][..], |body| body);
     let failed = |status| upstream.client.refused(status, &head.headers, read);
     match Cause::of(status.as_u16(), read) {

@@ -15,6 +15,7 @@ use weir_inference::Caching;
 use weir_policy::{Caller, Scope};
 use weir_retrieval::{RequestError, Retrieval, SearchContext};
 use weir_translate::conversation::{self, Api, Request};
+use weir_translate::json::{Edits, Tape};
 
 use crate::LlmError;
 use crate::source_list::without_list;
@@ -191,8 +192,33 @@ pub(crate) async fn augment(
     let instructions = if is_empty { NO_SOURCES } else { INSTRUCTIONS };
     let message = (!is_empty).then(|| sources.message(checks.redact));
     conversation::place(api, &mut body, instructions, message, without_list)?;
-    let request = Request::read(Value::Object(body).to_string().into())?;
+    let request = Request::read(written(request.body(), &body).into())?;
     Ok(Augmented::Request(Box::new(request), sources))
+}
+
+/// The fields of a request that sources and instructions are placed in.
+const PLACES: [&str; 5] = ["messages", "input", "prompt", "system", "instructions"];
+
+/// A request with the places of `changed`, and without the field for the gateway. All else stays as it was written: models answer in the order of
+/// the keys of a schema.
+fn written(request: &[u8], changed: &Map<String, Value>) -> Vec<u8> {
+    let Ok(tape) = Tape::parse(request) else { return Vec::new() };
+    let fields = tape.root(request);
+    let mut edits = Edits::default();
+    if let Some(range) = fields.entry_range("weir") {
+        edits.replace(range, Vec::new());
+    }
+    let mut added = String::new();
+    for name in PLACES {
+        match (changed.get(name), fields.get(name)) {
+            (Some(value), Some(at)) => edits.replace(at.range(), value.to_string().into_bytes()),
+            (Some(value), None) => added.push_str(&format!(r#","{name}":{value}"#)),
+            (None, _) => {}
+        }
+    }
+    let end = request.iter().rposition(|byte| *byte == b'}').unwrap_or(request.len());
+    edits.replace(end..end, added.into_bytes());
+    edits.apply(request)
 }
 
 /// The sources that the caller may see.

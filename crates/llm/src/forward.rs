@@ -222,7 +222,11 @@ impl Llm {
                 Err(_) => StatusCode::BAD_GATEWAY.as_u16(),
             };
         });
-        let LlmBody::Whole(body) = reply?.body else { return Ok((question, spent)) };
+        let LlmReply { status, body, .. } = reply?;
+        if !status.is_success() {
+            tracing::warn!(model, status = status.as_u16(), "`condense_model` does not rewrite the question");
+        }
+        let LlmBody::Whole(body) = body else { return Ok((question, spent)) };
         let reply: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let condensed = text_of(&reply["choices"][0]["message"]);
         Ok((if condensed.trim().is_empty() { question } else { condensed }, spent))
@@ -233,7 +237,7 @@ impl Llm {
 fn targets(call: &LlmCall, request: &Request, table: &Table) -> Result<Vec<Target>, LlmError> {
     let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
     let targets = match call.caller.models.contains(&request.model) {
-        true => table.targets(call.api, &request.model, &request.metadata, sticky),
+        true => table.targets(call.api, &request.model, || request.metadata(), sticky),
         false => None,
     };
     let Some(mut targets) = targets else { return Err(LlmError::NoModel(request.model.clone())) };

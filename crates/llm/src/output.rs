@@ -97,11 +97,8 @@ impl Output {
         used: Option<(TokenUsage, u64)>,
     ) -> Result<Bytes, LlmError> {
         let is_whole = |body: &[u8]| serde_json::from_slice::<IgnoredAny>(body).is_ok();
-        if let Some((keeping, (usage, cost))) = self.keeping.take().zip(used)
-            && is_whole(&body)
-        {
-            keeping.keep(body.clone(), headers.clone(), usage, cost, &self.reporter.metrics);
-        }
+        let kept = self.keeping.take().zip(used).filter(|_| is_whole(&body));
+        let kept = kept.map(|kept| (kept, body.clone()));
         // citations are compared with the sources before anything of the answer is redacted
         let before = self.sources.as_ref().map(|_| texts(self.api, &body)).unwrap_or_default();
         let mut body = self.guarded(body).await?;
@@ -111,6 +108,10 @@ impl Output {
         }
         if let Some(guard) = &self.guard {
             guard.moderate(Direction::Output, &body, &mut self.reporter.report).await?;
+        }
+        // one that is blocked is not
+        if let Some(((keeping, (usage, cost)), original)) = kept {
+            keeping.keep(original, headers.clone(), usage, cost, &self.reporter.metrics);
         }
         Ok(body)
     }

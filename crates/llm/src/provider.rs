@@ -83,11 +83,20 @@ pub(crate) fn render(
     let upstream = &target.upstream.config;
     let conversion = conversion(api, upstream)?;
     let model = target.model.as_str();
+    // of a caller: these would lead to another route of the provider
+    if matches!(model, "" | "." | "..") {
+        let reason =
+            format!("names no model of the upstream `{}`: write its name after the `/`", upstream.id);
+        return Err(LlmError::Invalid { field: "model".to_owned(), reason });
+    }
     let sent = conversion.sent(api);
     let adds_usage = request.is_stream && upstream.stream_usage && sent.asks_for_usage();
     let body = conversion.request(api, request, model, adds_usage)?;
     let segment = utf8_percent_encode(model, SEGMENT);
+    // with OpenAI's own paths, and deployments as models
+    let is_azure_v1 = upstream.url.trim_end_matches('/').ends_with("/openai/v1");
     let path = match (upstream.provider, request.is_stream) {
+        (Provider::Azure, _) if is_azure_v1 => Cow::Borrowed(sent.path()),
         // responses name their deployment in the body
         (Provider::Azure, _) if sent == Api::Responses => "/openai/v1/responses".into(),
         (Provider::Azure, _) => {

@@ -40,10 +40,18 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The keys of a request. `body` is what is sent, with sources and placeholders; `None` if it is no JSON.
+    /// The keys of a request. `body` is what is sent, with sources and placeholders; `None` if it is no JSON, or refers to what changes at the
+    /// provider.
     pub(crate) fn new(mut scope: Scope<'_>, body: &[u8]) -> Option<Keys> {
         let tape = Tape::parse(body).ok()?;
         let request = tape.root(body);
+        let is_set = |value: &Value<'_>| !value.is_null();
+        let changes = |prompt: &Value<'_>| prompt.get("id").is_some() && prompt.get("version").is_none();
+        if request.get("conversation").is_some_and(|value| is_set(&value))
+            || request.get("prompt").is_some_and(|prompt| changes(&prompt))
+        {
+            return None;
+        }
         scope.targets.sort_unstable();
         scope.targets.dedup();
         scope.headers.sort_unstable_by_key(|(name, _)| name.as_str());

@@ -27,22 +27,24 @@ impl Llm {
             true => (reserve(call, &request, &targets).await?, request.prompt_tokens()),
             false => (None, 0),
         };
-        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens, request.tier);
-        let last = targets.len() - 1;
+        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens);
+        let mut last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
         let mut was_broken = false;
-        // the error of the last upstream that was asked, in case no further target can be
-        let mut previous = None;
+        // the last target that was asked, its error and whether it has the request, in case no further target can be asked
+        let mut previous: Option<(usize, LlmError, bool)> = None;
         loop {
             let target = &targets[index];
             let attempted =
                 attempt(call.api, &request, target, &call.headers, index == last, &mut settlement).await;
-            let Failed { error, mut may_go_on, is_broken } = match attempted {
+            let Failed { mut error, mut may_go_on, is_broken } = match attempted {
                 Ok(attempted) => return replied(attempted, settlement, output).await,
                 Err(failed) => failed,
             };
-            let was_sent = is_broken || matches!(error, LlmError::Upstream(UpstreamError::Timeout { .. }));
+            may_go_on &= !is_broken || target.upstream.config.retry_broken_replies;
+            let mut was_sent =
+                is_broken || matches!(error, LlmError::Upstream(UpstreamError::Timeout { .. }));
             let mut is_affordable = true;
             match was_sent {
                 true => {
@@ -55,19 +57,21 @@ impl Llm {
             let was_asked =
                 !matches!(error, LlmError::Invalid { .. } | LlmError::Upstream(UpstreamError::Open { .. }));
             if may_go_on && index < last {
-                index += 1;
                 if was_asked {
-                    previous = Some(error);
+                    previous = Some((index, error, was_sent));
                 }
+                index += 1;
                 continue;
             }
-            if !was_asked && let Some(previous) = previous {
-                return Err(previous);
+            if !was_asked && let Some((at, earlier, was_sent_then)) = previous.take() {
+                (last, index, error, was_sent, may_go_on) = (at, at, earlier, was_sent_then, true);
+                retries = targets[at].upstream.client.retries(None);
             }
             let LlmError::Upstream(error) = error else { return Err(error) };
             // a reply that broke may have been charged: one further attempt, of another target if there is one
             if is_broken && !was_broken && is_affordable && target.upstream.config.retry_broken_replies {
                 was_broken = true;
+                previous = Some((index, LlmError::Upstream(error.clone()), true));
                 retries.wait_after_break(error).await?;
                 index = (index + 1).min(last);
                 continue;

@@ -15,7 +15,7 @@ pub(crate) struct Settlement {
     reservation: Option<Reservation>,
     /// Tokens of the prompt, for providers that do not count.
     prompt_estimate: u64,
-    /// The service tier that the request asks for.
+    /// The service tier that the upstream was asked for.
     tier: Option<ServiceTier>,
     price: ModelPrice,
     /// What has been used so far. `None`: nothing was sent, or what was sent failed without a charge.
@@ -32,13 +32,12 @@ impl Settlement {
         entry: RequestEntry,
         reservation: Option<Reservation>,
         prompt_estimate: u64,
-        tier: Option<ServiceTier>,
     ) -> Settlement {
         Settlement {
             entry,
             reservation,
             prompt_estimate,
-            tier,
+            tier: None,
             price: ModelPrice::default(),
             used: None,
             earlier: (TokenUsage::default(), Cost::default()),
@@ -47,9 +46,16 @@ impl Settlement {
     }
 
     /// The request is sent to an upstream. Until it tells more, the provider has the prompt.
-    pub(crate) fn sent(&mut self, upstream: &Arc<str>, provider: &'static str, price: &ModelPrice) {
+    pub(crate) fn sent(
+        &mut self,
+        upstream: &Arc<str>,
+        provider: &'static str,
+        price: &ModelPrice,
+        tier: Option<ServiceTier>,
+    ) {
         self.is_unpriced |= !price.is_known();
         self.price = price.clone();
+        self.tier = tier;
         self.used = Some(TokenUsage { prompt: self.prompt_estimate, ..TokenUsage::default() });
         self.entry.update(|record| {
             record.upstream = Some(upstream.clone());
@@ -79,14 +85,14 @@ impl Settlement {
         self.used = None;
     }
 
-    /// Counts from the provider, or how many tokens of the completion there were as far as that can be told.
+    /// Counts from the provider, if it counts at all, or how many tokens of the completion there were as far as that can be told.
     pub(crate) fn count(&mut self, counted: Option<TokenUsage>, completion_estimate: u64) {
         let estimate = TokenUsage {
             prompt: self.prompt_estimate,
             completion: completion_estimate,
             ..TokenUsage::default()
         };
-        self.used = Some(counted.unwrap_or(estimate));
+        self.used = Some(counted.filter(|counted| counted.total() > 0).unwrap_or(estimate));
     }
 
     /// What was used so far, and what it costs in billionths.

@@ -35,11 +35,12 @@ impl Shown {
     pub(crate) fn of(n: usize, source: &Source, clean: &mut dyn FnMut(&str) -> String) -> Shown {
         let origin = &source.origin;
         let title = origin.title.as_deref().map(one_line).filter(|title| !title.is_empty());
+        let document_id = clean(&source.document_id);
         // what is cut is cut behind the guardrails, which find no part of a word
         let mut cleaned = |text: &str| shortened(one_line(&clean(&one_line(text))));
         Shown {
             n,
-            document_id: source.document_id.clone(),
+            document_id,
             title: cleaned(&title.unwrap_or_else(|| source.document_id.clone())),
             page: origin.page.as_deref().map(&mut cleaned),
             heading: origin.heading.as_deref().map(&mut cleaned),
@@ -280,8 +281,10 @@ mod tests {
     #[test]
     fn what_guardrails_redact_is_not_in_the_list() {
         let mut clean = |text: &str| text.replace("secret", "[WORD_1]");
-        let shown = Shown::of(1, &titled("A secret dam", "https://x/secret"), &mut clean);
+        let source = titled("A secret dam", "https://x/secret");
+        let shown = Shown::of(1, &Source { document_id: "secret.md".to_owned(), ..source }, &mut clean);
         assert_eq!((shown.title.as_str(), shown.url), ("A [WORD_1] dam", None));
+        assert_eq!(shown.document_id, "[WORD_1].md");
     }
 
     #[test]

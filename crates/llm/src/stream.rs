@@ -57,12 +57,15 @@ struct Waiting {
     limit_at: Pin<Box<Sleep>>,
     /// When the caller gets a comment; `None` while another target could take over, and nothing is sent.
     comment_at: Option<Pin<Box<Sleep>>>,
+    /// Whether an event came that says that the reply begins.
+    has_begun: bool,
 }
 
 impl Waiting {
     fn new(limit: Duration, started: Instant, passes_comments: bool) -> Waiting {
         let sleep = |duration: Duration| Box::pin(tokio::time::sleep_until((started + duration).into()));
-        Waiting { limit, limit_at: sleep(limit), comment_at: passes_comments.then(|| sleep(COMMENT_AFTER)) }
+        let comment_at = passes_comments.then(|| sleep(COMMENT_AFTER));
+        Waiting { limit, limit_at: sleep(limit), comment_at, has_begun: false }
     }
 
     /// The upstream has sent a comment: it is working.
@@ -70,9 +73,11 @@ impl Waiting {
         self.limit_at.as_mut().reset((Instant::now() + self.limit).into());
     }
 
-    /// An event has come that says only that the reply begins. Whether it is held.
+    /// An event has come that says only that the reply begins. Whether it is held: from the first one on for a second.
     fn begin(&mut self) -> bool {
-        self.limit_at.as_mut().reset((Instant::now() + PREFACE_HELD_FOR).into());
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.limit_at.as_mut().reset((Instant::now() + PREFACE_HELD_FOR).into());
+        }
         self.comment_at.is_none()
     }
 
@@ -247,6 +252,9 @@ impl StreamSource {
         }
         match &mut self.events {
             Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {
+                Ok(_) if self.seen.is_complete && !self.seen.has_answer && self.seen.error.is_none() => {
+                    self.broken = Some(Broken::Events("it has no answer".to_owned()));
+                }
                 Ok(passed) => {
                     out.push(passed);
                     // some servers send `[DONE]` behind an error
@@ -261,9 +269,13 @@ impl StreamSource {
                     }
                     return;
                 };
-                self.seen.events += 1;
+                let Some(text) = event.text() else {
+                    self.broken = Some(Broken::Events("an event is not valid UTF-8".to_owned()));
+                    return;
+                };
+                self.seen.count(data);
                 let mut translated = Vec::new();
-                match translator.push(&String::from_utf8_lossy(data), &mut translated) {
+                match translator.push(text, &mut translated) {
                     Ok(()) if !self.seen.has_begun => {
                         let tape = Tape::parse(data);
                         self.seen.has_begun = tape.is_ok_and(|tape| !is_preface(tape.root(data)));
@@ -288,17 +300,18 @@ impl StreamSource {
     /// What the end of the upstream's stream brings for the caller.
     fn end(&mut self) -> Result<Bytes, Broken> {
         let mut out = Passed::default();
+        // an event whose empty line is missing is completed, unless it was cut
+        if let Some(rest) = self.decoder.rest() {
+            let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
+            self.take_events(SseEvent::new(whole.into()), &mut out);
+        }
         match &mut self.events {
             Events::Same { .. } => {
-                // an event whose empty line is missing is completed, unless it was cut
-                if let Some(rest) = self.decoder.rest() {
-                    let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
-                    self.take_events(SseEvent::new(whole.into()), &mut out);
-                }
                 if self.broken.is_none() && !self.seen.is_complete {
                     self.broken = Some(Broken::Events("the stream ended before its last event".to_owned()));
                 }
             }
+            Events::Translated(_) if self.broken.is_some() => {}
             Events::Translated(translator) => {
                 let mut translated = Vec::new();
                 translator.finish(&mut translated).map_err(reason)?;
@@ -318,14 +331,15 @@ impl StreamSource {
         let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
             true => usage,
             // what a provider counts when its stream begins is not what it sent
-            false => TokenUsage { completion: usage.completion.max(self.seen.events), ..usage },
+            false => TokenUsage { completion: usage.completion.max(self.seen.tokens), ..usage },
         });
-        settlement.count(counted, self.seen.events);
+        settlement.count(counted, self.seen.tokens);
     }
 
     /// The event that tells the caller that the stream broke.
     fn error_event(&self, broken: &Broken, output: Option<&StreamOutput>) -> Bytes {
         let message = format!("the upstream's stream broke: {broken}; {}", broken.remedy());
+        let message = self.in_flight.upstream().client.text_without_key(&message);
         let message = output.map_or_else(|| message.clone(), |output| output.cleaned(&message));
         error_event(self.api, &message, broken.code(), broken.is_timeout()).into()
     }

@@ -306,13 +306,15 @@ impl Table {
         &self,
         api: Api,
         model: &str,
-        metadata: &Map<String, Value>,
+        metadata: impl FnOnce() -> Map<String, Value>,
         sticky: impl Fn(&HeaderName) -> Option<Vec<u8>>,
     ) -> Option<Vec<Target>> {
         let Some(route) = self.route(api, model) else {
             return self.target_without_route(api, model).map(|target| vec![target]);
         };
-        let passes = |target: &&RouteTarget| target.when.as_ref().is_none_or(|when| when.evaluate(metadata));
+        let has_conditions = route.targets.iter().any(|target| target.when.is_some());
+        let metadata = if has_conditions { metadata() } else { Map::new() };
+        let passes = |target: &&RouteTarget| target.when.as_ref().is_none_or(|when| when.evaluate(&metadata));
         let targets: Vec<&RouteTarget> = route.targets.iter().filter(passes).collect();
         if let [only] = targets.as_slice() {
             return Some(vec![self.target(&only.upstream, only.name(model))]);

@@ -113,6 +113,9 @@ fn usage_of_passed(api: Api, body: &[u8]) -> Result<Option<TokenUsage>, Translat
     Ok(usage)
 }
 
+/// The states of a response that has no answer yet, or never.
+const OPEN: [&str; 3] = ["queued", "in_progress", "cancelled"];
+
 /// Whether a reply has what its API answers in. An answer of no text is one; what a proxy says in JSON of its own is none.
 fn has_answer(api: Api, reply: Value<'_>) -> bool {
     let is_list = |name: &str| reply.get(name).is_some_and(Value::is_array);
@@ -121,7 +124,12 @@ fn has_answer(api: Api, reply: Value<'_>) -> bool {
             reply.get("choices").is_some_and(|choices| choices.items().next().is_some())
         }
         Api::Messages => is_list("content"),
-        Api::Responses => is_list("output") || reply.get("status").is_some(),
-        Api::Embeddings | Api::CountTokens => true,
+        Api::Responses => {
+            let status = reply.get("status");
+            let is_open = |status: Value<'_>| OPEN.iter().any(|open| status.is(open));
+            (is_list("output") || status.is_some()) && !status.is_some_and(is_open)
+        }
+        Api::Embeddings => reply.get("data").is_some_and(|data| data.items().next().is_some()),
+        Api::CountTokens => true,
     }
 }

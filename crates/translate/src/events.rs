@@ -49,7 +49,7 @@ pub fn is_preface(event: Value<'_>) -> bool {
     if let Some(kind) = event.get("type") {
         return KINDS.iter().any(|preface| kind.is(preface));
     }
-    // a chunk with the role alone
+    // a chunk with the role alone, or without a choice
     let is_nothing = |value: Value<'_>| value.is_null() || value.is("");
     let is_empty = |choice: Value<'_>| {
         choice.get("finish_reason").is_none_or(Value::is_null)
@@ -58,23 +58,34 @@ pub fn is_preface(event: Value<'_>) -> bool {
             })
     };
     let choices = event.get("choices");
-    choices.is_some_and(|choices| choices.items().next().is_some() && choices.items().all(is_empty))
+    choices.is_some_and(|choices| choices.items().all(is_empty))
 }
 
 /// The error of an event or of a reply with status 200, if it is one: an `error` that is set, or one of the forms that providers have for it.
 fn error(reply: Value<'_>, kind: &str) -> Option<ProviderError> {
-    let error =
-        reply.get("error").or_else(|| reply.at(&["response", "error"])).filter(|error| !error.is_null());
+    let is_set = |error: &Value<'_>| !error.is_null();
+    let choices = || reply.get("choices").into_iter().flat_map(Value::items);
+    let of_choices = || choices().find_map(|choice| choice.get("error").filter(is_set));
+    let error = reply.get("error").filter(is_set);
+    let error = error.or_else(|| reply.at(&["response", "error"]).filter(is_set)).or_else(of_choices);
     let object = reply.get("object").and_then(Value::as_str);
     let is_error =
         error.is_some() || matches!(kind, "error" | "response.failed") || object.as_deref() == Some("error");
     if !is_error {
-        return None;
+        let failed = choices().filter_map(|choice| choice.get("finish_reason")).find_map(failure)?;
+        return Some(ProviderError::new(&format!("the provider ended the reply: {failed}"), reply.raw()));
     }
     let message =
         error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
     Some(ProviderError::new(message.as_deref().unwrap_or("without a message"), reply.raw()))
+}
+
+/// Reasons of a finished choice that say that the provider failed: OpenRouter's, and DeepSeek's.
+pub(crate) const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
+
+fn failure(reason: Value<'_>) -> Option<&'static str> {
+    FAILURES.into_iter().find(|failure| reason.is(failure))
 }
 
 #[cfg(test)]
@@ -120,6 +131,20 @@ mod tests {
             (r#"{"type":"error","message":"m"}"#, Some("m")),
             (r#"{"type":"error","error":{"type":"overloaded_error"}}"#, Some("without a message")),
             (r#"{"type":"response.failed","response":{"error":{"message":"m"}}}"#, Some("m")),
+            (
+                r#"{"choices":[{"index":0,"finish_reason":"error","error":{"code":502,"message":"m"},"message":{"content":""}}]}"#,
+                Some("m"),
+            ),
+            (r#"{"choices":[{"delta":{},"error":null},{"delta":{},"error":{"message":"m"}}]}"#, Some("m")),
+            (
+                r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#,
+                Some("the provider ended the reply: error"),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"a"},"finish_reason":"insufficient_system_resource"}]}"#,
+                Some("the provider ended the reply: insufficient_system_resource"),
+            ),
+            (r#"{"choices":[{"delta":{},"error":null,"finish_reason":"stop"}]}"#, None),
             (r#"{"error":null,"choices":[]}"#, None),
             (r#"{"type":"response.completed","response":{"error":null}}"#, None),
             (r#"{"choices":[{"delta":{"content":"error"}}]}"#, None),
@@ -142,7 +167,8 @@ mod tests {
             (r#"{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[]}}]}"#, false),
             (r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#, false),
             (r#"{"choices":[{"index":0,"text":""}]}"#, false),
-            (r#"{"choices":[]}"#, false),
+            (r#"{"choices":[]}"#, true),
+            (r#"{"object":"chat.completion.chunk"}"#, false),
         ] {
             let tape = Tape::parse(event.as_bytes()).unwrap();
             assert_eq!(is_preface(tape.root(event.as_bytes())), expected, "{event}");

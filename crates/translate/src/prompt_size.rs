@@ -93,6 +93,9 @@ impl PromptSize {
                 self.add_file(value.get("file_data").unwrap_or(value));
             } else if key.is("file_id") {
                 self.files += 1;
+            } else if key.is("audio") && value.get("id").is_some() {
+                // of an answer before
+                self.has_stored = true;
             } else if key.is("source") {
                 self.add_source(part, value, depth);
             } else if key.is("id") {

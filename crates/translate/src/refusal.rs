@@ -122,6 +122,15 @@ const TYPES: &[(&str, u16)] = &[
     ("tokens", 429),
     ("requests", 429),
     ("insufficient_quota", 429),
+    ("invalid_request_error", 400),
+    ("invalid_prompt", 400),
+    ("invalid_argument", 400),
+    ("failed_precondition", 400),
+    ("context_length_exceeded", 400),
+    ("not_found_error", 404),
+    ("model_not_found", 404),
+    ("not_found", 404),
+    ("request_too_large", 413),
     ("overloaded_error", 529),
     ("unavailable", 503),
 ];
@@ -130,14 +139,12 @@ impl Cause {
     /// The cause of an error reply. `status`: that of HTTP; one of success where the body alone says that it is an error.
     pub fn of(status: u16, body: &[u8]) -> Cause {
         let facts = Facts::of(body);
-        let status = match status {
-            400.. => status,
-            _ => facts.status().unwrap_or(500),
-        };
+        // without one, what the body says decides alone
+        let status = if status < 400 { facts.status() } else { Some(status) };
         let fits = |rule: &&Rule| {
-            (rule.status.0..=rule.status.1).contains(&status)
+            status.is_none_or(|status| (rule.status.0..=rule.status.1).contains(&status))
                 && match rule.sign {
-                    Sign::Status => true,
+                    Sign::Status => status.is_some(),
                     Sign::Code(code) => facts.codes.iter().any(|one| one == code),
                     Sign::Words(words) => facts.message.contains(words),
                     Sign::Field(path) => facts.fields.contains(&path),
@@ -176,7 +183,7 @@ impl Facts {
             facts.codes.extend(detail.get("reason").map(text_of));
         }
         let message = error.get("message").or_else(|| root.get("message")).or_else(|| root.get("detail"));
-        facts.message = text_of(message.unwrap_or(error));
+        facts.message = words_of(message.unwrap_or(error));
         let fields = RULES.iter().filter_map(|rule| match rule.sign {
             Sign::Field(path) => Some(path),
             Sign::Status | Sign::Code(_) | Sign::Words(_) => None,
@@ -194,6 +201,17 @@ impl Facts {
             self.codes.iter().find_map(known).map(|(_, status)| *status)
         };
         number.or_else(of_type)
+    }
+}
+
+/// What a provider says in a message, in lower case: a text, or the `msg` of each fault that it lists. Other fields may repeat the request.
+fn words_of(message: Value<'_>) -> String {
+    match message.as_str() {
+        Some(text) => text.to_lowercase(),
+        None => {
+            let faults = message.items().chain([message]).filter_map(|fault| fault.get("msg"));
+            faults.map(text_of).collect::<Vec<_>>().join("\n")
+        }
     }
 }
 
@@ -283,6 +301,31 @@ mod tests {
                 Cause::Limit,
             ),
             (200, r#"{"error":{"message":"m"}}"#, Cause::Outage),
+            (
+                200,
+                r#"{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"m"}}}"#,
+                Cause::Request,
+            ),
+            (
+                200,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}"#,
+                Cause::Request,
+            ),
+            (
+                200,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
+                CREDIT,
+            ),
+            (200, r#"{"error":{"code":"content_filter","message":"m"}}"#, Cause::Request),
+            (200, r#"{"error":{"message":"Insufficient Balance"}}"#, CREDIT),
+            (200, r#"{"error":"Invalid API key"}"#, KEY),
+            (
+                422,
+                r#"{"detail":[{"type":"missing","loc":["body","x"],"msg":"Field required","input":{"prompt":"my credit balance"}}]}"#,
+                Cause::Request,
+            ),
+            (422, r#"{"detail":[{"msg":"Insufficient balance"}]}"#, CREDIT),
+            (400, r#"{"detail":"Insufficient balance"}"#, CREDIT),
         ] {
             assert_eq!(Cause::of(status, body.as_bytes()), expected, "{status} {body}");
         }
@@ -343,9 +386,9 @@ An error of a provider has one of these causes:
 | request | no | no | the provider's status and error, in the form of the route's API |
 | account (credit, key, region) | yes | no | 502 `upstream_credentials`; the log says which |
 | limit | yes | yes, if it asks for at most 5 s | 503 `overloaded` with the `Retry-After` of the provider |
-| outage | yes | yes | 502 `upstream_error` |
+| outage | yes | yes, but for status 501 | 502 `upstream_error` |
 
-The delay that a limit asks for is read from `retry-after-ms`, `Retry-After`, and `retryDelay` in the details of Gemini's errors. A reply with status 200 that is an error has the cause of the status or the type that it names; without one it is an outage. One that lays it to the request is answered with 400 and the provider's message.
+The delay that a limit asks for is read from `retry-after-ms`, `Retry-After`, and `retryDelay` in the details of Gemini's errors. A reply with status 200 that is an error has the cause of the status or the type that it names; without one, the rows that ask for more than a status decide, and else it is an outage. One that lays it to the request is answered with 400 and the provider's message.
 Errors are neither kept in the cache nor logged as a success. The key of an upstream is removed from everything that its provider sends.
 
 The first row that fits decides. Letter case does not count.

@@ -1,4 +1,4 @@
-//! JSON schemas without references, and as Anthropic takes them for the format of a reply.
+//! JSON schemas without references, by type, and as Anthropic takes them for the format of a reply.
 
 use crate::value::{Map, Value, object};
 use crate::{TranslateError, refuse};
@@ -27,6 +27,12 @@ const SCHEMAS: [&str; 11] = [
     "oneOf",
     "allOf",
 ];
+/// Keys whose values are lists of schemas for the same value.
+pub(super) const ALTERNATIVES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+/// Types of values.
+const KINDS: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
+/// Formats of numbers, by OpenAPI. All others are of strings.
+const NUMBER_FORMATS: [&str; 4] = ["int32", "int64", "float", "double"];
 /// Formats of strings that Anthropic takes.
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
@@ -179,6 +185,94 @@ fn stub(target: &Value) -> Map {
     out
 }
 
+/// A schema with a list of types as one schema for each, with the values of that type and the keys that are about it. A type without values is
+/// left out.
+///
+/// It is one schema without a type when no type has values, or when the schema has alternatives beside its types, which say more: repeated for
+/// each type they would double at every level of schemas within each other.
+pub(super) fn by_kind(schema: &Map, kinds: &[Value]) -> Vec<Map> {
+    let mut known: Vec<&Value> = Vec::with_capacity(KINDS.len());
+    for kind in kinds {
+        if KINDS.iter().any(|name| *kind == *name) && !known.contains(&kind) {
+            known.push(kind);
+        }
+    }
+    let members: Vec<Map> = known.into_iter().filter_map(|kind| of_kind(schema, kind)).collect();
+    let are_repeated = members.iter().filter(|member| !is_null(member)).count() > 1
+        && ALTERNATIVES.iter().any(|key| schema.contains_key(key));
+    if members.is_empty() || are_repeated {
+        let mut rest = schema.clone();
+        rest.remove("type");
+        return vec![rest];
+    }
+    members
+}
+
+/// Whether a schema is that of null.
+pub(super) fn is_null(schema: &Map) -> bool {
+    schema.get("type").is_some_and(|kind| *kind == "null")
+}
+
+/// What a schema says of values of one type. `None` when its values are of other types.
+fn of_kind(schema: &Map, kind: &Value) -> Option<Map> {
+    let mut out = Map::new();
+    for (key, value) in schema.iter() {
+        match (key, value) {
+            ("type", _) => out.insert(key, kind.clone()),
+            ("enum", Value::Array(values)) => {
+                let own = values.iter().filter(|value| is_of_kind(value, kind));
+                let own: Vec<Value> = own.cloned().collect();
+                if own.is_empty() {
+                    return None;
+                }
+                out.insert(key, own);
+            }
+            ("const", value) if !is_of_kind(value, kind) => return None,
+            (key, value) if is_about(key, value, kind) => out.insert(key, value.clone()),
+            _ => {}
+        }
+    }
+    Some(out)
+}
+
+/// Whether a value is of a type. Whole numbers are of two.
+fn is_of_kind(value: &Value, kind: &Value) -> bool {
+    let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    match value {
+        Value::Null => *kind == "null",
+        Value::Bool(_) => *kind == "boolean",
+        Value::Number(_) => *kind == "number" || *kind == "integer" && is_whole(),
+        Value::String(_) => *kind == "string",
+        Value::Array(_) => *kind == "array",
+        Value::Object(_) => *kind == "object",
+    }
+}
+
+/// Whether a key with this value is about values of a type.
+fn is_about(key: &str, value: &Value, kind: &Value) -> bool {
+    let kinds: &[&str] = match key {
+        "format" if NUMBER_FORMATS.iter().any(|format| *value == *format) => &["number", "integer"],
+        "format" | "pattern" | "minLength" | "maxLength" | "contentEncoding" | "contentMediaType" => {
+            &["string"]
+        }
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+            &["number", "integer"]
+        }
+        "items" | "prefixItems" | "contains" | "minItems" | "maxItems" | "uniqueItems" => &["array"],
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "dependentSchemas"
+        | "dependentRequired" => &["object"],
+        _ => return true,
+    };
+    kinds.iter().any(|name| *kind == *name)
+}
+
 /// Adds `additionalProperties: false` to every schema with properties: Anthropic requires it of the format of a reply, OpenAI with `strict`.
 pub(super) fn close_objects(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
@@ -287,60 +381,15 @@ fn has_kind(schema: &Value) -> bool {
 
 /// One schema for each of several types.
 fn alternatives(map: &Map, kinds: &[Value]) -> Value {
-    let member = |kind: &Value| {
-        if *kind == "null" {
-            return object! {"type": "null"};
-        }
-        let mut member = map.clone();
-        member.insert("type", kind.clone());
-        constrained(&member.into())
+    let member = |member: Map| match is_null(&member) {
+        true => object! {"type": "null"},
+        false => constrained(&member.into()),
     };
-    match kinds {
-        [only] => member(only),
-        kinds => object! {"anyOf": kinds.iter().map(member).collect::<Vec<_>>()},
+    let mut members: Vec<Value> = by_kind(map, kinds).into_iter().map(member).collect();
+    match members.len() {
+        1 => members.remove(0),
+        _ => object! {"anyOf": members},
     }
-}
-
-/// The schema of a tool's input for Anthropic, which wants an object and no alternatives of whole inputs: properties of all alternatives
-/// are given, and those that all require are required.
-pub(super) fn tool_input(parameters: Option<Value>) -> Value {
-    let Some(Value::Object(mut schema)) = parameters else {
-        return object! {"type": "object", "properties": Map::new()};
-    };
-    for key in ["allOf", "anyOf", "oneOf"] {
-        let Some(Value::Array(members)) = schema.remove(key) else { continue };
-        let mut required: Option<Vec<Value>> = None;
-        for member in &members {
-            if let Value::Object(properties) = &member["properties"]
-                && let Some(into) = schema.or_insert("properties", Map::new()).as_object_mut()
-            {
-                for (name, property) in properties.iter() {
-                    into.or_insert(name, property.clone());
-                }
-            }
-            let names = member["required"].as_array().unwrap_or_default();
-            required = Some(match required {
-                None => names.to_vec(),
-                Some(known) if key == "allOf" => {
-                    let new = names.iter().filter(|name| !known.contains(name)).cloned();
-                    known.iter().cloned().chain(new).collect()
-                }
-                Some(known) => known.into_iter().filter(|name| names.contains(name)).collect(),
-            });
-        }
-        if let Value::Array(list) = schema.or_insert("required", Vec::new()) {
-            for name in required.unwrap_or_default() {
-                if !list.contains(&name) {
-                    list.push(name);
-                }
-            }
-        }
-    }
-    if schema.get("required").and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
-        schema.remove("required");
-    }
-    schema.or_insert("type", "object");
-    schema.into()
 }
 
 #[cfg(test)]
@@ -425,19 +474,45 @@ mod tests {
     }
 
     #[test]
-    fn inputs_of_tools_have_no_alternatives() {
+    fn types_of_a_list_have_their_own_values_and_keys() {
         let check = |schema: &str, expected: &str| {
-            assert_eq!(tool_input(Some(parse(schema))).to_string(), expected);
+            assert_eq!(for_anthropic(&parse(schema), "f").unwrap().to_string(), expected);
         };
-        check(r#"{"properties":{"a":{}}}"#, r#"{"properties":{"a":{}},"type":"object"}"#);
         check(
-            r#"{"type":"object","anyOf":[{"properties":{"b":{},"a":{}},"required":["b","a"]},{"properties":{"a":{}},"required":["a"]}]}"#,
-            r#"{"type":"object","properties":{"b":{},"a":{}},"required":["a"]}"#,
+            r#"{"type":["string","null"],"enum":["low","high",null]}"#,
+            r#"{"anyOf":[{"type":"string","enum":["low","high"]},{"type":"null"}]}"#,
         );
         check(
-            r#"{"type":"object","allOf":[{"required":["b"]},{"properties":{"a":{}},"required":["a"]}]}"#,
-            r#"{"type":"object","properties":{"a":{}},"required":["b","a"]}"#,
+            r#"{"type":["integer","number","boolean"],"enum":[1,1.5]}"#,
+            r#"{"anyOf":[{"type":"integer","enum":[1]},{"type":"number","enum":[1,1.5]}]}"#,
         );
+        check(r#"{"type":["string","integer"],"const":"a"}"#, r#"{"type":"string","const":"a"}"#);
+        // no type has a value
+        check(r#"{"type":["string","null"],"enum":[1]}"#, r#"{"enum":[1]}"#);
+        check(
+            r#"{"type":["object","string","string"],"properties":{"a":{}},"minLength":1}"#,
+            r#"{"anyOf":[{"type":"object","properties":{"a":{}},"additionalProperties":false},{"type":"string","description":"{minLength: 1}"}]}"#,
+        );
+        check(
+            r#"{"type":["integer","string"],"format":"date"}"#,
+            r#"{"anyOf":[{"type":"integer"},{"type":"string","format":"date"}]}"#,
+        );
+        check(
+            r#"{"type":["string","integer"],"anyOf":[{"const":"a"},{"const":1}]}"#,
+            r#"{"anyOf":[{"const":"a"},{"const":1}]}"#,
+        );
+    }
+
+    #[test]
+    fn lists_of_types_do_not_multiply_the_schemas_inside() {
+        for template in [
+            r#"{"type":["object","string"],"properties":{"a":INNER}}"#,
+            r#"{"type":["object","string"],"anyOf":[INNER,{"type":"null"}]}"#,
+        ] {
+            let deep = (0..16).fold("{}".to_owned(), |inner, _| template.replace("INNER", &inner));
+            let size = for_anthropic(&parse(&deep), "f").unwrap().to_string().len();
+            assert!(size < 4_000, "{size} bytes of {template}");
+        }
     }
 
     #[test]

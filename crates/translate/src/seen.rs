@@ -12,17 +12,30 @@ use crate::usage::TokenUsage;
 pub struct Seen {
     /// The tokens that the provider counted.
     pub usage: Option<TokenUsage>,
-    /// Events with data: about one for each token, where the provider does not count.
+    /// Events with data.
     pub events: u64,
+    /// Tokens, where the provider does not count: about one for each event, and more for a long one.
+    pub tokens: u64,
     /// Whether an event came that says more than that a reply begins, and is no error.
     pub has_begun: bool,
+    /// Whether an event came that is or may be a part of an answer.
+    pub has_answer: bool,
     /// Whether the last event of a complete stream came.
     pub is_complete: bool,
     /// The provider's first error.
     pub error: Option<ProviderError>,
 }
 
+/// Bytes of an event with one token, give or take the names of its fields.
+const EVENT_BYTES: usize = 512;
+
 impl Seen {
+    /// Counts an event with data.
+    pub fn count(&mut self, data: &[u8]) {
+        self.events += 1;
+        self.tokens += (data.len().saturating_sub(EVENT_BYTES) as u64 / 4).max(1);
+    }
+
     /// Looks at an event. What is passed on of it: without a usage that the caller did not ask for, if that is to be removed.
     ///
     /// # Errors
@@ -32,9 +45,9 @@ impl Seen {
         if data.trim_ascii().is_empty() {
             return Ok(event.into_raw()); // a sign of life of some servers
         }
-        self.events += 1;
+        self.count(data);
         if data.trim_ascii() == b"[DONE]" {
-            (self.has_begun, self.is_complete) = (true, true);
+            (self.has_begun, self.is_complete) = (self.has_answer, true);
             return Ok(event.into_raw());
         }
         let tape = Tape::parse(data)?;
@@ -42,6 +55,8 @@ impl Seen {
         let EventFacts { usage, is_last, error } = EventFacts::of(root);
         self.is_complete |= is_last;
         self.error = self.error.take().or(error);
+        // a chunk with the usage alone is none
+        self.has_answer |= root.get("choices").is_none_or(|choices| choices.items().next().is_some());
         self.has_begun = self.has_begun || self.error.is_none() && !is_preface(root);
         if let Some(usage) = usage {
             self.usage = Some(self.usage.unwrap_or_default().merged(usage));
@@ -57,9 +72,21 @@ impl Seen {
         let edited = edits.apply(data);
         Ok(match event.data_at() {
             Some(at) => [&event.raw()[..at.start], &edited, &event.raw()[at.end..]].concat().into(),
-            None => [b"data: ", &*edited, b"\n\n"].concat().into(),
+            None => rewritten(&event, &edited),
         })
     }
+}
+
+/// An event with other data, in one line: no line feed is within a string of JSON.
+fn rewritten(event: &SseEvent, json: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(json.len() + 32);
+    if !event.name().is_empty() {
+        out.extend_from_slice(&[b"event: ", event.name(), b"\n"].concat());
+    }
+    out.extend_from_slice(b"data: ");
+    out.extend(json.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+    out.extend_from_slice(b"\n\n");
+    out.into()
 }
 
 #[cfg(test)]
@@ -95,8 +122,15 @@ mod tests {
             let (passed, seen) = pass(&[before, after], false);
             assert_eq!(passed, STREAM, "{at}");
             let usage = TokenUsage { prompt: 3, completion: 2, ..TokenUsage::default() };
-            let expected =
-                Seen { usage: Some(usage), events: 4, has_begun: true, is_complete: true, error: None };
+            let expected = Seen {
+                usage: Some(usage),
+                events: 4,
+                tokens: 4,
+                has_begun: true,
+                has_answer: true,
+                is_complete: true,
+                error: None,
+            };
             assert_eq!(seen, expected, "{at}");
         }
     }
@@ -114,6 +148,33 @@ mod tests {
         assert_eq!(pass(&[first.as_bytes()], true).0, "data: {\"choices\":[1]}\n\n\n");
         let only = "data: {\"usage\":{\"prompt_tokens\":3},\"choices\":[1]}\n\n";
         assert_eq!(pass(&[only.as_bytes()], true).0, "data: {\"choices\":[1]}\n\n");
+    }
+
+    #[test]
+    fn an_event_of_several_lines_without_its_usage_is_one_of_one_line() {
+        let event = concat!(
+            "event: x\ndata: {\ndata: \"choices\":[{\"delta\":{\"content\":\"a\"}}],\n",
+            "data: \"usage\":null,\ndata: \"id\":1}\n\n"
+        );
+        let (passed, _) = pass(&[event.as_bytes()], true);
+        let passed = SseEvent::new(passed.into_bytes().into());
+        assert_eq!(passed.name(), b"x");
+        let data = passed.text().unwrap();
+        let json: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(json, serde_json::json!({"choices": [{"delta": {"content": "a"}}], "id": 1}));
+    }
+
+    #[test]
+    fn a_stream_without_a_choice_has_no_answer() {
+        let answer = |stream: &str| {
+            let (_, seen) = pass(&[stream.as_bytes()], false);
+            (seen.has_answer, seen.has_begun, seen.is_complete)
+        };
+        let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9}}\n\n";
+        assert_eq!(answer("data: [DONE]\n\n"), (false, false, true));
+        assert_eq!(answer(&format!("{usage}data: [DONE]\n\n")), (false, false, true));
+        assert_eq!(answer("data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n"), (true, true, true));
+        assert_eq!(answer("data: {\"type\":\"message_stop\"}\n\n"), (true, true, true));
     }
 
     #[test]

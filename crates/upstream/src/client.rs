@@ -266,6 +266,11 @@ impl UpstreamClient {
         self.endpoint.bytes_without_key(bytes)
     }
 
+    /// A text of a reply without the key of the upstream.
+    pub fn text_without_key(&self, text: &str) -> String {
+        self.endpoint.without_key(text)
+    }
+
     /// The body of an error without the key of the upstream, also where JSON escapes parts of it.
     pub fn error_without_key(&self, body: Bytes) -> Bytes {
         self.endpoint.error_without_key(body)

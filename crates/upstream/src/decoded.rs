@@ -52,12 +52,25 @@ impl DecodedBody {
     ///
     /// # Errors
     /// Those of the upstream; the reason, if it can't be decoded or has more than `bytes_max` bytes.
-    pub async fn read(mut self, bytes_max: usize) -> Result<Result<Bytes, String>, UpstreamError> {
+    pub async fn read(self, bytes_max: usize) -> Result<Result<Bytes, String>, UpstreamError> {
+        self.read_counted(bytes_max, &mut 0).await
+    }
+
+    /// The same; `read` is the number of bytes that came, also where the body breaks off.
+    ///
+    /// # Errors
+    /// As [`DecodedBody::read`].
+    pub async fn read_counted(
+        mut self,
+        bytes_max: usize,
+        read: &mut usize,
+    ) -> Result<Result<Bytes, String>, UpstreamError> {
         if let Body::Plain(body) = self.0 {
-            return Ok(Ok(body.read(bytes_max).await?));
+            return Ok(Ok(body.read_counted(bytes_max, read).await?));
         }
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.next().await {
+            *read += chunk.as_ref().map_or(0, Bytes::len);
             match chunk {
                 Ok(chunk) if whole.len() + chunk.len() <= bytes_max => whole.extend_from_slice(&chunk),
                 Ok(_) => return Ok(Err(format!("more than {bytes_max} bytes"))),

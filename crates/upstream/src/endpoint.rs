@@ -160,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    fn without_key(&self, text: &str) -> String {
+    pub(crate) fn without_key(&self, text: &str) -> String {
         match self.key() {
             Some(key) => text.replace(key, SECRET),
             None => text.to_owned(),

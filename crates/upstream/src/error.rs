@@ -138,7 +138,10 @@ impl UpstreamError {
             | UpstreamError::Broken { .. }
             | UpstreamError::Timeout { .. }
             | UpstreamError::Limited { .. } => true,
-            UpstreamError::Status { status, .. } => *status == 408 || (*status >= 500 && *status != 501),
+            // those of `provider-errors.md` that are outages
+            UpstreamError::Status { status, .. } => {
+                matches!(status, 408 | 425 | 498 | 499) || (*status >= 500 && *status != 501)
+            }
             UpstreamError::Reply { .. } | UpstreamError::Open { .. } => false,
         }
     }

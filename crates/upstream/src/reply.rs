@@ -38,8 +38,14 @@ impl ReplyBody {
     ///
     /// # Errors
     /// [`UpstreamError`]; also for a body of more than `bytes_max` bytes.
-    pub async fn read(mut self, bytes_max: usize) -> Result<Bytes> {
+    pub async fn read(self, bytes_max: usize) -> Result<Bytes> {
+        self.read_counted(bytes_max, &mut 0).await
+    }
+
+    /// The same; `read` is the number of bytes that came, also where the body breaks off.
+    pub(crate) async fn read_counted(mut self, bytes_max: usize, read: &mut usize) -> Result<Bytes> {
         let Some(first) = self.next().await.transpose()? else { return Ok(Bytes::new()) };
+        *read = first.len();
         if first.len() > bytes_max {
             return Err(self.too_large(bytes_max));
         }
@@ -49,6 +55,7 @@ impl ReplyBody {
         let mut whole = BytesMut::from(first);
         while let Some(chunk) = self.next().await {
             let chunk = chunk?;
+            *read += chunk.len();
             if whole.len() + chunk.len() > bytes_max {
                 return Err(self.too_large(bytes_max));
             }
@@ -118,6 +125,10 @@ impl Stream for ReplyBody {
         let Some((body, attempt)) = &mut self.rest else { return Poll::Ready(None) };
         let error = loop {
             match Pin::new(&mut *body).poll_frame(context) {
+                // a reader that is slower than the upstream finds something each time
+                Poll::Ready(Some(Ok(_))) if Instant::now() >= attempt.end() => {
+                    break attempt.fail(attempt.endpoint.timeout(Awaited::End, attempt.total()));
+                }
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(chunk) = frame.into_data() {
                         if !body.is_end_stream() {

@@ -21,7 +21,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "url",
         "URL",
         "that of the provider",
-        "Base URL. For `openai`, `ollama` and `vllm` with `/v1`, which is added to a URL without a path; for `anthropic` and `gemini` the host alone, as `https://api.anthropic.com`; for `azure` that of the resource; required for `azure` and `vllm`.",
+        "Base URL. For `openai`, `ollama` and `vllm` with `/v1`, which is added to a URL without a path; for `anthropic` and `gemini` the host alone, as `https://api.anthropic.com`; for `azure` that of the resource, or with `/openai/v1` for the API with OpenAI's paths; required for `azure` and `vllm`.",
     ),
     (
         "upstreams",

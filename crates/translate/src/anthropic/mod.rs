@@ -4,6 +4,7 @@ mod model;
 mod reply;
 mod request;
 mod stream;
+mod tool_input;
 
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::model::Model;
+use super::tool_input::tool_input;
 use crate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
 use crate::schema;
 use crate::value::{Map, Value, object};
@@ -61,8 +62,8 @@ pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
 
 /// Sets the limit of tokens, and asks for thinking as `thinking` or `reasoning_effort` say, in the way that the model takes.
 ///
-/// Thinking is left out when a tool is forced or when earlier calls of tools came without the thinking blocks that have to be sent back with
-/// them: Anthropic refuses both together with thinking.
+/// Thinking is left out when a tool is forced, when earlier calls of tools came without the thinking blocks that have to be sent back with
+/// them, and when the last message begins the answer without one: Anthropic refuses these together with thinking.
 fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     out.insert("max_tokens", chat.tokens_max.unwrap_or(TOKENS_MAX));
     let asked = out.remove("thinking").unwrap_or_default();
@@ -78,7 +79,12 @@ fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     };
     let is_forced = matches!(chat.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
     let is_bare = |message: &Message| !message.calls.is_empty() && message.thinking_blocks.is_empty();
-    let can_think = model.thinks() && !is_forced && !chat.messages.iter().any(is_bare);
+    // an answer that was begun here has none either
+    let is_begun = |message: &Message| message.role == Role::Assistant && message.thinking_blocks.is_empty();
+    let can_think = model.thinks()
+        && !is_forced
+        && !chat.messages.iter().any(is_bare)
+        && !chat.messages.last().is_some_and(is_begun);
     let Some(budget) = budget.filter(|_| can_think) else { return };
     let is_budget = asked["type"] == "enabled";
     if !(is_budget && !model.refuses_budgets() || model.thinks_by_budget()) {
@@ -163,8 +169,11 @@ fn add_tools(chat: &mut ChatRequest, out: &mut Map) -> Result<(), TranslateError
     if chat.tools.is_empty() {
         return Ok(());
     }
-    let tools: Result<Vec<Value>, TranslateError> = chat.tools.drain(..).map(tool).collect();
-    out.insert("tools", tools?);
+    let mut tools = Vec::with_capacity(chat.tools.len());
+    for (number, given) in chat.tools.drain(..).enumerate() {
+        tools.push(tool(given, number)?);
+    }
+    out.insert("tools", tools);
     let mut choice = match chat.tool_choice.take() {
         None if chat.parallel_tool_calls => return Ok(()),
         None | Some(ToolChoice::Auto) => object! {"type": "auto"},
@@ -179,7 +188,8 @@ fn add_tools(chat: &mut ChatRequest, out: &mut Map) -> Result<(), TranslateError
     Ok(())
 }
 
-fn tool(tool: Tool) -> Result<Value, TranslateError> {
+/// The tool of this number.
+fn tool(tool: Tool, number: usize) -> Result<Value, TranslateError> {
     let (name, description, parameters, cache_control) = match tool {
         Tool::Function { name, description, parameters, cache_control } => {
             (name, description, parameters, cache_control)
@@ -190,7 +200,8 @@ fn tool(tool: Tool) -> Result<Value, TranslateError> {
         // one of Anthropic's own, such as web_search_20250305
         Tool::Other { value, .. } => return Ok(value),
     };
-    let out = object! {"name": name, "input_schema": schema::tool_input(parameters)};
+    let input = tool_input(parameters, &format!("tools[{number}].function.parameters"))?;
+    let out = object! {"name": name, "input_schema": input};
     let out = with(out, "description", description.map(Value::from));
     Ok(with(out, "cache_control", cache_control))
 }

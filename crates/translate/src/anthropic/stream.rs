@@ -149,7 +149,8 @@ impl AnthropicStream {
     }
 
     pub(crate) fn push(&mut self, data: &str, out: &mut Vec<u8>) -> Result<(), TranslateError> {
-        if data.is_empty() {
+        // vLLM ends its stream as OpenAI does
+        if data.is_empty() || data.trim() == "[DONE]" {
             return Ok(());
         }
         let data = whole_characters(data.as_bytes());

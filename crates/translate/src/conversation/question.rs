@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Api, InvalidRequest};
+use crate::messages::reasons;
 
 /// The text of an answer without the list of sources that the gateway appended to it.
 pub type WithoutList = fn(&str) -> &str;
@@ -48,8 +49,8 @@ pub fn condensing(
         Reply with the question only.";
     Some(json!({
         "model": model,
-        "max_tokens": 200,
-        "temperature": 0,
+        // also for reasoning
+        (if reasons(model) { "max_completion_tokens" } else { "max_tokens" }): 1000,
         "messages": [{"role": "system", "content": instruction}, {"role": "user", "content": turns.join("\n")}],
     }))
 }

@@ -11,9 +11,11 @@ use crate::json::{self, JsonError, Kind, Tape, folded};
 use crate::{PromptSize, ServiceTier};
 
 /// Fields that decide something. A server that takes names in any case would read another value than the gateway did.
-const DECIDING: [&str; 14] = [
+const DECIDING: [&str; 18] = [
+    "background",
     "best_of",
     "input",
+    "instructions",
     "max_completion_tokens",
     "max_output_tokens",
     "max_tokens",
@@ -22,8 +24,10 @@ const DECIDING: [&str; 14] = [
     "model",
     "n",
     "prompt",
+    "service_tier",
     "stream",
     "stream_options",
+    "system",
     "tools",
     "weir",
 ];
@@ -42,8 +46,8 @@ pub struct Request {
     /// Whether the reply is streamed.
     pub is_stream: bool,
     stream_options: Option<(Range<usize>, Map<String, Value>)>,
-    /// The field `metadata`; empty unless it is an object.
-    pub metadata: Map<String, Value>,
+    /// The bytes of the value of `metadata`, which has many times their memory when it is read.
+    metadata_at: Option<Range<usize>>,
     /// Upper bounds of the tokens of a completion, if the caller set them.
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
@@ -81,6 +85,11 @@ pub enum InvalidRequest {
     },
 }
 
+/// Longest value of `metadata`: several times what any provider takes.
+const METADATA_BYTES_MAX: usize = 64 << 10;
+/// Longest value of `stream_options`.
+const OPTIONS_BYTES_MAX: usize = 1024;
+
 /// Tokens that are reserved for a completion without a limit.
 pub const COMPLETION_TOKENS_DEFAULT: u64 = 1_024;
 
@@ -109,20 +118,29 @@ impl Request {
             Some(value) => value.as_bool().ok_or_else(|| invalid("stream", "must be true or false"))?,
             None => false,
         };
+        let is_asked_for = |value: json::Value<'_>| !value.is_null() && value.as_bool() != Some(false);
+        if fields.get("background").is_some_and(is_asked_for) {
+            let reason =
+                "is set, and the gateway has no route by which the answer could be fetched: leave it out";
+            return Err(invalid("background", reason));
+        }
         let options = fields.get("stream_options").map(read_options).transpose()?;
         let has_options = fields.get("stream_options").is_some_and(|options| !options.is_null());
         if has_options && !is_stream {
             let reason = "is only for streams: send `\"stream\": true`, or leave it out";
             return Err(invalid("stream_options", reason));
         }
-        let metadata = fields.get("metadata").map(read_metadata).transpose()?.unwrap_or_default();
+        let metadata = fields.get("metadata");
+        metadata
+            .map(|value| bounded("metadata", value, METADATA_BYTES_MAX).and_then(read_metadata))
+            .transpose()?;
         let choices = number(fields, "n")?.max(number(fields, "best_of")?).unwrap_or(1);
         Ok(Request {
             model: name.into_owned(),
             model_at: model.range(),
             is_stream,
             stream_options: options,
-            metadata,
+            metadata_at: metadata.map(json::Value::range),
             weir: fields.get("weir").map(json::Value::range),
             max_tokens: number(fields, "max_tokens")?,
             max_completion_tokens: number(fields, "max_completion_tokens")?,
@@ -134,6 +152,12 @@ impl Request {
             choices: choices.max(1).saturating_mul(prompts(fields.get("prompt"))),
             body: body.clone(),
         })
+    }
+
+    /// The field `metadata`; empty unless it is an object.
+    pub fn metadata(&self) -> Map<String, Value> {
+        let bytes = self.metadata_at.clone().map(|range| &self.body[range]);
+        bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
     }
 
     /// The value of the field `weir`, which is for the gateway.
@@ -259,22 +283,33 @@ fn number(fields: json::Value<'_>, name: &str) -> Result<Option<u64>, InvalidReq
 
 /// `stream_options`, and where they stand; `null` is as if there were none.
 fn read_options(value: json::Value<'_>) -> Result<(Range<usize>, Map<String, Value>), InvalidRequest> {
+    let value = bounded("stream_options", value, OPTIONS_BYTES_MAX)?;
     let options: Option<Map<String, Value>> =
         serde_json::from_slice(value.raw()).map_err(|_| invalid("stream_options", "must be an object"))?;
     Ok((value.range(), options.unwrap_or_default()))
 }
 
-/// Reads the value of `metadata`.
-fn read_metadata(value: json::Value<'_>) -> Result<Map<String, Value>, InvalidRequest> {
-    let metadata: Value = serde_json::from_slice(value.raw()).map_err(|error| {
+/// A value of at most this many bytes.
+fn bounded<'a>(
+    field: &str,
+    value: json::Value<'a>,
+    bytes_max: usize,
+) -> Result<json::Value<'a>, InvalidRequest> {
+    match value.raw().len() {
+        bytes if bytes > bytes_max => {
+            Err(invalid(field, &format!("has {bytes} bytes; it may have {bytes_max}: send less in it")))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// Refuses a value of `metadata` that can't be read.
+fn read_metadata(value: json::Value<'_>) -> Result<(), InvalidRequest> {
+    serde_json::from_slice::<Value>(value.raw()).map(drop).map_err(|error| {
         let text = error.to_string();
         // the place is counted within the field
         let reason = text.split(" at line ").next().unwrap_or_default();
         invalid("metadata", &format!("can't be read: {reason}"))
-    })?;
-    Ok(match metadata {
-        Value::Object(metadata) => metadata,
-        _ => Map::new(),
     })
 }
 
@@ -351,6 +386,10 @@ mod tests {
         check(r#"{"model":"a","model":"b"}"#, "`model` is given twice");
         check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
         check(r#"{"model":"a","metadata":{"x":1e999}}"#, "`metadata` can't be read: number out of range");
+        let many = r#"{"":0},"#.repeat(10_000);
+        check(&format!(r#"{{"model":"a","metadata":{{"a":[{many}1]}}}}"#), "`metadata` has 70009 bytes");
+        let options = format!(r#"{{"model":"a","stream":true,"stream_options":{{"a":[{many}1]}}}}"#);
+        check(&options, "`stream_options` has 70009 bytes");
     }
 
     #[test]

@@ -32,6 +32,7 @@ const PENALTIES: [(&str, &str); 2] =
 /// [`TranslateError::Request`] for what Gemini can't be asked for.
 pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     let mut chat = ChatRequest::parse(body)?;
+    check_format(&chat, model)?;
     let mut out = Map::new();
     let config = generation_config(&mut chat, model)?;
     if !config.is_empty() {
@@ -53,9 +54,23 @@ pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     Ok(Value::from(out).to_json())
 }
 
-/// Whether a model is of Gemini 3 or later: it may refuse calls without signatures, takes a level of thinking, and reads files in results.
+/// Whether a model is of Gemini 3 or later: it may refuse calls without signatures, takes a level of thinking, reads files in results, and takes a
+/// format beside functions.
 fn is_gemini_3(model: &str) -> bool {
     !model.contains("gemini-1") && !model.contains("gemini-2")
+}
+
+/// Models before Gemini 3 refuse a format of the reply beside functions that they may call.
+fn check_format(chat: &ChatRequest, model: &str) -> Result<(), TranslateError> {
+    let can_call = !chat.tools.is_empty() && chat.tool_choice != Some(ToolChoice::None);
+    let has_format = matches!(chat.format, Format::Json | Format::Schema(_));
+    if can_call && has_format && !is_gemini_3(model) {
+        return Err(refuse(
+            "response_format",
+            "is refused by models before Gemini 3 beside `tools`; send one of both, `tool_choice` = \"none\", or use a later model",
+        ));
+    }
+    Ok(())
 }
 
 fn generation_config(chat: &mut ChatRequest, model: &str) -> Result<Map, TranslateError> {

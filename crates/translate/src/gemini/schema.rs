@@ -1,7 +1,7 @@
 //! JSON schemas as Gemini's `Schema`, a subset of OpenAPI 3.0's.
 
 use crate::TranslateError;
-use crate::schema::inlined;
+use crate::schema::{by_kind, inlined, is_null};
 use crate::value::{Map, Value, object};
 
 /// Keys with the same meaning in both.
@@ -20,6 +20,8 @@ const SAME_KEYS: [&str; 13] = [
     "maximum",
     "nullable",
 ];
+/// Keys that are said once of all types of a list.
+const COMMON_KEYS: [&str; 4] = ["title", "description", "default", "nullable"];
 /// The formats that Gemini accepts. It refuses a request with another one.
 const FORMATS: [&str; 7] = ["date-time", "enum", "float", "double", "int32", "int64", "time"];
 
@@ -36,12 +38,19 @@ fn translated(schema: &Value, is_part: bool) -> Map {
     let mut out = Map::new();
     // `true` and `{}` allow everything
     let Value::Object(schema) = schema else { return out };
+    let of_list = match schema.get("type") {
+        Some(Value::Array(kinds)) => Some(with_one_type(schema, kinds)),
+        _ => None,
+    };
+    let schema = of_list.as_ref().unwrap_or(schema);
     if let Some(Value::Array(members)) = schema.get("allOf") {
         for member in members {
             merge(translated(member, true), &mut out);
         }
     }
-    set_type(schema, &mut out);
+    if let Some(kind) = schema.get("type").and_then(Value::as_str) {
+        out.insert("type", kind.to_uppercase());
+    }
     if schema.get("items").is_some_and(Value::is_object) {
         out.or_insert("type", "ARRAY");
     }
@@ -61,27 +70,30 @@ fn translated(schema: &Value, is_part: bool) -> Map {
     out
 }
 
-/// `type`, which may be a list in JSON schema.
-fn set_type(schema: &Map, out: &mut Map) {
-    match schema.get("type") {
-        Some(Value::String(kind)) => out.insert("type", kind.to_uppercase()),
-        Some(Value::Array(kinds)) => {
-            let names: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
-            if names.contains(&"null") {
-                out.insert("nullable", true);
-            }
-            let names: Vec<&str> = names.into_iter().filter(|&name| name != "null").collect();
-            match names.as_slice() {
-                [] => {}
-                [name] => out.insert("type", name.to_uppercase()),
-                names => {
-                    let members = names.iter().map(|name| object! {"type": name.to_uppercase()});
-                    out.insert("anyOf", members.collect::<Vec<_>>());
+/// A schema whose `type` is a list, as JSON schema has it: with a single type, or with an alternative for each. Null makes it nullable.
+fn with_one_type(schema: &Map, kinds: &[Value]) -> Map {
+    let mut members = by_kind(schema, kinds);
+    if members.len() > 1 {
+        members.retain(|member| !is_null(member));
+    }
+    let mut out = match members.len() {
+        1 => members.remove(0),
+        _ => {
+            let mut out = Map::new();
+            for key in COMMON_KEYS {
+                members.iter_mut().for_each(|member| drop(member.remove(key)));
+                if let Some(value) = schema.get(key) {
+                    out.insert(key, value.clone());
                 }
             }
+            out.insert("anyOf", members.into_iter().map(Value::Object).collect::<Vec<_>>());
+            out
         }
-        _ => {}
+    };
+    if kinds.iter().any(|kind| *kind == "null") {
+        out.insert("nullable", true);
     }
+    out
 }
 
 /// Alternatives. One of null makes the others nullable; a single one is not an alternative.
@@ -99,7 +111,11 @@ fn any_of(members: &[Value], out: &mut Map) {
     }
     match alternatives.len() {
         0 => {}
-        1 => alternatives.into_iter().for_each(|only| merge(only, out)),
+        // What the schema says itself counts more.
+        1 => {
+            let own = std::mem::replace(out, alternatives.remove(0));
+            merge(own, out);
+        }
         _ => out.insert("anyOf", alternatives.into_iter().map(Value::Object).collect::<Vec<_>>()),
     }
 }
@@ -108,9 +124,14 @@ fn any_of(members: &[Value], out: &mut Map) {
 fn set_values(schema: &Map, out: &mut Map) {
     let single = schema.get("const").map(std::slice::from_ref);
     if let Some(values) = schema.get("enum").and_then(Value::as_array).or(single) {
-        let texts: Vec<Value> = values.iter().filter(|value| value.as_str().is_some()).cloned().collect();
+        let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
         if texts.len() == values.iter().filter(|value| !value.is_null()).count() && !texts.is_empty() {
-            out.insert("enum", texts);
+            // Gemini refuses empty ones.
+            let texts = texts.into_iter().filter(|text| !text.is_empty()).map(Value::from);
+            let texts: Vec<Value> = texts.collect();
+            if !texts.is_empty() {
+                out.insert("enum", texts);
+            }
             out.or_insert("type", "STRING");
         }
     }
@@ -143,9 +164,14 @@ fn set_children(schema: &Map, is_part: bool, out: &mut Map) {
             }
             _ => Map::new(),
         };
-        let default = || [("type".to_owned(), "STRING".into())].into_iter().collect();
-        let items = if items.is_empty() { default() } else { items };
-        out.insert("items", items);
+        // A part or the only alternative of the schema may have them.
+        match items.is_empty() {
+            false => out.insert("items", items),
+            true if is_part => {}
+            true => {
+                out.or_insert("items", object! {"type": "STRING"});
+            }
+        }
     }
 }
 

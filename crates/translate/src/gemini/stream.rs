@@ -50,7 +50,7 @@ impl GeminiStream {
         let response: Response<'_> = read_reply(&data)?;
         response.check()?;
         if let Some(usage) = &response.usage_metadata {
-            self.usage = usage.tokens();
+            self.usage = self.usage.merged(usage.tokens());
         }
         for (number, candidate) in response.candidates.unwrap_or_default().iter().enumerate() {
             self.candidate(candidate.index.unwrap_or(number as u64), candidate, out)?;

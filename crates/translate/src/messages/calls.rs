@@ -10,21 +10,21 @@ const CALLS_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// A call whose first part has come.
-pub(super) struct CallState {
+pub(crate) struct CallState {
     index: Option<u64>,
-    pub(super) id: String,
-    pub(super) name: String,
+    pub(crate) id: String,
+    pub(crate) name: String,
     /// The signature that goes before the block.
     pub(super) signature: Option<String>,
     /// What has not been sent of the arguments.
-    pub(super) arguments: String,
+    pub(crate) arguments: String,
     progress: Progress,
 }
 
 /// The calls of a reply, in their order.
 #[derive(Default)]
-pub(super) struct Calls {
-    calls: Vec<CallState>,
+pub(crate) struct Calls {
+    pub(crate) calls: Vec<CallState>,
     /// How many were opened.
     opened: usize,
 }
@@ -65,13 +65,14 @@ impl Calls {
         self.calls.len()
     }
 
-    /// Takes a part of a call.
+    /// Takes a part of a call. `is_open`: whether the block of the call that was opened last is open.
     ///
     /// # Errors
     /// [`TranslateError::Reply`] for a part whose call is not known or was closed.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         call: &Call<'_>,
+        is_open: bool,
         made_id: impl Fn(usize) -> String,
     ) -> Result<(), TranslateError> {
         let arguments = call.arguments();
@@ -79,9 +80,10 @@ impl Calls {
             Some(position) => position,
             None => self.add(call, made_id)?,
         };
-        // A call before the last one that was opened is closed.
-        if position + 1 < self.opened && !arguments.trim().is_empty() {
-            let message = format!("a part of call {position} came after the next call");
+        // A call before the last one that was opened is closed, and so is that one if something else came after it.
+        let closed = if is_open { self.opened.saturating_sub(1) } else { self.opened };
+        if position < closed && !arguments.trim().is_empty() {
+            let message = format!("a part of call {position} came after what follows the call");
             return Err(TranslateError::Reply(message));
         }
         let state = &mut self.calls[position];

@@ -9,7 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reasoning::{self, CONTENT_FIELD, CONTENT_LIST, REASONING_FIELD};
-use crate::{TokenUsage, TranslateError};
+use crate::events::FAILURES;
+use crate::{ServiceTier, TokenUsage, TranslateError};
 
 /// A completion, or a chunk of one.
 #[derive(Deserialize)]
@@ -20,6 +21,8 @@ pub(super) struct Completion<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     x_groq: Option<Usage<'a>>,
+    #[serde(borrow)]
+    service_tier: Option<Content<'a>>,
     error: Option<Value>,
     /// `error` in a body of vLLM's that is an error itself.
     #[serde(borrow)]
@@ -38,8 +41,11 @@ struct Usage<'a> {
 pub(super) struct Choice<'a> {
     #[serde(default)]
     pub(super) index: u64,
-    #[serde(borrow, alias = "message")]
-    pub(super) delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    /// Of a whole reply. Perplexity has both, in its chunks as well.
+    #[serde(borrow)]
+    message: Option<Delta<'a>>,
     finish_reason: Option<String>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
@@ -48,7 +54,7 @@ pub(super) struct Choice<'a> {
 
 /// A message, or what a chunk adds to it.
 #[derive(Deserialize)]
-pub(super) struct Delta<'a> {
+pub(crate) struct Delta<'a> {
     #[serde(borrow)]
     content: Option<Content<'a>>,
     #[serde(borrow)]
@@ -118,7 +124,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
 
 /// A call of a function, or a part of one.
 #[derive(Deserialize, Default)]
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub(super) index: Option<u64>,
     #[serde(borrow)]
     id: Option<Cow<'a, str>>,
@@ -136,7 +142,7 @@ struct Function<'a> {
 }
 
 /// One thing that a message or a chunk has, in the order of Anthropic's blocks.
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     Thinking { text: Cow<'a, str>, source: Source },
     Redacted { data: String },
     Text(Cow<'a, str>),
@@ -146,14 +152,24 @@ pub(super) enum Piece<'a> {
 
 /// The field that reasoning comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// A field, by the signature that stands for it.
     Field(&'static str),
     /// An entry of `reasoning_details`, or a part of one.
     Detail(Value),
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
+    /// The message of a whole reply.
+    pub(super) fn message(self) -> Option<Delta<'a>> {
+        self.message.or(self.delta)
+    }
+
+    /// What a chunk adds. A message beside it is all of what came so far.
+    pub(super) fn delta(self) -> Option<Delta<'a>> {
+        self.delta.or(self.message)
+    }
+
     /// Some servers have an empty one until the end.
     pub(super) fn finish_reason(&self) -> Option<&str> {
         self.finish_reason.as_deref().filter(|reason| !reason.is_empty())
@@ -178,7 +194,7 @@ impl Completion<'_> {
             return Err(provider_error(&message));
         }
         let reasons = self.choices.iter().flatten().filter_map(Choice::finish_reason);
-        match reasons.into_iter().find(|reason| matches!(*reason, "error" | "insufficient_system_resource")) {
+        match reasons.into_iter().find(|reason| FAILURES.contains(reason)) {
             Some(reason) => Err(TranslateError::Provider {
                 kind: "api_error".to_owned(),
                 message: format!("the provider ended the reply: {reason}"),
@@ -191,11 +207,16 @@ impl Completion<'_> {
         let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.usage);
         let groq = self.x_groq.as_ref().and_then(|groq| groq.usage);
         let usages = self.usage.into_iter().chain(groq).chain(of_choices);
-        usages.filter_map(TokenUsage::of_raw).reduce(TokenUsage::merged)
+        let usage = usages.filter_map(TokenUsage::of_raw).reduce(TokenUsage::merged)?;
+        let of_reply = match &self.service_tier {
+            Some(Content::Text(tier)) => ServiceTier::new(tier).filter(|tier| !tier.name().is_empty()),
+            Some(Content::Parts(_) | Content::Other) | None => None,
+        };
+        Some(TokenUsage { tier: usage.tier.or(of_reply), ..usage })
     }
 }
 
-fn provider_error(error: &Value) -> TranslateError {
+pub(crate) fn provider_error(error: &Value) -> TranslateError {
     let message = error["message"].as_str().or(error.as_str()).unwrap_or("the provider ended the reply");
     TranslateError::Provider {
         kind: error["type"].as_str().unwrap_or("api_error").to_owned(),
@@ -205,7 +226,7 @@ fn provider_error(error: &Value) -> TranslateError {
 
 impl<'a> Delta<'a> {
     /// What is in it; empty texts are left out.
-    pub(super) fn pieces(self) -> Vec<Piece<'a>> {
+    pub(crate) fn pieces(self) -> Vec<Piece<'a>> {
         let mut pieces = Vec::new();
         let mut has_text = false;
         for detail in self.reasoning_details.unwrap_or_default() {
@@ -273,16 +294,16 @@ fn part<'a>(part: &Value) -> Option<Piece<'a>> {
 }
 
 impl Call<'_> {
-    pub(super) fn id(&self) -> Option<&str> {
+    pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    pub(super) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         self.function.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
     }
 
     /// The text of the arguments. Some servers send the object itself.
-    pub(super) fn arguments(&self) -> Cow<'_, str> {
+    pub(crate) fn arguments(&self) -> Cow<'_, str> {
         let arguments = self.function.as_ref().and_then(|function| function.arguments).map(RawValue::get);
         match arguments {
             None | Some("null") => Cow::Borrowed(""),

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use crate::TokenUsage;
 use crate::write_json;
 
+pub(super) use calls::Calls;
+pub(super) use delta::{Call, Delta, Piece, provider_error};
 pub use reasoning::without_made_reasoning;
 pub use reply::reply;
 pub use request::request;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::model::ReasoningFields;
-use crate::json::{self, Tape};
+use crate::json::{self, Edits, Tape};
 use crate::value::{Map, Value, object};
 
 /// Signatures of blocks that were made here. Callers send them back as they are.
@@ -119,11 +119,13 @@ fn is_made(signature: &str) -> bool {
 }
 
 /// A request to Anthropic's API without the thinking blocks that were made of another provider's reasoning: Anthropic refuses their
-/// signatures. A message that consists of them is left out. `None`: it has none.
+/// signatures. A message that consists of them is left out. Thinking is not asked for if a call of a tool has lost its own: Anthropic refuses that.
+/// `None`: it has none.
 pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
     memchr::memmem::find(body, b"thinking")?;
     let tape = Tape::parse(body).ok()?;
-    let messages = tape.root(body).get("messages").filter(|messages| messages.is_array())?;
+    let request = tape.root(body);
+    let messages = request.get("messages").filter(|messages| messages.is_array())?;
     let is_kept = |block: &json::Value<'_>| {
         let field = match block.get("type").and_then(json::Value::as_str).as_deref() {
             Some("thinking") => "signature",
@@ -133,7 +135,10 @@ pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
         let signature = block.get(field).and_then(json::Value::as_str);
         signature.is_some_and(|signature| !is_made(&signature))
     };
-    let mut is_changed = false;
+    let is = |block: &json::Value<'_>, name: &str| block.get("type").is_some_and(|kind| kind.is(name));
+    let is_call = |block: &json::Value<'_>| is(block, "tool_use");
+    let is_thinking = |block: &json::Value<'_>| is(block, "thinking") || is(block, "redacted_thinking");
+    let (mut is_changed, mut has_bare_call) = (false, false);
     let mut kept = Vec::new();
     for message in messages.items() {
         let blocks = message.get("content").filter(|content| content.is_array());
@@ -144,6 +149,7 @@ pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
             continue;
         };
         is_changed = true;
+        has_bare_call |= left.iter().any(is_call) && !left.iter().any(is_thinking);
         if !left.is_empty() {
             let (whole, blocks) = (message.range(), blocks.range());
             kept.push(
@@ -151,8 +157,12 @@ pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
             );
         }
     }
-    let at = messages.range();
-    is_changed.then(|| [&body[..at.start], b"[", &kept.join(&b","[..]), b"]", &body[at.end..]].concat())
+    let mut edits = Edits::default();
+    edits.replace(messages.range(), [b"[", &*kept.join(&b","[..]), b"]"].concat());
+    if let Some(thinking) = request.entry_range("thinking").filter(|_| has_bare_call) {
+        edits.replace(thinking, Vec::new());
+    }
+    is_changed.then(|| edits.apply(body))
 }
 
 /// A JSON array of values as they were written.
@@ -186,5 +196,25 @@ mod tests {
             let expected = r#"{"max_tokens":1.0, "messages":[{"role":"user","content":"thinking?"},{"content":[{"type":"text","text":"a"}],"role":"assistant"}],"x":1}"#;
             assert_eq!(strip(&body).as_deref(), Some(expected), "{made}");
         }
+    }
+
+    #[test]
+    fn thinking_is_not_asked_for_where_a_call_has_lost_its_own() {
+        let request = |blocks: &str| {
+            let body = format!(
+                r#"{{"model":"m","thinking":{{"type":"enabled","budget_tokens":2000}},"messages":[{{"role":"assistant","content":[{blocks}]}}],"x":1}}"#
+            );
+            without_made_reasoning(body.as_bytes()).map(|body| String::from_utf8(body).unwrap())
+        };
+        let made = r#"{"type":"thinking","thinking":"x","signature":""}"#;
+        let own = r#"{"type":"thinking","thinking":"x","signature":"EqQBCg"}"#;
+        let call = r#"{"type":"tool_use","id":"t","name":"f","input":{}}"#;
+        let expected =
+            format!(r#"{{"model":"m","messages":[{{"role":"assistant","content":[{call}]}}],"x":1}}"#);
+        assert_eq!(request(&format!("{made},{call}")), Some(expected));
+        let kept = request(&format!("{made},{own},{call}")).unwrap();
+        assert!(kept.contains("budget_tokens") && !kept.contains(r#""signature":"""#), "{kept}");
+        let text = request(&format!(r#"{made},{{"type":"text","text":"a"}}"#)).unwrap();
+        assert!(text.contains("budget_tokens"), "{text}");
     }
 }

@@ -58,7 +58,7 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
     let Some(reason) = choice.finish_reason().map(str::to_owned) else {
         return Err(TranslateError::Reply("its choice has no `finish_reason`".to_owned()));
     };
-    let Some(message) = choice.delta else {
+    let Some(message) = choice.message() else {
         return Err(TranslateError::Reply("its choice has no message".to_owned()));
     };
     let mut content = Vec::new();

@@ -32,10 +32,15 @@ pub fn request(body: &[u8], model: &str, adds_usage: bool) -> Result<Vec<u8>, Tr
         [("temperature", "temperature"), ("top_p", "top_p"), ("stop_sequences", "stop")]
     {
         let value = fields.remove(name).filter(|value| !value.is_null() && value.as_array() != Some(&[]));
-        // OpenAI's models that reason refuse them.
-        let is_sampling = name != "stop_sequences";
-        if let Some(value) = value.filter(|_| !is_sampling || !version.reasons()) {
-            out.insert(openai_name, value);
+        // OpenAI's models that reason refuse them. Without the first two an answer is still what was asked for.
+        match value {
+            Some(_) if version.reasons() && name == "stop_sequences" => {
+                return Err(refuse(name, "are not taken by this model, which reasons: leave them out"));
+            }
+            Some(value) if !version.reasons() => {
+                out.insert(openai_name, value);
+            }
+            Some(_) | None => {}
         }
     }
     if take_bool(&mut fields, "stream")?.unwrap_or(false) {
@@ -142,7 +147,11 @@ fn read_tool(mut tool: Value, field: &str) -> Result<Value, TranslateError> {
     if let Some(description) = tool["description"].as_str() {
         function.insert("description", description);
     }
-    if let Some(schema) = tool.at_mut("input_schema").map(Value::take).filter(Value::is_object) {
+    if let Some(Value::Object(mut schema)) = tool.at_mut("input_schema").map(Value::take) {
+        // OpenAI refuses an object without them.
+        if schema.get("type").is_some_and(|kind| *kind == "object") {
+            schema.or_insert("properties", Map::new());
+        }
         function.insert("parameters", schema);
     }
     Ok(object! {"type": "function", "function": function})

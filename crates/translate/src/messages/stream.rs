@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::calls::Calls;
-use super::delta::{Completion, Piece, Source};
+use super::delta::{Completion, Delta, Piece, Source};
 use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
 use crate::characters::whole_characters;
@@ -91,7 +91,7 @@ impl MessagesStream {
             if let Some(reason) = choice.finish_reason() {
                 self.finish_reason = Some(reason.to_owned());
             }
-            for piece in choice.delta.into_iter().flat_map(|delta| delta.pieces()) {
+            for piece in choice.delta().into_iter().flat_map(Delta::pieces) {
                 self.piece(piece, out)?;
             }
         }
@@ -148,7 +148,8 @@ impl MessagesStream {
             }
             Piece::Call(call) => {
                 let reply = &self.context.id;
-                self.calls.push(&call, |number| made_id(reply, number))?;
+                let is_open = matches!(self.open, Some(Block::Call));
+                self.calls.push(&call, is_open, |number| made_id(reply, number))?;
                 self.advance(out);
             }
         }

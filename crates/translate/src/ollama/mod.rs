@@ -3,6 +3,7 @@
 //! [`request`] is one direction, [`Reply`] and [`OllamaStream`] are the other. Fields without a counterpart are refused by name, except those
 //! that only say how a local model is loaded.
 
+mod completion;
 mod reply;
 mod request;
 mod stream;
@@ -157,11 +158,19 @@ fn done_reason(finish_reason: &str) -> &str {
     }
 }
 
-/// The arguments of a call as an object, with the order of their keys.
+/// What ends a line, and stands between the values of some arguments.
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
+
+/// The arguments of a call as an object in one line, with the order of their keys.
 fn arguments(json: &str) -> Result<Box<RawValue>, TranslateError> {
     let json = if json.trim().is_empty() { "{}" } else { json.trim() };
     let invalid = |reason: String| TranslateError::Reply(format!("the arguments of a call {reason}"));
-    let raw: Box<RawValue> =
-        serde_json::from_str(json).map_err(|error| invalid(format!("are not JSON: {error}")))?;
-    if raw.get().starts_with('{') { Ok(raw) } else { Err(invalid("are not an object".to_owned())) }
+    let read = |json: &str| {
+        serde_json::from_str::<Box<RawValue>>(json).map_err(|error| invalid(format!("are not JSON: {error}")))
+    };
+    let raw = read(json)?;
+    if !raw.get().starts_with('{') {
+        return Err(invalid("are not an object".to_owned()));
+    }
+    if raw.get().contains(LINE_ENDS) { read(&raw.get().replace(LINE_ENDS, " ")) } else { Ok(raw) }
 }

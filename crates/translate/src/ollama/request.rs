@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Endpoint;
+use crate::characters::whole_characters;
 use crate::messages::reasons;
 use crate::{TranslateError, refuse, write_json};
 
@@ -94,7 +95,8 @@ const NAME_CHARS_MAX: usize = 60;
 /// # Errors
 /// [`TranslateError::Request`].
 pub fn request(endpoint: Endpoint, body: &[u8]) -> Result<Request, TranslateError> {
-    let mut fields = Fields::read(body)?;
+    let body = whole_characters(body);
+    let mut fields = Fields::read(&body)?;
     let Some(model) = fields.get::<String>("model", "must be a text: the name of a model")? else {
         return Err(refuse("model", "is missing: name the model"));
     };

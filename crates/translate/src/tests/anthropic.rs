@@ -135,6 +135,10 @@ fn what_changes_the_meaning_is_refused() {
     refuses(r#""modalities":["audio"]"#, "`modalities`");
     refuses(r#""max_tokens":0"#, "`max_tokens`: must be a whole number above 0");
     refuses(r#""tools":[{"type":"custom","custom":{}}]"#, "`tools[0]`");
+    refuses(
+        r##""tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g","parameters":{"$ref":"#/a"}}}]"##,
+        "`tools[1].function.parameters`: has the reference",
+    );
     let request = |message: &str| {
         let body = format!(r#"{{"messages":[{message}]}}"#);
         anthropic::request(body.as_bytes(), "m")

@@ -378,7 +378,7 @@ fn keys_of_schemas_and_inputs_keep_their_order() {
         ],
     );
     has(
-        gemini::request(chat.as_bytes(), "gemini-2.5-pro").unwrap(),
+        gemini::request(chat.as_bytes(), "gemini-3-pro").unwrap(),
         &[
             r#""properties":{"reasoning":{"type":"STRING"},"answer":{"type":"NUMBER"}},"required":["reasoning","answer"],"propertyOrdering":["reasoning","answer"]"#,
             &format!(r#""args":{input}"#),

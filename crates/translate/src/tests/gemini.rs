@@ -190,6 +190,79 @@ fn schemas_without_types_get_them() {
 }
 
 #[test]
+fn types_of_a_list_are_alternatives_with_their_own_keys() {
+    check_schema(
+        r#"{"description":"d","type":["string","array"],"items":{"type":"string"}}"#,
+        r#"{"description":"d","anyOf":[{"type":"STRING"},{"type":"ARRAY","items":{"type":"STRING"}}]}"#,
+    );
+    check_schema(
+        r#"{"type":["object","string","null"],"properties":{"a":{"type":"integer"},"b":{"type":"boolean"}},"required":["a"],"minLength":1}"#,
+        r#"{"nullable":true,"anyOf":[{"type":"OBJECT","properties":{"a":{"type":"INTEGER"},"b":{"type":"BOOLEAN"}},"required":["a"],"propertyOrdering":["a","b"]},{"type":"STRING","minLength":1}]}"#,
+    );
+    check_schema(
+        r#"{"type":["string","integer"],"enum":["a",1],"minimum":0,"format":"int32"}"#,
+        r#"{"anyOf":[{"type":"STRING","enum":["a"]},{"type":"INTEGER","minimum":0,"format":"int32"}]}"#,
+    );
+    // an array is no value of it
+    check_schema(
+        r#"{"type":["string","array","null"],"enum":["a",null],"items":{}}"#,
+        r#"{"type":"STRING","nullable":true,"enum":["a"]}"#,
+    );
+}
+
+#[test]
+fn empty_values_are_left_out() {
+    check_schema(r#"{"type":"string","enum":["","a"]}"#, r#"{"type":"STRING","enum":["a"]}"#);
+    check_schema(r#"{"enum":[""]}"#, r#"{"type":"STRING"}"#);
+}
+
+#[test]
+fn a_schema_keeps_its_keys_beside_a_single_alternative() {
+    check_schema(
+        r##"{"type":"object","properties":{"b":{"description":"billing","anyOf":[{"$ref":"#/$defs/Address"},{"type":"null"}]}},"$defs":{"Address":{"title":"Address","description":"an address","type":"object","properties":{"street":{"type":"string"}}}}}"##,
+        r#"{"type":"OBJECT","properties":{"b":{"title":"Address","description":"billing","nullable":true,"type":"OBJECT","properties":{"street":{"type":"STRING"}}}}}"#,
+    );
+    for list in [
+        r#"{"anyOf":[{"type":"array","items":{"type":"integer"}}]}"#,
+        r#"{"allOf":[{"type":"array","items":{"type":"integer"}},{"type":"array"}]}"#,
+    ] {
+        check_schema(list, r#"{"type":"ARRAY","items":{"type":"INTEGER"}}"#);
+    }
+}
+
+#[test]
+fn formats_beside_tools_are_for_models_that_take_both() {
+    let tools = r#""tools":[{"type":"function","function":{"name":"f"}}]"#;
+    for format in [
+        r#""response_format":{"type":"json_object"}"#,
+        r#""response_format":{"type":"json_schema","json_schema":{"schema":{"type":"string"}}}"#,
+    ] {
+        let request = |model: &str, fields: &str| {
+            gemini::request(format!("{{{HI},{format}{fields}}}").as_bytes(), model)
+        };
+        for model in ["gemini-1.5-pro", "gemini-2.0-flash", "gemini-2.5-pro"] {
+            for choice in ["", r#","tool_choice":"auto""#, r#","tool_choice":"required""#] {
+                check_refusal(
+                    request(model, &format!(",{tools}{choice}")),
+                    "`response_format`: is refused by models before Gemini 3 beside `tools`",
+                );
+            }
+            for fields in
+                [String::new(), r#","tools":[]"#.to_owned(), format!(r#",{tools},"tool_choice":"none""#)]
+            {
+                assert!(request(model, &fields).is_ok(), "{model} {fields}");
+            }
+        }
+        assert!(request("gemini-3-pro-preview", &format!(",{tools}")).is_ok());
+    }
+    check_model(
+        "gemini-2.5-pro",
+        &format!(r#"{{{HI},{tools},"response_format":{{"type":"text"}}}}"#),
+        &format!(r#"{{{CONTENTS},"tools":[{{"functionDeclarations":[{{"name":"f"}}]}}]}}"#),
+    );
+}
+
+#[test]
 fn references_that_lead_nowhere_are_refused() {
     let refuses = |schema: &str, expected: &str| {
         let body = format!(

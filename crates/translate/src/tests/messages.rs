@@ -45,7 +45,7 @@ fn parameters() {
 #[test]
 fn tools_and_choices() {
     let given = r#""tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}]"#;
-    let tools = r#""tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]"#;
+    let tools = r#""tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}}]"#;
     check_fields(given, tools);
     for (choice, expected) in [
         (r#"{"type":"auto","disable_parallel_tool_use":true}"#, r#""auto","parallel_tool_calls":false"#),
@@ -63,6 +63,25 @@ fn tools_and_choices() {
         messages::request(body.as_bytes(), "m", true),
         "`tools[0]`: \"web_search_20250305\" is a tool of Anthropic's",
     );
+}
+
+#[test]
+fn inputs_that_are_objects_have_properties() {
+    for (given, expected) in [
+        (
+            r#"{"type":"object","additionalProperties":false}"#,
+            r#"{"type":"object","additionalProperties":false,"properties":{}}"#,
+        ),
+        (
+            r#"{"required":["z"],"properties":{"z":{},"a":{"type":"object"}},"type":"object"}"#,
+            r#"{"required":["z"],"properties":{"z":{},"a":{"type":"object"}},"type":"object"}"#,
+        ),
+        ("{}", "{}"),
+    ] {
+        let body = format!(r#"{{{HI},"tools":[{{"name":"f","input_schema":{given}}}]}}"#);
+        let body = String::from_utf8(messages::request(body.as_bytes(), "m", true).unwrap()).unwrap();
+        assert!(body.contains(&format!(r#""parameters":{expected}}}"#)), "{body}");
+    }
 }
 
 fn check_reply(message: &str, reason: &str, content: &str, stop_reason: &str) {

@@ -222,3 +222,128 @@ fn a_stream_of_a_prompt_has_its_text_and_an_error_ends_it() {
     assert!(lines(reply(Endpoint::Chat, true), &cut).is_err());
     assert_eq!(crate::ollama::error(400, br#"{"error":{"message":"bad"}}"#), b"{\"error\":\"bad\"}\n");
 }
+
+/// The messages of a stream with these deltas, up to the last line.
+fn streamed(deltas: &[&str]) -> Result<Vec<Value>, TranslateError> {
+    let event = |delta: &&str| format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#);
+    let events: Vec<String> = deltas.iter().map(event).collect();
+    let end = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#;
+    let events: Vec<&str> = events.iter().map(String::as_str).chain([end]).collect();
+    let mut lines = lines(reply(Endpoint::Chat, true), &events)?;
+    assert_eq!(lines.pop().map(|last| last["done"].clone()), Some(true.into()));
+    Ok(lines.iter().map(|line| line["message"].clone()).collect())
+}
+
+/// The message of a whole reply with this one.
+fn whole(message: &str) -> Result<Value, TranslateError> {
+    let body = format!(r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#);
+    let body = reply(Endpoint::Chat, true).whole(body.as_bytes(), &moment(0))?;
+    Ok(parse(&String::from_utf8(body).unwrap())["message"].clone())
+}
+
+#[test]
+fn parallel_calls_are_kept_apart() {
+    let call = |index: &str, id: &str, name: &str, arguments: &str| {
+        format!(r#"{{"tool_calls":[{{{index}{id}"function":{{{name}"arguments":"{arguments}"}}}}]}}"#)
+    };
+    let expected = r#"{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"index":0,"name":"f","arguments":{"a":"1"}}},{"id":"b","function":{"index":1,"name":"f","arguments":{"a":"2"}}}]}"#;
+    let check = |deltas: &[String], expected: &str| {
+        let deltas: Vec<&str> = deltas.iter().map(String::as_str).collect();
+        assert_eq!(streamed(&deltas).unwrap(), [parse(expected)], "{deltas:?}");
+    };
+    let (first, second) = (r#"{\"a\":\"1\"}"#, r#"{\"a\":\"2\"}"#);
+    let (a, b, name) = (r#""id":"a","#, r#""id":"b","#, r#""name":"f","#);
+    let (zero, one) = (r#""index":0,"#, r#""index":1,"#);
+    // all have one index, or none
+    for index in [zero, "", r#""index":null,"#] {
+        check(&[call(index, a, name, first), call(index, b, name, second)], expected);
+        let (start, end) = (r#"{\"a\":"#, r#"\"1\"}"#);
+        let in_parts = [call(index, a, name, start), call(index, "", "", end), call(index, b, name, second)];
+        check(&in_parts, expected);
+    }
+    // parts take turns
+    for (of_a, of_b) in [((zero, ""), (one, "")), (("", a), ("", b))] {
+        let turns = [
+            call(of_a.0, a, name, ""),
+            call(of_b.0, b, name, ""),
+            call(of_a.0, of_a.1, "", first),
+            call(of_b.0, of_b.1, "", second),
+        ];
+        check(&turns, expected);
+    }
+    let without_ids = expected.replace(a, "").replace(b, "");
+    check(&[call(zero, "", name, first), call(zero, "", name, second)], &without_ids);
+    let unknown = call(zero, "", "", "{");
+    assert!(matches!(streamed(&[&unknown]), Err(TranslateError::Reply(_))));
+}
+
+#[test]
+fn arguments_are_objects_in_one_line_however_they_are_written() {
+    let expected = parse(
+        r#"{"role":"assistant","content":"","tool_calls":[{"id":"c","function":{"index":0,"name":"f","arguments":{"b":1,"a":2}}}]}"#,
+    );
+    for arguments in [r#"{"b":1,"a":2}"#, r#""{\n\"b\":1,\r\n\"a\":2}""#] {
+        let message =
+            format!(r#"{{"tool_calls":[{{"id":"c","function":{{"name":"f","arguments":{arguments}}}}}]}}"#);
+        assert_eq!(whole(&message).unwrap(), expected, "{arguments}");
+        assert_eq!(streamed(&[&message]).unwrap(), std::slice::from_ref(&expected), "{arguments}");
+    }
+    let nameless = r#"{"tool_calls":[{"id":"c","function":{"arguments":"{}"}}]}"#;
+    assert!(matches!(whole(nameless), Err(TranslateError::Reply(_))));
+}
+
+#[test]
+fn contents_that_are_lists_become_text_and_thinking() {
+    let expected = parse(r#"{"role":"assistant","content":"ab","thinking":"hm"}"#);
+    let thinking = r#"{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}"#;
+    let text =
+        r#"{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}"#;
+    let message = format!(r#"{{"content":[{thinking},{text}]}}"#);
+    assert_eq!(whole(&message).unwrap(), expected);
+    assert_eq!(streamed(&[&message]).unwrap(), [expected]);
+    // the text so far, beside what is added
+    let chunk = r#"{"choices":[{"index":0,"message":{"content":"ab"},"delta":{"content":"b"}}]}"#;
+    let lines = lines(reply(Endpoint::Chat, true), &[chunk]).unwrap();
+    assert_eq!(lines[0]["message"]["content"], "b");
+}
+
+#[test]
+fn halves_of_surrogate_pairs_are_replaced() {
+    check(
+        Endpoint::Chat,
+        r#""messages":[{"role":"user","content":"\ud83d"}]"#,
+        r#"{"messages":[{"role":"user","content":"\ufffd"}]}"#,
+    );
+    let message = r#"{"content":"a\ud83d"}"#;
+    let expected = parse(r#"{"role":"assistant","content":"a\ufffd"}"#);
+    assert_eq!(whole(message).unwrap(), expected);
+    assert_eq!(streamed(&[message]).unwrap(), [expected]);
+}
+
+#[test]
+fn errors_of_a_provider_are_errors_in_every_form() {
+    for (body, kind, message) in [
+        (r#"{"error":"no room"}"#, "api_error", "no room"),
+        (r#"{"object":"error","message":"no room","code":400}"#, "api_error", "no room"),
+        (
+            r#"{"choices":[{"index":0,"delta":{"content":"a"},"error":{"message":"no room","type":"t"}}]}"#,
+            "t",
+            "no room",
+        ),
+        (
+            r#"{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"error"}]}"#,
+            "api_error",
+            "the provider ended the reply: error",
+        ),
+        (
+            r#"{"choices":[{"index":0,"delta":{},"finish_reason":"insufficient_system_resource"}]}"#,
+            "api_error",
+            "the provider ended the reply: insufficient_system_resource",
+        ),
+    ] {
+        let expected = TranslateError::Provider { kind: kind.to_owned(), message: message.to_owned() };
+        assert_eq!(lines(reply(Endpoint::Chat, true), &[body]).unwrap_err(), expected, "{body}");
+        let whole = reply(Endpoint::Chat, true).whole(body.as_bytes(), &moment(0));
+        assert_eq!(whole.unwrap_err(), expected, "{body}");
+    }
+}

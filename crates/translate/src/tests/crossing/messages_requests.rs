@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Row] = &[
         example: r#""tools":[{"name":"f","description":"d","strict":true,"input_schema":{"type":"object","properties":{"z":{},"MARKER":{}}}}]"#,
         cells: &[rewritten(
             r#"{"name":"f","description":"d","parameters":{"type":"object","properties":{"z":{},"MARKER":{}}}}"#,
-            "as functions, without `strict`, `cache_control` and other keys",
+            "as functions, without `strict`, `cache_control` and other keys; objects without `properties` get empty ones",
         )],
     },
     Row {
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         what: "`stop_sequences`",
         example: r#""stop_sequences":["MARKER"]"#,
-        cells: &[carried(r#""stop":["MARKER"]"#)],
+        cells: &[refused("stop_sequences", "leave them out"), carried(r#""stop":["MARKER"]"#)],
     },
     Row {
         what: "`thinking`, `output_config.effort`",

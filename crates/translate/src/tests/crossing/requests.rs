@@ -256,7 +256,7 @@ const CHAT: &[Row] = &[
         cells: &[
             rewritten(
                 r#""input_schema":{"type":"object","properties":{"MARKER":{"type":"string"},"a":{"type":"string"}}}"#,
-                "without `strict`; alternatives of whole inputs (`anyOf`, `oneOf`, `allOf` at the top) become one object",
+                "without `strict`; alternatives of whole inputs (`anyOf`, `oneOf`, `allOf` at the top) become one object, references among them are replaced",
             ),
             rewritten(
                 r#""properties":{"MARKER":{"type":"STRING"},"a":{"type":"STRING"}},"propertyOrdering":["MARKER","a"]"#,
@@ -317,6 +317,17 @@ const CHAT: &[Row] = &[
             rewritten(
                 r#"{"MARKER":{"type":"STRING","minLength":2},"a":{"type":"INTEGER"}},"propertyOrdering":["MARKER","a"]"#,
                 "as its own kind of schema, with `propertyOrdering`; unknown keys are left out",
+            ),
+        ],
+    },
+    Row {
+        what: "`response_format` beside `tools`",
+        example: r#""tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_object"}"#,
+        cells: &[
+            rewritten("Answer with one JSON object", "as without `tools`"),
+            refused(
+                "response_format",
+                "send one of both, or `tool_choice` = \"none\"; carried since Gemini 3, which takes both",
             ),
         ],
     },

@@ -19,7 +19,7 @@ fn say(text: &str) -> Value {
 
 #[test]
 fn a_stream_with_an_error_is_not_kept_also_when_it_has_its_last_event() {
-    let events = "200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"no room\"}}\n\ndata: [DONE]\n\n";
+    let events = "200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"error\":{\"message\":\"no room\"}}\n\ndata: [DONE]\n\n";
     let broken = Scripted::start(events, Duration::ZERO);
     let proxy = Proxy::start(&format!("{}{}", broken.upstream("mock", ""), route("mode = \"exact\"")));
     for requests in 1..=2 {
@@ -133,6 +133,34 @@ fn a_question_that_means_the_same_is_answered_from_the_cache() {
     assert_eq!(ask(&format!("How can I close my account?{hidden}")).0, "miss");
     assert_eq!(ask("How can I close my account?").0, "miss", "characters that are not shown");
     assert_eq!(ask("How do I not reset my password?").0, "miss", "a negation");
+}
+
+#[test]
+fn a_blocked_answer_is_not_kept() {
+    let mock = Mock::start(&["--tokens", "3"]);
+    let guardrail =
+        "[[guardrails]]\nid = \"words\"\nwords = [\"t000002\"]\naction = \"block\"\non = [\"output\"]\n";
+    let proxy =
+        Proxy::start(&format!("{}{}{guardrail}", upstream("mock", &mock, ""), route("mode = \"exact\"")));
+    for requests in 1..=2 {
+        let reply = proxy.chat(&say("hello"), &[]).unwrap();
+        assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &"guardrail_blocked".into()));
+        assert_eq!(mock.stats()["requests"], requests, "{}", reply.text);
+    }
+}
+
+#[test]
+fn a_reply_to_a_conversation_at_the_provider_is_not_kept() {
+    let mock = Mock::start(&["--tokens", "2"]);
+    let proxy = Proxy::start(&format!("{}{}", upstream("mock", &mock, ""), route("mode = \"exact\"")));
+    for (requests, more) in [(2, json!({"conversation": "c"})), (3, json!({"conversation": null}))] {
+        let mut body = json!({"model": "m", "input": "go on"});
+        body["conversation"] = more["conversation"].clone();
+        for _ in 0..2 {
+            assert_eq!(proxy.post("/v1/responses", &body, &[]).unwrap().status, 200);
+        }
+        assert_eq!(mock.stats()["requests"], requests, "{body}");
+    }
 }
 
 #[test]

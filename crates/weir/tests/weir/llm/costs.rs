@@ -107,6 +107,33 @@ fn caches_of_five_minutes_and_of_an_hour_have_prices_of_their_own() {
 }
 
 #[test]
+fn a_tier_that_is_not_sent_on_changes_no_price() {
+    let provider = Counting::start(|_, body| {
+        let mut reply = chat(&json!({"prompt_tokens": 1000, "completion_tokens": 0}));
+        if body["messages"][0]["content"] == "soon" {
+            reply["service_tier"] = "priority".into();
+        }
+        reply
+    });
+    let tier = |name: &str, input: u32| {
+        format!("[[prices]]\nmodel = \"*\"\nservice_tier = \"{name}\"\ninput = {input}\noutput = 15\n")
+    };
+    let tables =
+        [provider.upstream("openai"), PRICE.to_owned(), tier("flex", 1), tier("priority", 6)].concat();
+    let proxy = Proxy::start(&tables);
+    for (path, text, cost) in [
+        ("/v1/messages", "Hi", "0.003"),
+        ("/v1/messages", "soon", "0.006"),
+        ("/v1/chat/completions", "Hi", "0.001"),
+        ("/v1/chat/completions", "soon", "0.006"),
+    ] {
+        let body = json!({"model": "m", "max_tokens": 5, "service_tier": "flex", "messages": [{"role": "user", "content": text}]});
+        let reply = proxy.post(path, &body, &[]).unwrap();
+        assert_eq!(reply.header("x-weir-cost"), cost, "{path} {text}: {}", reply.text);
+    }
+}
+
+#[test]
 fn a_model_without_a_configured_price_has_the_public_one_or_is_counted_as_unpriced() {
     let usage = json!({"prompt_tokens": 1000, "completion_tokens": 1000});
     let provider = Counting::start(move |_, _| chat(&usage));

@@ -163,10 +163,11 @@ fn completions_and_responses_are_passed_on() {
 #[test]
 fn azure_ollama_and_vllm_have_openais_api_each_at_its_own_address() {
     let mock = Mock::start(&["--tokens", "2"]);
-    let tables: String = [("azure", ""), ("ollama", "/v1"), ("vllm", "")]
+    let tables: String = [("azure", ""), ("azure-v1", "/openai/v1/"), ("ollama", "/v1"), ("vllm", "")]
         .map(|(id, path)| {
             let key = if id == "ollama" { "" } else { "api_key = \"env:PROVIDER_KEY\"\n" };
-            format!("[[upstreams]]\nid = \"{id}\"\nprovider = \"{id}\"\nurl = \"{}\"\n{key}", mock.url(path))
+            let (provider, url) = (id.trim_end_matches("-v1"), mock.url(path));
+            format!("[[upstreams]]\nid = \"{id}\"\nprovider = \"{provider}\"\nurl = \"{url}\"\n{key}")
         })
         .concat();
     let proxy = Proxy::start(&tables);
@@ -180,6 +181,8 @@ fn azure_ollama_and_vllm_have_openais_api_each_at_its_own_address() {
             Some(PROVIDER_KEY),
         ),
         ("azure/m", "/v1/responses", "/openai/v1/responses", None, Some(PROVIDER_KEY)),
+        ("azure-v1/m", "/v1/responses", "/openai/v1/responses", None, Some(PROVIDER_KEY)),
+        ("azure-v1/m", "/v1/chat/completions", "/openai/v1/chat/completions", None, Some(PROVIDER_KEY)),
         ("ollama/m", "/v1/chat/completions", "/v1/chat/completions", None, None),
         ("vllm/m", "/v1/chat/completions", "/v1/chat/completions", Some(bearer.as_str()), None),
         ("vllm/m", "/v1/messages", "/v1/chat/completions", Some(bearer.as_str()), None),

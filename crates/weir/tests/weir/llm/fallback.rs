@@ -61,6 +61,20 @@ fn the_prompt_counts_at_each_upstream_that_may_have_received_it() {
 }
 
 #[test]
+fn a_target_that_cannot_be_asked_takes_no_retry_away() {
+    let (busy, other) = (Mock::start(&["--status", "503"]), Mock::start(&[]));
+    let route = "[[routes]]\nmodel = \"m\"\ntargets = [{ upstream = \"busy\" }, { upstream = \"other\", priority = 1 }]\n";
+    let anthropic =
+        format!("[[upstreams]]\nid = \"other\"\nprovider = \"anthropic\"\nurl = \"{}\"\n", other.url(""));
+    let proxy = Proxy::start(&format!("{}{anthropic}{route}", upstream("busy", &busy, "retries_max = 2\n")));
+    let mut body = ask("m");
+    body["n"] = 2.into();
+    let reply = proxy.chat(&body, &[]).unwrap();
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (502, &"upstream_error".into()));
+    assert_eq!((busy.stats()["requests"].as_u64(), other.stats()["requests"].as_u64()), (Some(3), Some(0)));
+}
+
+#[test]
 fn a_retry_is_not_proposed_where_the_provider_refuses_the_key() {
     let mock = Mock::start(&["--status", "401"]);
     let reply = Proxy::start(&upstream("mock", &mock, "")).chat(&ask("m"), &[]).unwrap();

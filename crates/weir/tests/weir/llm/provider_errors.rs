@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::setup::{Mock, PROVIDER_KEY, Proxy, Scripted, ask, ask_stream, upstream};
+use super::setup::{Mock, PROVIDER_KEY, Proxy, Scripted, ask, ask_stream, read_to_close, upstream};
 
 /// A reply of a provider, with its length.
 fn reply(status: &str, body: &str) -> Vec<u8> {
@@ -17,6 +17,13 @@ fn reply(status: &str, body: &str) -> Vec<u8> {
 /// A provider that always gives this reply.
 fn scripted(status: &str, body: &str) -> Scripted {
     Scripted::in_parts(vec![(Duration::ZERO, reply(status, body))], Duration::from_millis(10))
+}
+
+/// A provider that always gives these events.
+fn streaming(events: &[&str]) -> Scripted {
+    let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let reply = format!("200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{events}");
+    Scripted::in_parts(vec![(Duration::ZERO, reply.into_bytes())], Duration::from_millis(10))
 }
 
 /// A gateway whose route `m` tries `first` and then a mock.
@@ -73,6 +80,18 @@ fn an_error_within_a_reply_of_success_is_an_error() {
     for (path, body, status) in [
         ("/v1/chat/completions", limited, 503),
         ("/v1/responses", failed, 502),
+        ("/v1/responses", r#"{"id":"r","status":"queued","output":[],"usage":null,"error":null}"#, 502),
+        (
+            "/v1/chat/completions",
+            r#"{"choices":[{"index":0,"finish_reason":"error","error":{"code":502,"message":"Provider disconnected"},"message":{"role":"assistant","content":""}}]}"#,
+            502,
+        ),
+        (
+            "/v1/chat/completions",
+            r#"{"choices":[{"index":0,"finish_reason":"insufficient_system_resource","message":{"role":"assistant","content":"a"}}]}"#,
+            502,
+        ),
+        ("/v1/embeddings", r#"{"message":"limited"}"#, 502),
         ("/v1/chat/completions", r#"{"id":"x","choices":[]}"#, 502),
         ("/v1/chat/completions", r#"{"success":false,"errors":[{"message":"m"}]}"#, 502),
         ("/v1/completions", r#"{"detail":"Not Found"}"#, 502),
@@ -91,6 +110,39 @@ fn an_error_within_a_reply_of_success_is_an_error() {
         let request = json!({"model": "m", "input": "Hi", "prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}]});
         let reply = proxy.post(path, &request, &[]).unwrap();
         assert_eq!((reply.status, reply.header("x-weir-upstream")), (200, "good"), "{body}: {}", reply.text);
+    }
+}
+
+#[test]
+fn an_error_within_an_event_or_a_stream_without_an_answer_is_not_kept() {
+    let failed = r#"{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","error":{"code":502,"message":"Provider disconnected"}}]}"#;
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":0}}"#;
+    let cache =
+        "[[routes]]\nmodel = \"c\"\ncache = { mode = \"exact\" }\ntargets = [{ upstream = \"first\" }]\n";
+    for events in [&[failed, "[DONE]"][..], &[usage, "[DONE]"], &["[DONE]"]] {
+        let first = streaming(events);
+        let (_good, proxy) = before_good(&format!("{}{cache}", first.upstream("first", "")));
+        for _ in 0..2 {
+            let reply = proxy.chat(&ask_stream("c"), &[]).unwrap();
+            assert_eq!(reply.status, 502, "{events:?}: {}", reply.text);
+        }
+        assert_eq!(first.requests.load(Ordering::Relaxed), 2, "{events:?}: it is not kept");
+        let reply = proxy.chat(&ask_stream("m"), &[]).unwrap();
+        assert_eq!((reply.status, reply.header("x-weir-upstream")), (200, "good"), "{}", reply.text);
+    }
+}
+
+#[test]
+fn an_outage_that_an_event_reports_is_tried_again() {
+    let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    let refused =
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}"#;
+    for (event, status, requests) in [(overloaded, 502, 2), (refused, 400, 1)] {
+        let provider = streaming(&[event]);
+        let proxy = Proxy::start(&provider.upstream_of("anthropic", "a", "retries_max = 1"));
+        let reply = proxy.chat(&ask_stream("a/m"), &[]).unwrap();
+        assert_eq!(reply.status, status, "{}", reply.text);
+        assert_eq!(provider.requests.load(Ordering::Relaxed), requests, "{event}");
     }
 }
 
@@ -137,6 +189,98 @@ fn a_stream_does_not_show_the_key_of_the_upstream() {
     let proxy = Proxy::start(&echo.upstream("echo", "api_key = \"env:PROVIDER_KEY\""));
     let reply = proxy.chat(&ask_stream("echo/m"), &[]).unwrap();
     assert!(reply.text.contains("[secret]") && !reply.text.contains("provider-key"), "{}", reply.text);
+}
+
+#[test]
+fn an_error_event_does_not_show_the_key_of_the_upstream() {
+    let escaped = PROVIDER_KEY.replace("key", "k\\u0065y");
+    let refused = format!(r#"{{"error":{{"code":400,"message":"got Bearer {escaped}"}}}}"#);
+    let failed = format!(
+        r#"{{"type":"error","error":{{"type":"api_error","message":"x-api-key {escaped} rejected"}}}}"#
+    );
+    let text = [
+        r#"{"type":"message_start","message":{"usage":{"input_tokens":1}}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}"#,
+    ];
+    for (provider, events) in [("openai", vec![&*refused]), ("anthropic", [&text[..], &[&failed]].concat())] {
+        let echo = streaming(&events);
+        let proxy = Proxy::start(&echo.upstream_of(provider, "echo", "api_key = \"env:PROVIDER_KEY\""));
+        let (reply, _) = read_to_close(&mut proxy.open(&ask_stream("echo/m"), &[("connection", "close")]));
+        assert!(reply.contains("[secret]") && !reply.contains("provider-key"), "{provider}: {reply}");
+    }
+    let answer = format!(
+        r#"{{"id":"m","type":"message","content":[{{"type":"text","text":"{escaped}"}}],"stop_reason":"end_turn","usage":{{"input_tokens":1,"output_tokens":1}}}}"#
+    );
+    let echo = scripted("200 OK", &answer);
+    let proxy = Proxy::start(&echo.upstream_of("anthropic", "echo", "api_key = \"env:PROVIDER_KEY\""));
+    let reply = proxy.chat(&ask("echo/m"), &[]).unwrap();
+    assert!(reply.text.contains("[secret]") && !reply.text.contains("provider-key"), "{}", reply.text);
+}
+
+#[test]
+fn what_came_of_a_reply_that_breaks_is_counted() {
+    let text = "a".repeat(4000);
+    let cut = format!(
+        "200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000\r\n\r\n{{\"choices\":\"{text}"
+    );
+    let provider = Scripted::in_parts(vec![(Duration::ZERO, cut.into_bytes())], Duration::ZERO);
+    let proxy = Proxy::start(&provider.upstream("u", "retry_broken_replies = false"));
+    assert_eq!(proxy.chat(&ask("u/m"), &[]).unwrap().status, 502);
+    proxy.client.wait("the row", || proxy.usage_of("u/m")["requests"] == 1);
+    let counted = proxy.usage_of("u/m")["completion_tokens"].as_u64();
+    assert!((1000..1100).contains(&counted.unwrap_or_default()), "{counted:?}");
+}
+
+#[test]
+fn a_reply_without_counts_is_estimated() {
+    let text = "weir ".repeat(400);
+    let choice = format!(
+        r#"{{"index":0,"finish_reason":"stop","message":{{"role":"assistant","content":"{text}"}}}}"#
+    );
+    for usage in ["null", r#"{"prompt_tokens":0,"completion_tokens":0}"#] {
+        let provider = scripted("200 OK", &format!(r#"{{"choices":[{choice}],"usage":{usage}}}"#));
+        let proxy = Proxy::start(&provider.upstream("u", ""));
+        let request =
+            json!({"model": "u/m", "max_tokens": 900, "messages": [{"role": "user", "content": "Hi"}]});
+        for path in ["/v1/chat/completions", "/v1/messages"] {
+            let reply = proxy.post(path, &request, &[]).unwrap();
+            assert_eq!(reply.status, 200, "{}", reply.text);
+        }
+        proxy.client.wait("the rows", || proxy.usage_of("u/m")["requests"] == 2);
+        let counted = proxy.usage_of("u/m")["completion_tokens"].as_u64();
+        assert!(counted > Some(1000), "{usage}: {counted:?}");
+    }
+}
+
+#[test]
+fn a_response_in_the_background_is_refused() {
+    let provider = scripted("200 OK", r#"{"id":"r","status":"queued","output":[]}"#);
+    let proxy = Proxy::start(&provider.upstream("u", ""));
+    for name in ["background", "Background"] {
+        let request = json!({"model": "u/m", "input": "Write a novel", name: true});
+        let reply = proxy.post("/v1/responses", &request, &[]).unwrap();
+        assert_eq!(reply.status, 400, "{}", reply.text);
+        assert!(reply.text.contains("background"), "{}", reply.text);
+    }
+    assert_eq!(provider.requests.load(Ordering::Relaxed), 0);
+    let request = json!({"model": "u/m", "input": "Hi", "background": false});
+    assert_eq!(
+        proxy.post("/v1/responses", &request, &[]).unwrap().status,
+        502,
+        "it is sent, and has no answer"
+    );
+}
+
+#[test]
+fn a_name_of_dots_leads_to_no_other_route_of_the_provider() {
+    let provider = scripted("200 OK", "{}");
+    let proxy = Proxy::start(&provider.upstream_of("azure", "az", "api_version = \"2024-10-21\""));
+    for model in ["az/..", "az/.", "az/"] {
+        let reply = proxy.chat(&ask(model), &[]).unwrap();
+        assert!(matches!(reply.status, 400 | 404), "{model}: {} {}", reply.status, reply.text);
+    }
+    assert_eq!(provider.requests.load(Ordering::Relaxed), 0);
 }
 
 #[test]

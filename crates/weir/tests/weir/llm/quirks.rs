@@ -190,6 +190,36 @@ fn parallel_calls_are_kept_apart() {
 }
 
 #[test]
+fn clients_of_ollama_get_reasoning_and_calls_in_every_shape() {
+    let gateway = Gateway::start("");
+    let messages = |text: &str, is_stream: bool, quirk: &str| -> Vec<Value> {
+        let function = json!({"name": "f", "parameters": {"type": "object"}});
+        let body = json!({"model": "openai/m", "stream": is_stream, "tools": [{"type": "function", "function": function}],
+            "messages": [{"role": "user", "content": text}]});
+        let reply = gateway.proxy.post("/api/chat", &body, &[("x-mock-quirk", quirk)]).unwrap();
+        assert_eq!(reply.status, 200, "{quirk}: {}", reply.text);
+        let lines = reply.text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.map(|line| line["message"].clone()).collect()
+    };
+    for is_stream in [false, true] {
+        for quirk in ["reasoning", "reasoning-content", "content-list"] {
+            let answer = messages("what is a weir", is_stream, quirk);
+            let joined =
+                |name: &str| answer.iter().filter_map(|message| message[name].as_str()).collect::<String>();
+            assert_eq!((&*joined("thinking"), &*joined("content")), ("because", TEXT), "{quirk}");
+        }
+        for quirk in ["calls-same-index", "calls-without-index", "calls-interleaved"] {
+            let answer = messages("call the tool", is_stream, quirk);
+            let calls = answer.iter().filter_map(|message| message["tool_calls"].as_array());
+            let calls: Vec<&Value> = calls.flatten().collect();
+            let arguments: Vec<&Value> = calls.iter().map(|call| &call["function"]["arguments"]).collect();
+            assert_eq!(arguments, [&json!({ "text": TEXT }); 2], "{quirk}");
+            assert_ne!(calls[0]["id"], calls[1]["id"], "{quirk}");
+        }
+    }
+}
+
+#[test]
 fn the_framing_of_a_stream_is_of_no_account() {
     let rule = "[[guardrails]]\nid = \"pii\"\ndetect = [\"pii\"]\non = [\"output\"]\n";
     let gateway = Gateway::start(rule);

@@ -192,6 +192,29 @@ fn nothing_relevant_is_answered_without_a_call() {
 }
 
 #[test]
+fn what_sources_do_not_concern_goes_on_as_it_was_written() {
+    let mock = Mock::start(&["--echo", "last"]);
+    let proxy = proxy(&mock, "");
+    let schema = r#"{"type":"object","properties":{"reasoning":{"type":"string"},"answer":{"type":"number","maximum":1.0e2}}}"#;
+    let format = format!(
+        r#""response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}}"#
+    );
+    let body = format!(
+        r#"{{"weir":{{"collection":"default","top_k":1}},"model":"m","messages":[{{"role":"user","content":"What is a weir?"}}],{format}}}"#
+    );
+    let headers = [("content-type", "application/json")];
+    let reply =
+        proxy.client.try_send("POST", "/v1/chat/completions", &headers, Some(body.as_bytes())).unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let last = mock.last();
+    let sent = last["body"].as_str().unwrap();
+    assert!(
+        sent.contains(&format) && sent.contains("A weir is a low dam") && !sent.contains("\"weir\""),
+        "{sent}"
+    );
+}
+
+#[test]
 fn a_longer_conversation_is_condensed_for_the_search() {
     let mock = Mock::start(&["--echo", "last"]);
     let proxy = proxy(&mock, "");
