@@ -146,7 +146,7 @@ pub(crate) async fn attempt(
     } else {
         let mut read = 0;
         let body = whole(target, body, REPLY_BYTES_MAX, &mut read).await.inspect_err(|_| {
-            // what came of it was made
+            // the provider generated, and may charge, the bytes that arrived
             let completion = if api.has_completion() { read as u64 / 4 } else { 0 };
             settlement.count(None, completion);
         })?;

@@ -48,7 +48,7 @@ const PADDING: GeneralPurposeConfig =
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PADDING);
 const BASE64_OF_URLS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, PADDING);
 
-/// A file: its base64, and what stands before it.
+/// The base64 of a file, and the text before it.
 pub(super) struct File<'a> {
     /// Such as `data:text/plain`.
     head: &'a str,

@@ -165,7 +165,7 @@ impl<'a> Choice<'a> {
         self.message.or(self.delta)
     }
 
-    /// What a chunk adds. A message beside it is all of what came so far.
+    /// What a chunk adds. A `message` beside its `delta` repeats the whole answer so far, and is not read.
     pub(super) fn delta(self) -> Option<Delta<'a>> {
         self.delta.or(self.message)
     }

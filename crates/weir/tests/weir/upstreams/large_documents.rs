@@ -142,7 +142,7 @@ fn a_document_that_is_deleted_while_the_first_one_is_prepared_stays_deleted_afte
     let large =
         |number: usize| json!({"id": format!("large{number}"), "text": format!("{sentences} It is {HELD}.")});
     let mut documents = vec![large(0), json!({"id": "a", "text": "aaaa weirs"})];
-    // so many that nothing after them is read
+    // enough large documents that the worker reads no operation after them yet
     documents.extend((1..8).map(large));
     send(&gateway, json!(documents));
     wait_for(&gateway, "aaaa", "a");
