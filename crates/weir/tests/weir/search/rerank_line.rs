@@ -83,6 +83,7 @@ async fn is_waiting<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> bool {
 #[test]
 fn who_leaves_the_line_is_not_computed() {
     const AHEAD: usize = 5_000;
+    const LEAVES: usize = 1_000;
     let line = Line::with(&[]);
     let model = line.models.get("embedder").unwrap();
     let texts = (0..AHEAD).map(|number| model.query_input(&format!("{} {number}", "stone ".repeat(40))));
@@ -93,14 +94,16 @@ fn who_leaves_the_line_is_not_computed() {
         let mut ahead = pin!(line.scheduler.embed(model, texts, terms));
         assert!(is_waiting(&mut ahead).await);
         {
-            let mut leaver = pin!(line.rerank(100));
+            let mut leaver = pin!(line.rerank(LEAVES));
             assert!(is_waiting(&mut leaver).await);
         }
         ahead.await.unwrap();
         // whatever stood in the line before these is over when they are
         assert_eq!(line.rerank(3).await.unwrap().len(), 3);
     });
-    assert_eq!(line.computed(), (AHEAD + 3) as f64);
+    // pairs go before texts, so that the thread may take a few of them before they are dropped
+    let computed = line.computed() as usize - AHEAD - 3;
+    assert!(computed < LEAVES / 2, "{computed} pairs were computed for nobody");
     line.scheduler.stop();
 }
 
