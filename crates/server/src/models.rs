@@ -1,5 +1,7 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`.
 
+use std::sync::Arc;
+
 use axum::extract::RawQuery;
 use axum::http::HeaderMap;
 use weir_api::{
@@ -60,9 +62,7 @@ fn in_dialect(error: ApiError, is_anthropic: bool) -> ApiError {
 async fn visible(call: &Call, capability: Option<Capability>) -> Vec<ModelReply> {
     let caller = &call.caller;
     let mut models = Vec::new();
-    if sees(caller, SEE_EMBEDDERS) {
-        models.extend(models::embedders(&call.models, caller).map(|model| embedder(model)));
-    }
+    models.extend(embedders(call).into_iter().map(|model| embedder(model)));
     if sees(caller, SEE_CROSS_ENCODERS) {
         models.extend(models::cross_encoders(&call.models, caller).map(|model| cross_encoder(model)));
     }
@@ -71,6 +71,12 @@ async fn visible(call: &Call, capability: Option<Capability>) -> Vec<ModelReply>
     }
     models.retain(|model| capability.is_none_or(|capability| model.capabilities.contains(&capability)));
     models
+}
+
+/// The models that embed and that the caller sees.
+pub(super) fn embedders(call: &Call) -> Vec<&Arc<LoadedModel>> {
+    let seen = sees(&call.caller, SEE_EMBEDDERS).then(|| models::embedders(&call.models, &call.caller));
+    seen.into_iter().flatten().collect()
 }
 
 /// The names of the models for chat that the caller sees.

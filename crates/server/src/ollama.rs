@@ -152,7 +152,8 @@ pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
         details: OllamaDetails::default(),
         capabilities: vec![COMPLETION.to_owned()],
     };
-    let mut models: Vec<OllamaModel> = models::embedders(&call.models, &call.caller).map(embedder).collect();
+    let mut models: Vec<OllamaModel> =
+        super::models::embedders(&call).into_iter().map(embedder).collect();
     models.extend(super::models::chat_models(&call).await.into_iter().map(route));
     Json(OllamaTags { models })
 }
@@ -170,10 +171,11 @@ fn details(model: &LoadedModel) -> OllamaDetails {
 pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> Reply<OllamaShowReply> {
     let OllamaShowRequest { model, name } = request;
     let asked = if model.is_empty() { name } else { model };
-    let embedder = model_of(&call, &asked);
+    let is_seen = |model: &Arc<LoadedModel>| super::models::embedders(&call).iter().any(|seen| seen.id == model.id);
+    let embedder = model_of(&call, &asked).ok().filter(is_seen);
     let mut model_info = Map::new();
     let mut put = |key: &str, value: Value| drop(model_info.insert(key.to_owned(), value));
-    if let Ok(model) = embedder {
+    if let Some(model) = embedder {
         put("general.architecture", "bert".into());
         if let Some(limit) = model.input_tokens_max() {
             put("bert.context_length", limit.into());
@@ -217,7 +219,7 @@ pub(super) async fn processes(call: Call) -> Json<OllamaProcesses> {
         size_vram: 0,
         context_length: model.input_tokens_max().unwrap_or_default(),
     };
-    Json(OllamaProcesses { models: models::embedders(&call.models, &call.caller).map(process).collect() })
+    Json(OllamaProcesses { models: super::models::embedders(&call).into_iter().map(process).collect() })
 }
 
 /// The version whose API is followed: clients ask for it before they use newer fields.

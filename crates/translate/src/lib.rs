@@ -9,7 +9,6 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
 
 pub mod anthropic;
-mod characters;
 mod chat;
 mod chunk;
 mod completion;
@@ -22,13 +21,11 @@ pub mod messages;
 pub mod ollama;
 mod prompt_size;
 mod refusal;
-mod schema;
 mod seen;
 mod sse;
 #[cfg(test)]
 mod tests;
 mod usage;
-mod value;
 
 pub use conversion::Conversion;
 pub use error::{Dialect, error};
@@ -74,6 +71,12 @@ pub enum TranslateError {
         /// The provider's message.
         message: String,
     },
+}
+
+impl From<weir_schema::SchemaError> for TranslateError {
+    fn from(error: weir_schema::SchemaError) -> TranslateError {
+        TranslateError::Request { field: error.field, reason: error.reason }
+    }
 }
 
 /// A request that can't be translated.

@@ -21,7 +21,7 @@ const BINARY: &str = "weir";
 /// Crates that contain unsafe code; the roots of all others forbid it.
 const CRATES_WITH_UNSAFE: [&str; 2] = ["kernels", "mapped"];
 /// Crates whose results depend on their arguments alone. Their `clippy.toml` is a link to `PURE_CLIPPY`, which bans clocks.
-const PURE_CRATES: [&str; 13] = [
+const PURE_CRATES: [&str; 14] = [
     "api",
     "documents",
     "encoder",
@@ -33,6 +33,7 @@ const PURE_CRATES: [&str; 13] = [
     "prices",
     "query",
     "ranking",
+    "schema",
     "text",
     "translate",
 ];

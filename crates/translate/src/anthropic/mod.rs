@@ -4,7 +4,6 @@ mod model;
 mod reply;
 mod request;
 mod stream;
-mod tool_input;
 
 use std::ops::Range;
 

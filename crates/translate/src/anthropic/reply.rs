@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{annotation, finish_reason};
 use crate::TokenUsage;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::completion::{self, AssistantMessage, Choice, Function, ToolCall};
 use crate::{ReplyContext, TranslateError, read_reply};
 

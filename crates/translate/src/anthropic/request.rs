@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 
 use super::model::Model;
-use super::tool_input::tool_input;
 use crate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use crate::schema;
-use crate::value::{Map, Value, object};
+use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
 
 /// `max_tokens`, which Anthropic requires, of requests without a limit.
@@ -155,7 +153,7 @@ fn add_format(format: Format, system: &mut Vec<Value>, out: &mut Map) -> Result<
         Format::Text => {}
         Format::Json => system.push(object! {"type": "text", "text": JSON_INSTRUCTION}),
         Format::Schema(schema) => {
-            let schema = schema::for_anthropic(&schema, "response_format.json_schema.schema")?;
+            let schema = weir_schema::for_anthropic(&schema, "response_format.json_schema.schema")?;
             let Some(config) = output_config(out) else {
                 return Err(refuse("output_config", "must be an object"));
             };
@@ -200,7 +198,7 @@ fn tool(tool: Tool, number: usize) -> Result<Value, TranslateError> {
         // one of Anthropic's own, such as web_search_20250305
         Tool::Other { value, .. } => return Ok(value),
     };
-    let input = tool_input(parameters, &format!("tools[{number}].function.parameters"))?;
+    let input = weir_schema::tool_input(parameters, &format!("tools[{number}].function.parameters"))?;
     let out = object! {"name": name, "input_schema": input};
     let out = with(out, "description", description.map(Value::from));
     Ok(with(out, "cache_control", cache_control))

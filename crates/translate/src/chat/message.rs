@@ -1,7 +1,7 @@
 //! Reads the messages of a chat completion request.
 
 use super::{Call, Content, Message, Part, Role, take_bool, take_string};
-use crate::value::{Map, Value, object};
+use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
 
 pub(super) fn read_messages(value: Option<Value>) -> Result<Vec<Message>, TranslateError> {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use self::message::read_messages;
 use super::{TranslateError, refuse};
-use crate::value::{Map, Value};
+use weir_schema::{Map, Value};
 
 /// A chat completion request. Values that mean the same for every provider are checked here.
 pub(crate) struct ChatRequest {

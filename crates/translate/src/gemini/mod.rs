@@ -2,7 +2,6 @@
 
 mod reply;
 mod request;
-mod schema;
 mod stream;
 
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Response, finish_reason, made_id};
 use crate::TokenUsage;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::completion::{self, AssistantMessage, Choice, ExtraContent};
 use crate::{ReplyContext, TranslateError, read_reply};
 

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::schema;
 use crate::chat::{Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use crate::value::{Map, Value, object};
+use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
 
 /// Replies that Gemini gives to one request.
@@ -117,7 +116,7 @@ fn generation_config(chat: &mut ChatRequest, model: &str) -> Result<Map, Transla
         Format::Json => config.insert("responseMimeType", "application/json"),
         Format::Schema(value) => {
             config.insert("responseMimeType", "application/json");
-            config.insert("responseSchema", schema::translate(value, "response_format.json_schema.schema")?);
+            config.insert("responseSchema", weir_schema::for_gemini(value, "response_format.json_schema.schema")?);
         }
     }
     if let Some(thinking) = thinking_config(chat, model) {
@@ -189,7 +188,7 @@ fn add_tools(chat: &mut ChatRequest, out: &mut Map) -> Result<(), TranslateError
         // Gemini refuses an object without properties.
         if let Some(parameters) = parameters.filter(has_properties) {
             let field = format!("tools[{number}].function.parameters");
-            declaration.insert("parameters", schema::translate(&parameters, &field)?);
+            declaration.insert("parameters", weir_schema::for_gemini(&parameters, &field)?);
         }
         declarations.push(Value::from(declaration));
     }

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Part, PromptFeedback, Response, finish_reason, made_id};
 use crate::TokenUsage;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::chunk::{ChunkWriter, Delta};
 use crate::completion::ExtraContent;
 use crate::{ReplyContext, TranslateError, read_reply};

@@ -2,7 +2,7 @@
 
 use super::model::ReasoningFields;
 use super::reasoning::Reasoning;
-use crate::value::{Map, Value, object};
+use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
 
 /// Before the result of a call that failed: a tool's message has no field for it.

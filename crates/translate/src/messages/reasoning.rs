@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::model::ReasoningFields;
 use crate::json::{self, Edits, Tape};
-use crate::value::{Map, Value, object};
+use weir_schema::{Map, Value, object};
 
 /// Signatures of blocks that were made here. Callers send them back as they are.
 pub(super) const CONTENT_FIELD: &str = "";

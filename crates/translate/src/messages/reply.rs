@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::delta::{Call, Completion, Piece, Source};
 use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::{ReplyContext, TranslateError, read_reply, write_json};
 
 #[derive(Serialize)]

@@ -3,8 +3,8 @@
 use super::content;
 use super::model::Model;
 use crate::chat::{Effort, read_body, take_bool, take_number};
-use crate::value::{Map, Value, object};
-use crate::{TranslateError, refuse, schema};
+use weir_schema::{Map, Value, object};
+use crate::{TranslateError, refuse};
 
 /// The longest `user` that OpenAI accepts.
 const USER_CHARS_MAX: usize = 64;
@@ -75,8 +75,8 @@ fn add_format(fields: &mut Map, out: &mut Map) {
     let format = config.filter(|format| !format.is_null()).or_else(|| fields.remove("output_format"));
     let Some(mut format) = format.filter(|format| format["type"] == "json_schema") else { return };
     let mut schema = format.at_mut("schema").map(Value::take).unwrap_or_default();
-    schema::close_objects(&mut schema);
-    let is_strict = schema::is_strict(&schema);
+    weir_schema::close_objects(&mut schema);
+    let is_strict = weir_schema::is_strict(&schema);
     let schema = object! {"name": "reply", "schema": schema, "strict": is_strict};
     out.insert("response_format", object! {"type": "json_schema", "json_schema": schema});
 }

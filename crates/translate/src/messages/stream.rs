@@ -7,7 +7,7 @@ use super::calls::Calls;
 use super::delta::{Completion, Delta, Piece, Source};
 use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::{ReplyContext, TranslateError, read_reply};
 
 #[derive(Serialize)]

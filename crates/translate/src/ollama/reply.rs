@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::completion::Completion;
 use super::{Endpoint, Extras, Function, Line, Message, Metrics, Moment, ToolCall, arguments, done_reason};
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::messages::Call;
 use crate::{TranslateError, write_json};
 

@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Endpoint;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::messages::reasons;
 use crate::{TranslateError, refuse, write_json};
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::completion::{Completion, Part};
 use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, Usage, arguments, done_reason};
 use crate::TranslateError;
-use crate::characters::whole_characters;
+use weir_schema::whole_characters;
 use crate::messages::{Call, Calls};
 use crate::sse::{EventTooLarge, SseDecoder};
 

@@ -387,6 +387,26 @@ fn makes_documents(route: &Route) -> bool {
 }
 
 #[test]
+fn every_list_of_models_has_those_that_the_scopes_of_the_key_may_name() {
+    let mut walk = Walk::start();
+    walk.create("chats", json!({"scopes": ["chat"]}));
+    walk.create("embeds", json!({"scopes": ["embed"]}));
+    for (path, lists_chat) in [("/v1/models", true), ("/models", true), ("/api/tags", true), ("/api/ps", false)] {
+        let shown = |key: &str| {
+            let reply = walk.send(key, "GET", path, "");
+            let named = |name: &str| reply.text.contains(&format!("\"{name}\""));
+            (named("allowed"), named("allowed-chat"))
+        };
+        assert_eq!((shown("chats"), shown("embeds")), ((false, lists_chat), (true, false)), "{path}");
+    }
+    let show = |key: &str, model: &str| {
+        walk.send(key, "POST", "/api/show", &json!({"model": model, "name": ""}).to_string()).status
+    };
+    assert_eq!([show("chats", "allowed"), show("chats", "allowed-chat")], [404, 200]);
+    assert_eq!([show("embeds", "allowed"), show("embeds", "allowed-chat")], [200, 404]);
+}
+
+#[test]
 fn a_restricted_caller_finds_nothing_of_other_collections_models_and_documents() {
     let walk = Walk::start();
     // ingest last: its requests name a hidden document, and their jobs then do too

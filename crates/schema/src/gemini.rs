@@ -1,8 +1,7 @@
 //! JSON schemas as Gemini's `Schema`, a subset of OpenAPI 3.0's.
 
-use crate::TranslateError;
-use crate::schema::{by_kind, inlined, is_null};
-use crate::value::{Map, Value, object};
+use crate::references::{by_kind, inlined, is_null};
+use crate::{Map, SchemaError, Value, object};
 
 /// Keys with the same meaning in both.
 const SAME_KEYS: [&str; 13] = [
@@ -28,8 +27,8 @@ const FORMATS: [&str; 7] = ["date-time", "enum", "float", "double", "int32", "in
 /// Translates a schema. Keys that Gemini doesn't know are dropped; references are replaced by what they mean, and recursion is cut.
 ///
 /// # Errors
-/// [`TranslateError::Request`] when the schema is too large, or a reference leads nowhere.
-pub(super) fn translate(schema: &Value, field: &str) -> Result<Value, TranslateError> {
+/// [`SchemaError`] when the schema is too large, or a reference leads nowhere.
+pub fn for_gemini(schema: &Value, field: &str) -> Result<Value, SchemaError> {
     Ok(translated(&inlined(schema, field)?, false).into())
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Index;
 
-use crate::characters::whole_characters;
+use crate::whole_characters;
 
 /// Most arrays and objects within each other: what is made of them is a little deeper, and serde_json reads up to 128.
 const DEPTH_MAX: usize = 120;
@@ -14,34 +14,42 @@ const SMALL_OBJECT: usize = 16;
 
 /// A JSON value.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) enum Value {
+pub enum Value {
+    /// `null`.
     #[default]
     Null,
+    /// `true` or `false`.
     Bool(bool),
     /// As it was written.
     Number(Box<str>),
+    /// A text.
     String(String),
+    /// A list.
     Array(Vec<Value>),
+    /// An object.
     Object(Map),
 }
 
 /// The keys and values of an object, in their order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Map(Vec<(String, Value)>);
+pub struct Map(Vec<(String, Value)>);
 
 static NULL: Value = Value::Null;
 
 /// An object with these keys and values.
+#[macro_export]
 macro_rules! object {
     ($($key:literal: $value:expr),* $(,)?) => {
-        $crate::value::Value::Object([$(($key.to_owned(), $crate::value::Value::from($value))),*].into_iter().collect())
+        $crate::Value::Object([$(($key.to_owned(), $crate::Value::from($value))),*].into_iter().collect())
     };
 }
-pub(super) use object;
 
 impl Value {
     /// Reads JSON. The replacement character stands for halves of surrogate pairs.
-    pub(super) fn parse(json: &[u8]) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// Why it can't be read: what was expected, and where.
+    pub fn parse(json: &[u8]) -> Result<Value, String> {
         let json = whole_characters(json);
         let text = std::str::from_utf8(&json).map_err(|error| error.to_string())?;
         let mut parser = Parser { text, at: 0 };
@@ -53,49 +61,58 @@ impl Value {
         }
     }
 
-    pub(super) fn as_str(&self) -> Option<&str> {
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
         if let Value::String(text) = self { Some(text) } else { None }
     }
 
-    pub(super) fn as_u64(&self) -> Option<u64> {
+    /// A whole number of 64 bits that is not negative.
+    pub fn as_u64(&self) -> Option<u64> {
         if let Value::Number(number) = self { number.parse().ok() } else { None }
     }
 
-    pub(super) fn as_f64(&self) -> Option<f64> {
+    /// The nearest number of 64 bits.
+    pub fn as_f64(&self) -> Option<f64> {
         if let Value::Number(number) = self { number.parse().ok() } else { None }
     }
 
-    pub(super) fn as_array(&self) -> Option<&[Value]> {
+    /// The values of a list.
+    pub fn as_array(&self) -> Option<&[Value]> {
         if let Value::Array(list) = self { Some(list) } else { None }
     }
 
-    pub(super) fn as_object(&self) -> Option<&Map> {
+    /// The keys and values of an object.
+    pub fn as_object(&self) -> Option<&Map> {
         if let Value::Object(map) = self { Some(map) } else { None }
     }
 
-    pub(super) fn as_object_mut(&mut self) -> Option<&mut Map> {
+    /// The same, to be changed.
+    pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         if let Value::Object(map) = self { Some(map) } else { None }
     }
 
-    pub(super) fn is_null(&self) -> bool {
+    /// Whether it is null.
+    pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    pub(super) fn is_object(&self) -> bool {
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
         matches!(self, Value::Object(_))
     }
 
-    pub(super) fn take(&mut self) -> Value {
+    /// The value; null stays in its place.
+    pub fn take(&mut self) -> Value {
         std::mem::take(self)
     }
 
     /// The value at the end of a path of keys, such as `a/b`.
-    pub(super) fn at_mut(&mut self, path: &str) -> Option<&mut Value> {
+    pub fn at_mut(&mut self, path: &str) -> Option<&mut Value> {
         path.split('/').try_fold(self, |value, key| value.as_object_mut()?.get_mut(key))
     }
 
     /// The value that a JSON pointer leads to.
-    pub(super) fn pointer(&self, pointer: &str) -> Option<&Value> {
+    pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         if pointer.is_empty() {
             return Some(self);
         }
@@ -109,7 +126,7 @@ impl Value {
     }
 
     /// Writes JSON.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Value::Null => out.extend_from_slice(b"null"),
             Value::Bool(is_set) => out.extend_from_slice(if *is_set { b"true" } else { b"false" }),
@@ -129,7 +146,8 @@ impl Value {
         }
     }
 
-    pub(super) fn to_json(&self) -> Vec<u8> {
+    /// The bytes of [`Value::write`].
+    pub fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
         out
@@ -212,37 +230,43 @@ impl From<Map> for Value {
 }
 
 impl Map {
-    pub(super) fn new() -> Map {
+    /// An object without keys.
+    pub fn new() -> Map {
         Map::default()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         self.0.iter_mut().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    pub(super) fn contains_key(&self, key: &str) -> bool {
+    /// Whether there is a key.
+    pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
     /// Sets a value in the place of its key, or behind the others.
-    pub(super) fn insert(&mut self, key: &str, value: impl Into<Value>) {
+    pub fn insert(&mut self, key: &str, value: impl Into<Value>) {
         *self.or_insert(key, Value::Null) = value.into();
     }
 
     /// The value of a key, which is set if it is missing.
-    pub(super) fn or_insert(&mut self, key: &str, value: impl Into<Value>) -> &mut Value {
+    pub fn or_insert(&mut self, key: &str, value: impl Into<Value>) -> &mut Value {
         let found = self.0.iter().position(|(name, _)| name == key);
         let position = found.unwrap_or_else(|| {
             self.0.push((key.to_owned(), value.into()));
@@ -251,24 +275,29 @@ impl Map {
         &mut self.0[position].1
     }
 
-    pub(super) fn remove(&mut self, key: &str) -> Option<Value> {
+    /// Removes a key. Returns its value.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
         let position = self.0.iter().position(|(name, _)| name == key)?;
         Some(self.0.remove(position).1)
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+    /// The keys in their order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+    /// Keys and values in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+    /// The values in their order, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// Writes JSON.
+    pub fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         for (number, (name, value)) in self.0.iter().enumerate() {
             if number > 0 {

@@ -11,7 +11,7 @@ const ESCAPE_BYTES: usize = 6;
 static ESCAPE_FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\\u"));
 
 /// JSON in which the replacement character stands for every half of a surrogate pair.
-pub(super) fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
+pub fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
     // Most texts have no such escape.
     let is_none = memchr::memchr(b'\\', json).is_none_or(|at| ESCAPE_FINDER.find(&json[at..]).is_none());
     if is_none {

@@ -1,15 +1,14 @@
 //! The schema of a tool's input as Anthropic takes it.
 
-use crate::TranslateError;
-use crate::schema::{ALTERNATIVES, inlined};
-use crate::value::{Map, Value, object};
+use crate::references::{ALTERNATIVES, inlined};
+use crate::{Map, SchemaError, Value, object};
 
 /// The schema of a tool's input for Anthropic, which wants an object and no alternatives of whole inputs: properties of all alternatives
 /// are given, and those that all require are required. A schema with a reference in the place of a whole input has all its references replaced.
 ///
 /// # Errors
-/// As [`inlined`].
-pub(super) fn tool_input(parameters: Option<Value>, field: &str) -> Result<Value, TranslateError> {
+/// [`SchemaError`] when the schema is too large, or a reference leads nowhere.
+pub fn tool_input(parameters: Option<Value>, field: &str) -> Result<Value, SchemaError> {
     let parameters = match parameters {
         Some(parameters) if is_reference(&parameters) => Some(inlined(&parameters, field)?),
         parameters => parameters,
@@ -102,7 +101,7 @@ fn add_required(members: &[Map], key: &str, schema: &mut Map) {
 mod tests {
     use super::*;
 
-    fn input(schema: &str) -> Result<Value, TranslateError> {
+    fn input(schema: &str) -> Result<Value, SchemaError> {
         tool_input(Some(Value::parse(schema.as_bytes()).unwrap()), "f")
     }
 

@@ -1,0 +1,48 @@
+//! Schemas as OpenAI takes them with `strict`.
+
+use crate::Value;
+use crate::references::SCHEMAS;
+
+/// Adds `additionalProperties: false` to every schema with properties: Anthropic requires it of the format of a reply, OpenAI with `strict`.
+pub fn close_objects(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    if map.get("properties").is_some_and(Value::is_object) && !map.contains_key("additionalProperties") {
+        map.insert("additionalProperties", false);
+    }
+    for key in ["properties", "$defs", "definitions"] {
+        if let Some(Value::Object(children)) = map.get_mut(key) {
+            children.values_mut().for_each(close_objects);
+        }
+    }
+    for key in SCHEMAS {
+        match map.get_mut(key) {
+            Some(Value::Array(list)) => list.iter_mut().for_each(close_objects),
+            Some(child) => close_objects(child),
+            None => {}
+        }
+    }
+}
+
+/// Whether OpenAI takes a schema with `strict`: objects are closed, and all their properties are required.
+pub fn is_strict(schema: &Value) -> bool {
+    let Some(map) = schema.as_object() else { return true };
+    let is_complete = match (map.get("type").is_some_and(|kind| *kind == "object"), map.get("properties")) {
+        (false, _) => true,
+        (true, Some(Value::Object(properties))) => {
+            let required = schema["required"].as_array().unwrap_or_default();
+            schema["additionalProperties"] == false
+                && properties.keys().all(|name| required.iter().any(|other| *other == *name))
+        }
+        (true, _) => false,
+    };
+    let are_strict = |child: &Value| match child {
+        Value::Object(children) => children.iter().all(|(_, child)| is_strict(child)),
+        _ => true,
+    };
+    is_complete
+        && ["properties", "$defs", "definitions"].iter().all(|key| are_strict(&schema[*key]))
+        && SCHEMAS.iter().all(|key| match &schema[*key] {
+            Value::Array(list) => list.iter().all(is_strict),
+            child => is_strict(child),
+        })
+}
