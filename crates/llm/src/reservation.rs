@@ -55,8 +55,7 @@ fn cost(api: Api, request: &Request, target: &Target) -> CostRange {
     let open = completion_open(api, target);
     // a limit that is not given is set for Anthropic alone, with that of the reasoning
     let open_max = match is_limited(api, target) {
-        true if request.sets_thinking => open + anthropic::THINKING_TOKENS_MAX,
-        true => open,
+        true => anthropic::limit_max(&target.model, request.sets_thinking),
         false => open.max(price.output_tokens_max),
     };
     let prompt_max = request.size.tokens_max(image_tokens_max(target), price.context_tokens);

@@ -1,6 +1,7 @@
 //! Schemas as Anthropic takes them for the format of a reply.
 
-use crate::references::{by_kind, inlined, is_null};
+use crate::references::{SCHEMAS, by_kind, inlined, is_null};
+use crate::tool_input::joined;
 use crate::{Map, SchemaError, Value, object};
 
 /// Formats of strings that Anthropic takes.
@@ -24,6 +25,11 @@ fn constrained(schema: &Value) -> Value {
     if let Some(Value::Array(kinds)) = map.get("type") {
         return alternatives(map, kinds);
     }
+    // objects are closed: several for one value would exclude each other
+    let of_all = map.get("allOf").and_then(Value::as_array);
+    let joined =
+        of_all.filter(|members| members.iter().any(is_object)).map(|_| joined(map.clone(), &["allOf"]));
+    let map = joined.as_ref().unwrap_or(map);
     let is_object = map.get("type").is_some_and(|kind| *kind == "object") || map.contains_key("properties");
     let mut out = Map::new();
     let mut others = Vec::new();
@@ -65,6 +71,30 @@ fn constrained(schema: &Value) -> Value {
         out.insert("description", description);
     }
     out.into()
+}
+
+fn is_object(schema: &Value) -> bool {
+    schema["type"] == "object" || schema["properties"].is_object()
+}
+
+/// Whether a schema has objects of any keys, which the format of a reply of Anthropic's can't have. References are to be replaced before.
+pub fn has_open_objects(schema: &Value) -> bool {
+    let Value::Object(map) = schema else { return false };
+    let has_properties = map.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
+    let takes_others = match map.get("additionalProperties") {
+        Some(Value::Bool(takes)) => *takes && !has_properties,
+        Some(Value::Object(_)) => true,
+        _ => false,
+    };
+    takes_others
+        || map.contains_key("patternProperties")
+        || map.iter().any(|(key, value)| match (key, value) {
+            ("properties", Value::Object(children)) => {
+                children.iter().any(|(_, child)| has_open_objects(child))
+            }
+            (key, Value::Array(list)) if SCHEMAS.contains(&key) => list.iter().any(has_open_objects),
+            (key, child) => SCHEMAS.contains(&key) && has_open_objects(child),
+        })
 }
 
 /// Whether a schema says which kind of values it has, as Anthropic wants of each alternative.

@@ -132,6 +132,8 @@ fn set_values(schema: &Map, out: &mut Map) {
                 out.insert("enum", texts);
             }
             out.or_insert("type", "STRING");
+        } else {
+            describe_values(values, out);
         }
     }
     if let Some(format) = schema.get("format").filter(|format| FORMATS.iter().any(|name| **format == *name)) {
@@ -139,8 +141,28 @@ fn set_values(schema: &Map, out: &mut Map) {
     }
 }
 
+/// Values that are no texts become a part of the description, and give the type.
+fn describe_values(values: &[Value], out: &mut Map) {
+    let is_whole = |value: &Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    let kind = match values.iter().find(|value| !value.is_null()) {
+        Some(Value::Number(_)) if values.iter().all(is_whole) => "INTEGER",
+        Some(Value::Number(_)) => "NUMBER",
+        Some(Value::Bool(_)) => "BOOLEAN",
+        _ => return,
+    };
+    out.or_insert("type", kind);
+    let rule = format!("One of {}", Value::from(values.to_vec()));
+    let description = match out.get("description").and_then(Value::as_str) {
+        Some(text) => format!("{text}\n\n{rule}"),
+        None => rule,
+    };
+    out.insert("description", description);
+}
+
 fn set_children(schema: &Map, is_part: bool, out: &mut Map) {
-    if let Some(Value::Object(properties)) = schema.get("properties") {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    // Gemini refuses an empty object of them.
+    if let Some(properties) = properties.filter(|properties| !properties.is_empty()) {
         let properties =
             properties.iter().map(|(name, property)| (name.to_owned(), translated(property, false).into()));
         let properties: Map = properties.collect();

@@ -16,7 +16,7 @@ mod tests;
 mod tool_input;
 mod value;
 
-pub use anthropic::for_anthropic;
+pub use anthropic::{for_anthropic, has_open_objects};
 pub use characters::whole_characters;
 pub use gemini::for_gemini;
 pub use openai::{close_objects, is_strict};

@@ -3,6 +3,35 @@
 use crate::Value;
 use crate::references::SCHEMAS;
 
+/// Keys that OpenAI takes with `strict`, besides `format`.
+const STRICT_KEYS: [&str; 22] = [
+    "type",
+    "title",
+    "description",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+    "const",
+    "anyOf",
+    "$ref",
+    "$defs",
+    "definitions",
+    "$schema",
+    "pattern",
+    "multipleOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+];
+/// Formats that it takes so.
+const FORMATS: [&str; 9] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
 /// Adds `additionalProperties: false` to every schema with properties: Anthropic requires it of the format of a reply, OpenAI with `strict`.
 pub fn close_objects(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
@@ -23,9 +52,17 @@ pub fn close_objects(schema: &mut Value) {
     }
 }
 
-/// Whether OpenAI takes a schema with `strict`: objects are closed, and all their properties are required.
+/// Whether OpenAI takes a schema with `strict`: objects are closed, all their properties are required, and nothing is said in other keys and
+/// formats than it knows, by its page on structured outputs.
 pub fn is_strict(schema: &Value) -> bool {
     let Some(map) = schema.as_object() else { return true };
+    let is_known = |(key, value): (&str, &Value)| match key {
+        "format" => FORMATS.iter().any(|format| *value == *format),
+        _ => STRICT_KEYS.contains(&key),
+    };
+    if !map.iter().all(is_known) {
+        return false;
+    }
     let is_complete = match (map.get("type").is_some_and(|kind| *kind == "object"), map.get("properties")) {
         (false, _) => true,
         (true, Some(Value::Object(properties))) => {

@@ -49,9 +49,7 @@ fn schemas_have_limits() {
     assert!(refuses(r##"{"$ref":"#/a"}"##).starts_with("`f`: has the reference \"#/a\""));
     let pair = |number: usize| {
         let next = number + 1;
-        format!(
-            r##""D{number}":{{"anyOf":[{{"$ref":"#/$defs/D{next}"}},{{"$ref":"#/$defs/D{next}"}}]}}"##
-        )
+        format!(r##""D{number}":{{"anyOf":[{{"$ref":"#/$defs/D{next}"}},{{"$ref":"#/$defs/D{next}"}}]}}"##)
     };
     let doubling: Vec<String> = (0..30).map(pair).collect();
     let schema = format!(r##"{{"$ref":"#/$defs/D0","$defs":{{{},"D30":{{}}}}}}"##, doubling.join(","));
@@ -124,10 +122,7 @@ fn lists_of_types_do_not_multiply_the_schemas_inside() {
 fn strict_schemas_are_complete() {
     for (schema, expected) in [
         ("{}", true),
-        (
-            r#"{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}"#,
-            true,
-        ),
+        (r#"{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}"#, true),
         (r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#, false),
         (r#"{"type":"array","items":{"type":"object","properties":{},"required":[]}}"#, false),
     ] {

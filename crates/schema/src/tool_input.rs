@@ -16,11 +16,12 @@ pub fn tool_input(parameters: Option<Value>, field: &str) -> Result<Value, Schem
     let Some(Value::Object(schema)) = parameters else {
         return Ok(object! {"type": "object", "properties": Map::new()});
     };
-    let mut schema = joined(schema);
+    let mut schema = joined(schema, &ALTERNATIVES);
     if schema.get("required").and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
         schema.remove("required");
     }
-    schema.or_insert("type", "object");
+    // Anthropic takes no other type of a whole input
+    schema.insert("type", "object");
     Ok(schema.into())
 }
 
@@ -30,12 +31,12 @@ fn is_reference(schema: &Value) -> bool {
     !schema["$ref"].is_null() || members.any(is_reference)
 }
 
-/// A schema with what its alternatives say of an object, without these.
-fn joined(mut schema: Map) -> Map {
-    for key in ALTERNATIVES {
+/// A schema with what its members of `keys` say of an object, without these.
+pub(crate) fn joined(mut schema: Map, keys: &[&str]) -> Map {
+    for key in keys {
         let Some(Value::Array(members)) = schema.remove(key) else { continue };
         let member = |member: Value| match member {
-            Value::Object(map) => joined(map),
+            Value::Object(map) => joined(map, keys),
             _ => Map::new(),
         };
         let members: Vec<Map> = members.into_iter().map(member).collect();

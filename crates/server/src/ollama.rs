@@ -152,8 +152,7 @@ pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
         details: OllamaDetails::default(),
         capabilities: vec![COMPLETION.to_owned()],
     };
-    let mut models: Vec<OllamaModel> =
-        super::models::embedders(&call).into_iter().map(embedder).collect();
+    let mut models: Vec<OllamaModel> = super::models::embedders(&call).into_iter().map(embedder).collect();
     models.extend(super::models::chat_models(&call).await.into_iter().map(route));
     Json(OllamaTags { models })
 }
@@ -171,7 +170,8 @@ fn details(model: &LoadedModel) -> OllamaDetails {
 pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> Reply<OllamaShowReply> {
     let OllamaShowRequest { model, name } = request;
     let asked = if model.is_empty() { name } else { model };
-    let is_seen = |model: &Arc<LoadedModel>| super::models::embedders(&call).iter().any(|seen| seen.id == model.id);
+    let is_seen =
+        |model: &Arc<LoadedModel>| super::models::embedders(&call).iter().any(|seen| seen.id == model.id);
     let embedder = model_of(&call, &asked).ok().filter(is_seen);
     let mut model_info = Map::new();
     let mut put = |key: &str, value: Value| drop(model_info.insert(key.to_owned(), value));

@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::completion::Annotation;
 
 pub use reply::reply;
-pub use request::{THINKING_TOKENS_MAX, TOKENS_MAX, request};
+pub(crate) use request::tool_id;
+pub use request::{TOKENS_MAX, limit_max, request};
 pub(super) use stream::AnthropicStream;
 
 /// OpenAI's word for a `stop_reason`.

@@ -1,5 +1,7 @@
 //! What the generations of Anthropic's models take.
 
+use crate::chat::Effort;
+
 /// A model by its name, such as `claude-sonnet-4-5-20250929`, with or without the prefix of a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Model {
@@ -44,6 +46,32 @@ impl Model {
     /// Whether it refuses a budget for thinking.
     pub(super) fn refuses_budgets(self) -> bool {
         self.refuses_sampling()
+    }
+
+    /// Whether it thinks when nothing is said of it, as models do since Claude 5.
+    pub(super) fn thinks_by_default(self) -> bool {
+        self == Model::Newest || matches!(self, Model::Version(..)) && !self.is_before(5, 0)
+    }
+
+    /// Whether it refuses not to think, as models do after Claude 5.
+    pub(super) fn always_thinks(self) -> bool {
+        self.thinks_by_default() && !self.is_before(5, 1)
+    }
+
+    /// Whether thoughts come without their text unless it is asked for, as they do since Claude 4.7.
+    pub(super) fn hides_thoughts(self) -> bool {
+        self.refuses_sampling()
+    }
+
+    /// The model's word for an effort: `max` since Claude 4.6, `xhigh` since 4.7.
+    pub(super) fn effort(self, effort: Effort) -> &'static str {
+        match effort {
+            Effort::None | Effort::Minimal | Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::ExtraHigh if self.refuses_sampling() => "xhigh",
+            Effort::Max if !self.is_before(4, 6) => "max",
+            Effort::High | Effort::ExtraHigh | Effort::Max => "high",
+        }
     }
 
     /// Whether it refuses `temperature`, `top_p` and `top_k`, as all do since Claude 4.7.

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::{annotation, finish_reason};
 use crate::TokenUsage;
-use weir_schema::whole_characters;
 use crate::completion::{self, AssistantMessage, Choice, Function, ToolCall};
 use crate::{ReplyContext, TranslateError, read_reply};
+use weir_schema::whole_characters;
 
 #[derive(Deserialize)]
 struct Message<'a> {

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use super::model::Model;
 use crate::chat::{ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
+use weir_schema::{Map, Value, object};
 
 /// `max_tokens`, which Anthropic requires, of requests without a limit.
 pub const TOKENS_MAX: u64 = 4096;
 /// Tokens of reasoning that the limit of such a request allows beside, for the highest effort.
-pub const THINKING_TOKENS_MAX: u64 = 24_576;
+const THINKING_TOKENS_MAX: u64 = 24_576;
 /// The least budget that Anthropic accepts for thinking.
 const THINKING_TOKENS_MIN: u64 = 1024;
 /// The instruction that stands for `json_object`, which Anthropic's API doesn't have.
@@ -58,6 +58,14 @@ pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
     Ok(Value::from(out).to_json())
 }
 
+/// The most tokens that a request without a limit may cost in its reply.
+pub fn limit_max(model: &str, sets_thinking: bool) -> u64 {
+    match sets_thinking || Model::named(model).thinks_by_default() {
+        true => TOKENS_MAX + THINKING_TOKENS_MAX,
+        false => TOKENS_MAX,
+    }
+}
+
 /// Sets the limit of tokens, and asks for thinking as `thinking` or `reasoning_effort` say, in the way that the model takes.
 ///
 /// Thinking is left out when a tool is forced, when earlier calls of tools came without the thinking blocks that have to be sent back with
@@ -65,17 +73,18 @@ pub fn request(body: &[u8], model: &str) -> Result<Vec<u8>, TranslateError> {
 fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     out.insert("max_tokens", chat.tokens_max.unwrap_or(TOKENS_MAX));
     let asked = out.remove("thinking").unwrap_or_default();
+    let is_forced = matches!(chat.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
+    let is_off = chat.effort == Some(Effort::None) && asked.is_null();
+    if asked["type"] == "disabled" || model.thinks_by_default() && (is_off || is_forced) {
+        leave_out_thinking(asked, is_off, model, out);
+        return;
+    }
     let effort = chat.effort.filter(|&effort| effort != Effort::None);
     let budget = match asked["type"].as_str() {
-        Some("disabled") => {
-            out.insert("thinking", asked);
-            return;
-        }
         Some("enabled") => asked["budget_tokens"].as_u64().or(Some(Effort::Medium.tokens())),
         Some(_) => Some(effort.unwrap_or(Effort::Medium).tokens()),
         None => effort.map(Effort::tokens),
     };
-    let is_forced = matches!(chat.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
     let is_bare = |message: &Message| !message.calls.is_empty() && message.thinking_blocks.is_empty();
     // an answer that was begun here has none either
     let is_begun = |message: &Message| message.role == Role::Assistant && message.thinking_blocks.is_empty();
@@ -83,18 +92,26 @@ fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
         && !is_forced
         && !chat.messages.iter().any(is_bare)
         && !chat.messages.last().is_some_and(is_begun);
+    // The limit includes the thoughts, of which there may be some in any case.
+    if model.thinks_by_default() {
+        let thoughts = effort.unwrap_or(Effort::High).tokens();
+        out.insert("max_tokens", chat.tokens_max.unwrap_or(TOKENS_MAX + thoughts));
+    }
     let Some(budget) = budget.filter(|_| can_think) else { return };
     let is_budget = asked["type"] == "enabled";
     if !(is_budget && !model.refuses_budgets() || model.thinks_by_budget()) {
-        let thinking = if asked["type"] == "adaptive" {
-            asked
-        } else {
-            object! {"type": "adaptive"}
+        out.insert("max_tokens", chat.tokens_max.unwrap_or(budget.saturating_add(TOKENS_MAX)));
+        let mut thinking = match asked {
+            Value::Object(fields) if !is_budget => fields,
+            _ => Map::new(),
         };
+        thinking.or_insert("type", "adaptive");
+        if model.hides_thoughts() {
+            thinking.or_insert("display", "summarized");
+        }
         out.insert("thinking", thinking);
-        let effort = effort.or_else(|| is_budget.then(|| Effort::of_tokens(budget)));
-        if let (Some(effort), Some(config)) = (effort, output_config(out)) {
-            config.or_insert("effort", effort.name());
+        if let Some(effort) = effort.or_else(|| is_budget.then(|| Effort::of_tokens(budget))) {
+            set_effort(model.effort(effort), out);
         }
         return;
     }
@@ -115,6 +132,23 @@ fn add_thinking(chat: &ChatRequest, model: Model, out: &mut Map) {
     thinking.insert("type", "enabled");
     thinking.insert("budget_tokens", budget);
     out.insert("thinking", thinking);
+}
+
+/// Lets a model that thinks by default think as little as it can.
+fn leave_out_thinking(asked: Value, is_off: bool, model: Model, out: &mut Map) {
+    if asked["type"] == "disabled" {
+        out.insert("thinking", asked);
+    } else if !model.always_thinks() {
+        out.insert("thinking", object! {"type": "disabled"});
+    } else if is_off {
+        set_effort(model.effort(Effort::Low), out);
+    }
+}
+
+fn set_effort(name: &str, out: &mut Map) {
+    if let Some(config) = output_config(out) {
+        config.or_insert("effort", name);
+    }
 }
 
 /// The object `output_config`, made when it is missing.
@@ -152,6 +186,10 @@ fn add_format(format: Format, system: &mut Vec<Value>, out: &mut Map) -> Result<
     match format {
         Format::Text => {}
         Format::Json => system.push(object! {"type": "text", "text": JSON_INSTRUCTION}),
+        Format::Schema(schema) if weir_schema::has_open_objects(&schema) => {
+            let text = format!("{JSON_INSTRUCTION} It is valid by this JSON schema: {schema}");
+            system.push(object! {"type": "text", "text": text});
+        }
         Format::Schema(schema) => {
             let schema = weir_schema::for_anthropic(&schema, "response_format.json_schema.schema")?;
             let Some(config) = output_config(out) else {
@@ -308,7 +346,7 @@ fn tool_result(message: Message) -> Result<Value, TranslateError> {
 }
 
 /// An id in the characters that Anthropic allows.
-fn tool_id(id: &str) -> Cow<'_, str> {
+pub(crate) fn tool_id(id: &str) -> Cow<'_, str> {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     match id.chars().all(is_allowed) {
         true => Cow::Borrowed(id),

@@ -8,13 +8,15 @@ use serde_json::value::RawValue;
 
 use super::{annotation, finish_reason};
 use crate::TokenUsage;
-use weir_schema::whole_characters;
 use crate::chunk::{ChunkWriter, Delta as ChunkDelta, Thinking, ThinkingBlock};
-use crate::completion::{Function, ToolCall};
+use crate::completion::{Annotation, Function, ToolCall};
 use crate::{ReplyContext, TranslateError, read_reply};
+use weir_schema::whole_characters;
 
 /// Calls of one reply that are translated.
 const CALLS_MAX: usize = 1024;
+/// Citations of one reply that are translated.
+const ANNOTATIONS_MAX: usize = 4096;
 /// The longest thinking that is kept until its signature.
 const THINKING_BYTES_MAX: usize = 16 << 20;
 
@@ -118,6 +120,8 @@ pub(crate) struct AnthropicStream {
     open: Open,
     /// Characters of text.
     characters: usize,
+    /// What the blocks that ended cite. Clients put lists of several chunks together by an index, which these have not.
+    annotations: Vec<Annotation>,
     /// Thinking blocks that were sent.
     thinking_blocks: usize,
     has_started: bool,
@@ -133,6 +137,7 @@ impl AnthropicStream {
             calls: Vec::new(),
             open: Open::default(),
             characters: 0,
+            annotations: Vec::new(),
             thinking_blocks: 0,
             has_started: false,
             has_finish_reason: false,
@@ -209,6 +214,11 @@ impl AnthropicStream {
 
     fn stop(&mut self, reason: &str, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_finish_reason, true) {
+            let annotations = std::mem::take(&mut self.annotations);
+            if !annotations.is_empty() {
+                let annotations = Some(&*annotations);
+                self.chunks.delta(0, ChunkDelta { annotations, ..ChunkDelta::default() }, out);
+            }
             self.chunks.finish_reason(0, finish_reason(reason), out);
         }
     }
@@ -298,10 +308,9 @@ impl AnthropicStream {
             self.thinking_block(Thinking::Signed { thinking: &thinking, signature: &signature }, out);
         }
         let span = start..self.characters;
-        let cited: Vec<_> = citations.iter().filter_map(|citation| annotation(citation, &span)).collect();
-        if !cited.is_empty() {
-            self.chunks.delta(0, ChunkDelta { annotations: Some(&cited), ..ChunkDelta::default() }, out);
-        }
+        let left = ANNOTATIONS_MAX - self.annotations.len();
+        let cited = citations.iter().filter_map(|citation| annotation(citation, &span));
+        self.annotations.extend(cited.take(left));
         let Some(number) = self.calls.iter().rposition(|call| call.block == index) else { return };
         if !std::mem::replace(&mut self.calls[number].has_arguments, true) {
             let input = std::mem::take(&mut self.calls[number].input);

@@ -1,8 +1,8 @@
 //! Reads the messages of a chat completion request.
 
 use super::{Call, Content, Message, Part, Role, take_bool, take_string};
-use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
+use weir_schema::{Map, Value, object};
 
 pub(super) fn read_messages(value: Option<Value>) -> Result<Vec<Message>, TranslateError> {
     let Some(Value::Array(list)) = value else {

@@ -112,12 +112,30 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
     None,
+    Minimal,
     Low,
     Medium,
     High,
+    ExtraHigh,
+    Max,
 }
 
+/// The words for efforts.
+const EFFORTS: [(&str, Effort); 7] = [
+    ("none", Effort::None),
+    ("minimal", Effort::Minimal),
+    ("low", Effort::Low),
+    ("medium", Effort::Medium),
+    ("high", Effort::High),
+    ("xhigh", Effort::ExtraHigh),
+    ("max", Effort::Max),
+];
+
 impl Effort {
+    pub(crate) fn named(name: &str) -> Option<Effort> {
+        EFFORTS.iter().find(|(known, _)| *known == name).map(|(_, effort)| *effort)
+    }
+
     /// The effort that a budget of thinking stands for.
     pub(crate) fn of_tokens(budget: u64) -> Effort {
         match budget {
@@ -127,21 +145,13 @@ impl Effort {
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Effort::None | Effort::Low => "low",
-            Effort::Medium => "medium",
-            Effort::High => "high",
-        }
-    }
-
     /// Tokens of reasoning, by the table of Gemini's API for OpenAI's clients.
     pub(crate) fn tokens(self) -> u64 {
         match self {
             Effort::None => 0,
-            Effort::Low => 1024,
+            Effort::Minimal | Effort::Low => 1024,
             Effort::Medium => 8192,
-            Effort::High => 24_576,
+            Effort::High | Effort::ExtraHigh | Effort::Max => 24_576,
         }
     }
 }
@@ -185,7 +195,7 @@ impl ChatRequest {
             Some(tokens) => Some(tokens),
             None => take_number(&mut fields, "max_tokens")?,
         };
-        Ok(ChatRequest {
+        let request = ChatRequest {
             messages: read_messages(fields.remove("messages"))?,
             tools,
             tool_choice,
@@ -201,7 +211,9 @@ impl ChatRequest {
             },
             stream: take_bool(&mut fields, "stream")?.unwrap_or(false),
             fields,
-        })
+        };
+        refuse_others(&request.fields, &[&IGNORED[..], &ANTHROPIC[..]].concat())?;
+        Ok(request)
     }
 
     /// Takes a number that is sent on as it is.
@@ -211,6 +223,52 @@ impl ChatRequest {
             Some(value @ Value::Number(_)) => Ok(Some(value)),
             Some(_) => Err(refuse(name, "must be a number")),
         }
+    }
+}
+
+/// Fields of chat completions, and of servers with this API, without which a reply is still what was asked for.
+const IGNORED: [&str; 27] = [
+    "model",
+    "max_tokens",
+    "stream_options",
+    "store",
+    "metadata",
+    "service_tier",
+    "prediction",
+    "verbosity",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "top_logprobs",
+    "seed",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "top_a",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "thinking",
+    "cache_control",
+    "include_reasoning",
+    "user",
+    "parallel_tool_calls",
+    "tool_choice",
+];
+
+/// Fields of Anthropic's that callers of chat completions send beside.
+const ANTHROPIC: [&str; 2] = ["output_config", "container"];
+
+/// Refuses what is left of a request's fields and may be of weight: a field that is not known here may change what the reply is.
+pub(crate) fn refuse_others(fields: &Map, ignored: &[&str]) -> Result<(), TranslateError> {
+    let mut others = fields.iter().filter(|(name, value)| !value.is_null() && !ignored.contains(name));
+    match others.next() {
+        Some((name, _)) => Err(refuse(
+            name,
+            "is not known, and is not sent to this model's provider, which has another API; remove it",
+        )),
+        None => Ok(()),
     }
 }
 
@@ -288,14 +346,11 @@ fn read_format(value: Option<Value>) -> Result<Format, TranslateError> {
 }
 
 fn read_effort(fields: &mut Map) -> Result<Option<Effort>, TranslateError> {
-    match take_string(fields, "reasoning_effort")?.as_deref() {
-        None => Ok(None),
-        Some("none") => Ok(Some(Effort::None)),
-        Some("minimal" | "low") => Ok(Some(Effort::Low)),
-        Some("medium") => Ok(Some(Effort::Medium)),
-        Some("high" | "xhigh" | "max") => Ok(Some(Effort::High)),
-        Some(_) => Err(refuse("reasoning_effort", "must be `none`, `minimal`, `low`, `medium` or `high`")),
-    }
+    let Some(name) = take_string(fields, "reasoning_effort")? else { return Ok(None) };
+    Effort::named(&name).map(Some).ok_or_else(|| {
+        let names = EFFORTS.map(|(name, _)| format!("`{name}`")).join(", ");
+        refuse("reasoning_effort", format!("must be one of {names}"))
+    })
 }
 
 fn read_tools(fields: &mut Map) -> Result<(Vec<Tool>, Option<ToolChoice>), TranslateError> {

@@ -51,8 +51,7 @@ struct Content<'a> {
 struct Part<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
-    #[serde(default)]
-    thought: bool,
+    thought: Option<bool>,
     thought_signature: Option<String>,
     #[serde(borrow)]
     function_call: Option<FunctionCall<'a>>,

@@ -2,9 +2,9 @@
 
 use super::{Candidate, Response, finish_reason, made_id};
 use crate::TokenUsage;
-use weir_schema::whole_characters;
 use crate::completion::{self, AssistantMessage, Choice, ExtraContent};
 use crate::{ReplyContext, TranslateError, read_reply};
+use weir_schema::whole_characters;
 
 /// Translates a reply of `:generateContent` to a `chat.completion` object.
 ///
@@ -44,7 +44,11 @@ pub fn reply(body: &[u8], context: &ReplyContext) -> Result<(Vec<u8>, TokenUsage
                 message.extra_content = Some(ExtraContent::signature(signature));
             }
             if let Some(text) = &part.text {
-                let target = if part.thought { &mut message.reasoning_content } else { &mut message.content };
+                let target = if part.thought == Some(true) {
+                    &mut message.reasoning_content
+                } else {
+                    &mut message.content
+                };
                 target.get_or_insert_default().push_str(&text.0);
             }
         }

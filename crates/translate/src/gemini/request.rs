@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::chat::{Call, ChatRequest, Content, Effort, Format, Message, Part, Role, Tool, ToolChoice};
-use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
+use weir_schema::{Map, Value, object};
 
 /// Replies that Gemini gives to one request.
 const CANDIDATES_MAX: u64 = 8;
@@ -116,7 +116,10 @@ fn generation_config(chat: &mut ChatRequest, model: &str) -> Result<Map, Transla
         Format::Json => config.insert("responseMimeType", "application/json"),
         Format::Schema(value) => {
             config.insert("responseMimeType", "application/json");
-            config.insert("responseSchema", weir_schema::for_gemini(value, "response_format.json_schema.schema")?);
+            config.insert(
+                "responseSchema",
+                weir_schema::for_gemini(value, "response_format.json_schema.schema")?,
+            );
         }
     }
     if let Some(thinking) = thinking_config(chat, model) {
@@ -157,11 +160,12 @@ fn level(effort: Effort, model: &str) -> Value {
     let level = match effort {
         Effort::None if model.contains("flash") => return object! {"thinkingLevel": "minimal"},
         Effort::None => return object! {"thinkingLevel": "low"},
-        Effort::Low => "low",
+        Effort::Minimal if model.contains("flash") => "minimal",
+        Effort::Minimal | Effort::Low => "low",
         // it has two levels
         Effort::Medium if model.contains("gemini-3-pro") => "high",
         Effort::Medium => "medium",
-        Effort::High => "high",
+        Effort::High | Effort::ExtraHigh | Effort::Max => "high",
     };
     object! {"thinkingLevel": level, "includeThoughts": true}
 }

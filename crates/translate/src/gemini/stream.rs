@@ -2,10 +2,10 @@
 
 use super::{Candidate, Part, PromptFeedback, Response, finish_reason, made_id};
 use crate::TokenUsage;
-use weir_schema::whole_characters;
 use crate::chunk::{ChunkWriter, Delta};
 use crate::completion::ExtraContent;
 use crate::{ReplyContext, TranslateError, read_reply};
+use weir_schema::whole_characters;
 
 /// Candidates of one reply. Gemini gives at most 8.
 const CANDIDATES_MAX: u64 = 128;
@@ -16,6 +16,8 @@ struct Progress {
     has_started: bool,
     has_finished: bool,
     calls: usize,
+    /// The last signature of a text.
+    signature: Option<String>,
 }
 
 /// Translates the events of `:streamGenerateContent`.
@@ -103,7 +105,13 @@ impl GeminiStream {
         if let Some(reason) = &candidate.finish_reason {
             let progress = self.progress(index, out)?;
             progress.has_finished = true;
+            let signature = progress.signature.take();
             let reason = finish_reason(candidate, reason, progress.calls > 0)?;
+            // clients join texts of several chunks, and a signature counts whole
+            if let Some(signature) = &signature {
+                let extra_content = Some(ExtraContent::signature(signature));
+                self.chunks.delta(index, Delta { extra_content, ..Delta::default() }, out);
+            }
             self.chunks.finish_reason(index, reason, out);
         }
         Ok(())
@@ -121,14 +129,13 @@ impl GeminiStream {
             return Ok(());
         }
         if let Some(text) = &part.text {
-            match part.thought {
+            match part.thought == Some(true) {
                 true => self.chunks.reasoning(index, &text.0, out),
                 false => self.chunks.content(index, &text.0, out),
             }
         }
-        if let Some(signature) = &part.thought_signature {
-            let extra_content = Some(ExtraContent::signature(signature));
-            self.chunks.delta(index, Delta { extra_content, ..Delta::default() }, out);
+        if let Some(signature) = part.thought_signature.as_deref() {
+            self.progress(index, out)?.signature = Some(signature.to_owned());
         }
         Ok(())
     }

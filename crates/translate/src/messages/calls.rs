@@ -32,6 +32,8 @@ pub(crate) struct Calls {
 /// How far a JSON text has come.
 #[derive(Default)]
 struct Progress {
+    /// The first byte that is no space.
+    first: Option<u8>,
     depth: usize,
     is_string: bool,
     is_escaped: bool,
@@ -41,6 +43,9 @@ struct Progress {
 impl Progress {
     fn feed(&mut self, json: &str) {
         for byte in json.bytes() {
+            if self.first.is_none() && !byte.is_ascii_whitespace() {
+                self.first = Some(byte);
+            }
             match byte {
                 _ if self.is_escaped => self.is_escaped = false,
                 b'\\' if self.is_string => self.is_escaped = true,
@@ -147,6 +152,15 @@ impl Calls {
     /// The call that was opened last.
     pub(super) fn last_opened(&mut self) -> Option<&mut CallState> {
         self.opened.checked_sub(1).and_then(|position| self.calls.get_mut(position))
+    }
+
+    /// Whether the arguments of each call are one object, or none.
+    pub(super) fn are_whole(&self) -> bool {
+        let is_whole = |call: &CallState| match call.progress.first {
+            None => true,
+            Some(first) => first == b'{' && call.progress.is_complete(),
+        };
+        self.calls.iter().all(is_whole)
     }
 
     pub(super) fn is_last_complete(&self) -> bool {

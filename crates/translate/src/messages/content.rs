@@ -2,8 +2,8 @@
 
 use super::model::ReasoningFields;
 use super::reasoning::Reasoning;
-use weir_schema::{Map, Value, object};
 use crate::{TranslateError, refuse};
+use weir_schema::{Map, Value, object};
 
 /// Before the result of a call that failed: a tool's message has no field for it.
 const ERROR_PREFIX: &str = "Error: ";
@@ -77,6 +77,32 @@ fn has_files(content: &Value) -> bool {
     content.as_array().is_some_and(|blocks| blocks.iter().any(is_file))
 }
 
+/// Joins turns of one role that follow each other, as Anthropic reads them: all results of a turn's calls stand together then.
+fn joined(list: Vec<Value>) -> Vec<Value> {
+    let mut joined: Vec<Value> = Vec::with_capacity(list.len());
+    for mut message in list {
+        let is_same = joined.last().is_some_and(|last| {
+            matches!(message["role"].as_str(), Some("user" | "assistant")) && last["role"] == message["role"]
+        });
+        let (true, Some(last)) = (is_same, joined.last_mut()) else {
+            joined.push(message);
+            continue;
+        };
+        let (Some(first), Some(next)) = (last.at_mut("content"), message.at_mut("content")) else {
+            joined.push(message);
+            continue;
+        };
+        let blocks = |content: &mut Value| match content.take() {
+            Value::String(text) => vec![object! {"type": "text", "text": text}],
+            Value::Array(list) => list,
+            other => vec![other],
+        };
+        let both = [blocks(first), blocks(next)].concat();
+        *first = both.into();
+    }
+    joined
+}
+
 /// Reads the messages. Reasoning goes back in `fields` alone.
 pub(super) fn read_messages(
     value: Option<Value>,
@@ -86,7 +112,7 @@ pub(super) fn read_messages(
     let Some(Value::Array(list)) = value else {
         return Err(refuse("messages", "must be a list of messages"));
     };
-    for (number, message) in list.into_iter().enumerate() {
+    for (number, message) in joined(list).into_iter().enumerate() {
         let field = format!("messages[{number}].content");
         let text_block;
         let blocks = match &message["content"] {

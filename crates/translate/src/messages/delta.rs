@@ -39,8 +39,7 @@ struct Usage<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
-    #[serde(default)]
-    pub(super) index: u64,
+    index: Option<u64>,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     /// Of a whole reply. Perplexity has both, in its chunks as well.
@@ -168,6 +167,11 @@ impl<'a> Choice<'a> {
     /// What a chunk adds. A `message` beside its `delta` repeats the whole answer so far, and is not read.
     pub(super) fn delta(self) -> Option<Delta<'a>> {
         self.delta.or(self.message)
+    }
+
+    /// Whether it is the one that is translated.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
     }
 
     /// Some servers have an empty one until the end.
@@ -308,7 +312,8 @@ impl Call<'_> {
         match arguments {
             None | Some("null") => Cow::Borrowed(""),
             Some(json) if json.starts_with('"') => {
-                serde_json::from_str::<String>(json).unwrap_or_default().into()
+                let text = serde_json::from_str::<String>(json).unwrap_or_default();
+                if text.trim() == "null" { Cow::Borrowed("") } else { text.into() }
             }
             Some(json) => Cow::Borrowed(json),
         }

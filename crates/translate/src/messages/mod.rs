@@ -3,6 +3,7 @@
 mod calls;
 mod content;
 mod delta;
+mod mistral;
 mod model;
 mod reasoning;
 mod reply;
@@ -26,6 +27,9 @@ pub(super) fn reasons(model: &str) -> bool {
     model::Model::named(model).reasons()
 }
 
+/// Bytes of the id of a reply within those of its calls: calls have numbers of up to four digits.
+const ID_REPLY_BYTES: usize = 30;
+
 /// The same in Anthropic's terms, where tokens of the cache are not part of the input.
 fn usage_json(usage: TokenUsage) -> Value {
     json!({
@@ -48,9 +52,12 @@ fn stop_reason(finish_reason: &str, has_calls: bool, refuses: bool) -> &'static 
     }
 }
 
-/// An id for the call of this number in a reply whose provider gave none: unique, because later requests have calls of several replies.
+/// An id for the call of this number in a reply whose provider gave none: unique, because later requests have calls of several replies. At most 40
+/// characters, as OpenAI takes.
 fn made_id(reply: &str, number: usize) -> String {
-    format!("call_{}_{number}", reply.strip_prefix("chatcmpl-").unwrap_or(reply))
+    let reply = reply.strip_prefix("chatcmpl-").unwrap_or(reply);
+    let end = reply.floor_char_boundary(ID_REPLY_BYTES);
+    format!("call_{}_{number}", &reply[..end])
 }
 
 /// Translates the body of a reply with an error status to Anthropic's `{"type":"error",…}`. The message is kept.

@@ -1,5 +1,7 @@
 //! What OpenAI's models take.
 
+use crate::chat::Effort;
+
 /// A model by its name, such as `gpt-5.4-mini`, with or without the prefix of a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Model {
@@ -42,6 +44,8 @@ impl Model {
             return if is_mistral { Model::Mistral } else { Model::Other };
         };
         let version = rest.split('-').next().unwrap_or(rest);
+        // Azure's name of GPT-3.5
+        let version = if version == "35" { "3.5" } else { version };
         let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
         match (major.parse(), minor.parse()) {
             // The models of ChatGPT do not reason.
@@ -63,6 +67,18 @@ impl Model {
             Model::Gpt(..) | Model::O | Model::Chat => ReasoningFields::Details,
             Model::Mistral => ReasoningFields::ContentList,
             Model::Other => ReasoningFields::All,
+        }
+    }
+
+    /// The model's word for an effort: `xhigh` since GPT-5.2, `max` since 5.6.
+    pub(super) fn effort(self, effort: Effort) -> &'static str {
+        let is_since = |minor| matches!(self, Model::Gpt(own, own_minor) if (own, own_minor) >= (5, minor));
+        match effort {
+            Effort::None | Effort::Minimal | Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::Max if is_since(6) => "max",
+            Effort::ExtraHigh | Effort::Max if is_since(2) => "xhigh",
+            Effort::High | Effort::ExtraHigh | Effort::Max => "high",
         }
     }
 
@@ -95,6 +111,7 @@ mod tests {
             ("gpt-5-chat-latest", Model::Chat),
             ("gpt-4o", Model::Chat),
             ("gpt-4.1", Model::Chat),
+            ("gpt-35-turbo", Model::Chat),
             ("gpt-oss-120b", Model::Other),
             ("o3-mini", Model::O),
             ("mistral-medium-latest", Model::Mistral),

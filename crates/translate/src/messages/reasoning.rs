@@ -1,9 +1,12 @@
 //! Reasoning of providers with OpenAI's API as thinking blocks. Their APIs have it in fields of four kinds; the signature of a block names the
 //! field, so that it goes back to the same one with the history.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::model::ReasoningFields;
+use crate::anthropic::tool_id;
 use crate::json::{self, Edits, Tape};
 use weir_schema::{Map, Value, object};
 
@@ -17,6 +20,9 @@ pub(super) const CONTENT_LIST: &str = "content";
 const DETAIL: &str = "reasoning_details ";
 /// Before the id and the signature of a call, which Google's API for OpenAI's clients wants back with it.
 const CALL: &str = "thought_signature ";
+
+/// The beginning of the kind of edits of a context that take thinking away, which Anthropic refuses without thinking.
+const CLEAR_THINKING: &str = "clear_thinking";
 
 /// The reasoning of an assistant's message, in the fields that it came in.
 #[derive(Default)]
@@ -118,11 +124,14 @@ fn is_made(signature: &str) -> bool {
         || [DETAIL, CALL].iter().any(|words| signature.starts_with(words))
 }
 
-/// A request to Anthropic's API without the thinking blocks that were made of another provider's reasoning: Anthropic refuses their
-/// signatures. A message that consists of them is left out. Thinking is not asked for if a call of a tool has lost its own: Anthropic refuses that.
-/// `None`: it has none.
+/// A request to Anthropic's API without what other providers gave and Anthropic refuses: thinking blocks that were made of their reasoning, and
+/// characters in ids of calls. A message that consists of such blocks is left out. Thinking is not asked for if a call of a tool has lost its own:
+/// Anthropic refuses that. `None`: it has none.
 pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
-    memchr::memmem::find(body, b"thinking")?;
+    let has = |word: &[u8]| memchr::memmem::find(body, word).is_some();
+    if !has(b"thinking") && !has(b"tool_use") {
+        return None;
+    }
     let tape = Tape::parse(body).ok()?;
     let request = tape.root(body);
     let messages = request.get("messages").filter(|messages| messages.is_array())?;
@@ -139,36 +148,76 @@ pub fn without_made_reasoning(body: &[u8]) -> Option<Vec<u8>> {
     let is_call = |block: &json::Value<'_>| is(block, "tool_use");
     let is_thinking = |block: &json::Value<'_>| is(block, "thinking") || is(block, "redacted_thinking");
     let (mut is_changed, mut has_bare_call) = (false, false);
+    let ids = foreign_ids(messages);
     let mut kept = Vec::new();
     for message in messages.items() {
         let blocks = message.get("content").filter(|content| content.is_array());
         let all = blocks.map_or(0, |blocks| blocks.items().count());
         let left: Vec<_> = blocks.into_iter().flat_map(json::Value::items).filter(is_kept).collect();
         let (Some(blocks), true) = (blocks, left.len() < all) else {
-            kept.push(message.raw().to_vec());
+            kept.push(with_ids(body, message.range(), &ids));
             continue;
         };
         is_changed = true;
         has_bare_call |= left.iter().any(is_call) && !left.iter().any(is_thinking);
         if !left.is_empty() {
             let (whole, blocks) = (message.range(), blocks.range());
-            kept.push(
-                [&body[whole.start..blocks.start], &list(&left), &body[blocks.end..whole.end]].concat(),
-            );
+            let left: Vec<Vec<u8>> = left.iter().map(|block| with_ids(body, block.range(), &ids)).collect();
+            let list = [b"[", &*left.join(&b","[..]), b"]"].concat();
+            kept.push([&body[whole.start..blocks.start], &list, &body[blocks.end..whole.end]].concat());
         }
+    }
+    if !is_changed && ids.is_empty() {
+        return None;
     }
     let mut edits = Edits::default();
     edits.replace(messages.range(), [b"[", &*kept.join(&b","[..]), b"]"].concat());
     if let Some(thinking) = request.entry_range("thinking").filter(|_| has_bare_call) {
         edits.replace(thinking, Vec::new());
+        let of_thinking = |edit: &json::Value<'_>| {
+            edit.get("type")
+                .and_then(json::Value::as_str)
+                .is_some_and(|kind| kind.starts_with(CLEAR_THINKING))
+        };
+        let management = request.get("context_management").and_then(|management| management.get("edits"));
+        if let Some(list) = management.filter(|list| list.items().any(|edit| of_thinking(&edit))) {
+            let left = list.items().filter(|edit| !of_thinking(edit)).map(|edit| edit.raw().to_vec());
+            let left: Vec<Vec<u8>> = left.collect();
+            edits.replace(list.range(), [b"[", &*left.join(&b","[..]), b"]"].concat());
+        }
     }
-    is_changed.then(|| edits.apply(body))
+    Some(edits.apply(body))
 }
 
-/// A JSON array of values as they were written.
-fn list(values: &[json::Value<'_>]) -> Vec<u8> {
-    let values: Vec<&[u8]> = values.iter().map(|value| value.raw()).collect();
-    [b"[", &*values.join(&b","[..]), b"]"].concat()
+/// The ids of calls and of their results that Anthropic refuses: where they stand, and what stands for them.
+fn foreign_ids(messages: json::Value<'_>) -> Vec<(Range<usize>, Vec<u8>)> {
+    let blocks = messages.items().filter_map(|message| message.get("content")).flat_map(json::Value::items);
+    let id_of = |block: json::Value<'_>| {
+        let id = block.get("type").and_then(json::Value::as_str).and_then(|kind| match &*kind {
+            "tool_use" => block.get("id"),
+            "tool_result" => block.get("tool_use_id"),
+            _ => None,
+        })?;
+        let text = id.as_str()?;
+        match tool_id(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(allowed) => Some((id.range(), format!("\"{allowed}\"").into_bytes())),
+        }
+    };
+    blocks.filter_map(id_of).collect()
+}
+
+/// A part of the request with the ids in it replaced.
+fn with_ids(body: &[u8], range: Range<usize>, ids: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(range.len());
+    let mut at = range.start;
+    for (place, id) in ids.iter().filter(|(place, _)| range.contains(&place.start)) {
+        out.extend_from_slice(&body[at..place.start]);
+        out.extend_from_slice(id);
+        at = place.end;
+    }
+    out.extend_from_slice(&body[at..range.end]);
+    out
 }
 
 #[cfg(test)]

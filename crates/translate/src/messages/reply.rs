@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::delta::{Call, Completion, Piece, Source};
 use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
-use weir_schema::whole_characters;
 use crate::{ReplyContext, TranslateError, read_reply, write_json};
+use weir_schema::whole_characters;
 
 #[derive(Serialize)]
 struct Message<'a> {
@@ -117,14 +117,18 @@ fn tool_use(call: &Call<'_>, id: String, reason: &str) -> Result<ToolUse, Transl
     let json = arguments.trim();
     // A call that the limit has cut off, as `stop_reason` says, has no whole input to give.
     let is_cut = || stop_reason(reason, true, false) == "max_tokens";
+    let json = if json.is_empty() { "{}" } else { json };
+    let invalid = |reason: String| TranslateError::Reply(format!("the arguments of a call {reason}"));
     let input = match serde_json::from_str::<Box<RawValue>>(json) {
-        Ok(input) => input,
-        Err(_) if json.is_empty() || is_cut() => RawValue::NULL.to_owned(),
-        Err(error) => {
-            return Err(TranslateError::Reply(format!("the arguments of a call are not JSON: {error}")));
-        }
+        Ok(input) if input.get().starts_with('{') => Ok(input),
+        Ok(_) => Err(invalid("are no object".to_owned())),
+        Err(error) => Err(invalid(format!("are not JSON: {error}"))),
     };
-    let empty = || RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
-    let input = if input.get() == "null" { empty() } else { input };
+    let input = match input {
+        Err(_) if is_cut() => {
+            RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+        }
+        input => input?,
+    };
     Ok(ToolUse { kind: "tool_use", id, name: name.to_owned(), input })
 }

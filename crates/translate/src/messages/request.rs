@@ -1,13 +1,33 @@
 //! Anthropic's request as OpenAI's.
 
-use super::content;
 use super::model::Model;
-use crate::chat::{Effort, read_body, take_bool, take_number};
-use weir_schema::{Map, Value, object};
+use super::{content, mistral};
+use crate::chat::{Effort, read_body, refuse_others, take_bool, take_number};
 use crate::{TranslateError, refuse};
+use weir_schema::{Map, Value, object};
 
 /// The longest `user` that OpenAI accepts.
 const USER_CHARS_MAX: usize = 64;
+
+/// Fields that are read where they are translated, and those without a counterpart.
+const IGNORED: [&str; 16] = [
+    "model",
+    "metadata",
+    "tools",
+    "tool_choice",
+    "output_config",
+    "output_format",
+    "thinking",
+    "mcp_servers",
+    "top_k",
+    "service_tier",
+    "container",
+    "context_management",
+    "inference_geo",
+    "cache_control",
+    "betas",
+    "anthropic_beta",
+];
 
 /// Translates the body of `POST /v1/messages` to a chat completion request to `model`. With `adds_usage` a stream is asked for its usage.
 ///
@@ -53,9 +73,13 @@ pub fn request(body: &[u8], model: &str, adds_usage: bool) -> Result<Vec<u8>, Tr
     if let Some(user) = user.filter(|user| user.chars().count() <= USER_CHARS_MAX) {
         out.insert("user", user);
     }
+    refuse_others(&fields, &IGNORED)?;
     add_tools(&mut fields, version, &mut out)?;
     add_format(&mut fields, &mut out);
     add_effort(&fields, version, &mut out);
+    if version == Model::Mistral {
+        mistral::adapt(&mut out);
+    }
     Ok(Value::from(out).to_json())
 }
 
@@ -86,11 +110,11 @@ fn add_effort(fields: &Map, model: Model, out: &mut Map) {
     let none = Value::default();
     let config = fields.get("output_config").unwrap_or(&none);
     let budget = fields.get("thinking").and_then(|thinking| thinking["budget_tokens"].as_u64());
-    let effort = match (config["effort"].as_str(), budget) {
-        (Some(effort @ ("low" | "medium")), _) => Some(effort),
-        (Some(_), _) => Some("high"),
-        (None, budget) => budget.map(|budget| Effort::of_tokens(budget).name()),
+    let effort = match config["effort"].as_str() {
+        Some(name) => Some(Effort::named(name).unwrap_or(Effort::High)),
+        None => budget.map(Effort::of_tokens),
     };
+    let effort = effort.map(|effort| model.effort(effort));
     let effort = match out.contains_key("tools") {
         true => model.effort_with_tools(effort),
         false => effort,

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::calls::Calls;
-use super::delta::{Completion, Delta, Piece, Source};
+use super::delta::{Choice, Completion, Delta, Piece, Source};
 use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
-use weir_schema::whole_characters;
 use crate::{ReplyContext, TranslateError, read_reply};
+use weir_schema::whole_characters;
 
 #[derive(Serialize)]
 struct BlockDelta<'a> {
@@ -87,7 +87,7 @@ impl MessagesStream {
             self.usage = self.usage.merged(usage);
         }
         self.start(out);
-        for choice in chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index == 0) {
+        for choice in chunk.choices.unwrap_or_default().into_iter().filter(Choice::is_first) {
             if let Some(reason) = choice.finish_reason() {
                 self.finish_reason = Some(reason.to_owned());
             }
@@ -101,13 +101,17 @@ impl MessagesStream {
     /// Appends what ends the message.
     ///
     /// # Errors
-    /// [`TranslateError::Reply`] when the provider's stream ended before its `finish_reason`.
+    /// [`TranslateError::Reply`] when the provider's stream ended before its `finish_reason`, or within the arguments of a call.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TranslateError> {
         let Some(reason) = self.finish_reason.take() else {
             return Err(TranslateError::Reply("the stream ended before its `finish_reason`".to_owned()));
         };
-        self.close(out);
         let stop_reason = stop_reason(&reason, self.calls.len() > 0, self.refuses);
+        // a call that the limit has cut off is said to be so
+        if stop_reason != "max_tokens" && !self.calls.are_whole() {
+            return Err(TranslateError::Reply("the arguments of a call are no whole JSON object".to_owned()));
+        }
+        self.close(out);
         let delta = json!({"stop_reason": stop_reason, "stop_sequence": null});
         let usage = usage_json(self.usage);
         push_event("message_delta", &json!({"type": "message_delta", "delta": delta, "usage": usage}), out);
@@ -141,6 +145,8 @@ impl MessagesStream {
                 self.open(&json!({"type": "redacted_thinking", "data": data}), out);
                 self.stop(out);
             }
+            // some servers have a line end between the parts of a call
+            Piece::Text(text) if matches!(self.open, Some(Block::Call)) && text.trim().is_empty() => {}
             Piece::Text(text) => self.text(&text, out),
             Piece::Refusal(text) => {
                 self.refuses = true;

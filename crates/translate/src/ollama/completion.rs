@@ -7,17 +7,19 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Usage;
 use crate::events::FAILURES;
 use crate::messages::{Call, Delta, Piece, provider_error};
-use crate::{TranslateError, read_reply};
+use crate::{TokenUsage, TranslateError, read_reply};
 
 /// A completion, or a chunk of one.
 #[derive(Deserialize)]
 pub(super) struct Completion<'a> {
     #[serde(borrow)]
     pub(super) choices: Option<Vec<Choice<'a>>>,
-    pub(super) usage: Option<Usage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    x_groq: Option<Counted<'a>>,
     pub(super) sources: Option<Box<RawValue>>,
     pub(super) citations: Option<Box<RawValue>>,
     pub(super) weir: Option<Box<RawValue>>,
@@ -30,9 +32,14 @@ pub(super) struct Completion<'a> {
 }
 
 #[derive(Deserialize)]
+struct Counted<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct Choice<'a> {
-    #[serde(default)]
-    pub(super) index: u64,
+    index: Option<u64>,
     /// Of a whole chat completion. Chunks of Perplexity's have it beside the delta, with the whole text so far.
     #[serde(borrow)]
     message: Option<&'a RawValue>,
@@ -45,6 +52,8 @@ pub(super) struct Choice<'a> {
     finish_reason: Option<String>,
     logprobs: Option<Logprobs>,
     error: Option<Value>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 /// A string that is borrowed when it has no escapes.
@@ -78,6 +87,14 @@ impl<'a> Completion<'a> {
         Ok(completion)
     }
 
+    /// The tokens that it counts, wherever they stand.
+    pub(super) fn usage(&self) -> Option<TokenUsage> {
+        let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.usage);
+        let groq = self.x_groq.as_ref().and_then(|groq| groq.usage);
+        let usages = self.usage.into_iter().chain(groq).chain(of_choices);
+        usages.filter_map(TokenUsage::of_raw).reduce(TokenUsage::merged)
+    }
+
     /// Refuses a body that is an error, or has one in a choice: what [`crate::messages`] refuses.
     fn check(&self) -> Result<(), TranslateError> {
         let choices = self.choices.as_deref().unwrap_or_default();
@@ -99,6 +116,11 @@ impl<'a> Completion<'a> {
 }
 
 impl<'a> Choice<'a> {
+    /// Whether it is the one that is translated.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
+    }
+
     /// Some servers have an empty one until the end.
     fn finish_reason(&self) -> Option<&str> {
         self.finish_reason.as_deref().filter(|reason| !reason.is_empty())

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::{TranslateError, write_json};
+use crate::{TokenUsage, TranslateError, write_json};
 
 pub use reply::Reply;
 pub use request::{Request, request};
@@ -49,13 +49,6 @@ pub fn error_line(message: &str) -> Vec<u8> {
     let mut line = write_json(&json!({"error": message}));
     line.push(b'\n');
     line
-}
-
-/// The counts of a completion.
-#[derive(Deserialize, Debug, Clone, Copy)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
 }
 
 /// What a reply has beside its text, from the gateway.
@@ -136,14 +129,14 @@ struct Metrics {
 
 impl Metrics {
     /// `first`: from the request to the first token; zero for a whole reply, where it is not known.
-    fn new(usage: Option<Usage>, first: Duration, total: Duration) -> Metrics {
+    fn new(usage: Option<TokenUsage>, first: Duration, total: Duration) -> Metrics {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Metrics {
             total_duration: nanos(total),
             load_duration: 0,
-            prompt_eval_count: usage.and_then(|usage| usage.prompt_tokens),
+            prompt_eval_count: usage.map(|usage| usage.prompt),
             prompt_eval_duration: nanos(first),
-            eval_count: usage.and_then(|usage| usage.completion_tokens),
+            eval_count: usage.map(|usage| usage.completion),
             // clients divide by it
             eval_duration: nanos(total.saturating_sub(first)).max(1),
         }
@@ -154,6 +147,7 @@ impl Metrics {
 fn done_reason(finish_reason: &str) -> &str {
     match finish_reason {
         "tool_calls" | "function_call" => "stop",
+        "max_tokens" | "model_length" => "length",
         other => other,
     }
 }
@@ -161,8 +155,16 @@ fn done_reason(finish_reason: &str) -> &str {
 /// What ends a line, and stands between the values of some arguments.
 const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
-/// The arguments of a call as an object in one line, with the order of their keys.
-fn arguments(json: &str) -> Result<Box<RawValue>, TranslateError> {
+/// The arguments of a call as an object in one line, with the order of their keys; an empty one where the limit of tokens, as `reason` says, has
+/// cut them off.
+fn arguments(json: &str, reason: Option<&str>) -> Result<Box<RawValue>, TranslateError> {
+    match whole_arguments(json) {
+        Err(_) if reason.is_some_and(|reason| done_reason(reason) == "length") => whole_arguments("{}"),
+        arguments => arguments,
+    }
+}
+
+fn whole_arguments(json: &str) -> Result<Box<RawValue>, TranslateError> {
     let json = if json.trim().is_empty() { "{}" } else { json.trim() };
     let invalid = |reason: String| TranslateError::Reply(format!("the arguments of a call {reason}"));
     let read = |json: &str| {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::completion::Completion;
 use super::{Endpoint, Extras, Function, Line, Message, Metrics, Moment, ToolCall, arguments, done_reason};
-use weir_schema::whole_characters;
 use crate::messages::Call;
 use crate::{TranslateError, write_json};
+use weir_schema::whole_characters;
 
 /// What every line of a reply has in common.
 #[derive(Debug, Clone)]
@@ -33,14 +33,17 @@ impl Reply {
     /// is an error.
     pub fn whole(&self, body: &[u8], moment: &Moment) -> Result<Vec<u8>, TranslateError> {
         let body = whole_characters(body);
-        let Completion { choices, usage, sources, citations, weir, .. } = Completion::read(&body)?;
+        let completion = Completion::read(&body)?;
+        let usage = completion.usage();
+        let Completion { choices, sources, citations, weir, .. } = completion;
         let Some(choice) = choices.unwrap_or_default().into_iter().next() else {
             return Err(TranslateError::Reply("it has no choices".to_owned()));
         };
         let part = choice.whole()?;
+        let finish = part.finish_reason.as_deref();
         let calls: Vec<ToolCall<'_>> =
-            part.calls.iter().enumerate().map(tool_call).collect::<Result<_, _>>()?;
-        let reason = part.finish_reason.as_deref().map_or("stop", done_reason);
+            part.calls.iter().enumerate().map(|call| tool_call(call, finish)).collect::<Result<_, _>>()?;
+        let reason = finish.map_or("stop", done_reason);
         let extras = Extras { sources, citations, weir };
         let line = Line {
             done: true,
@@ -79,10 +82,13 @@ impl<'a> Line<'a> {
     }
 }
 
-fn tool_call<'a>((index, call): (usize, &'a Call<'_>)) -> Result<ToolCall<'a>, TranslateError> {
+fn tool_call<'a>(
+    (index, call): (usize, &'a Call<'_>),
+    finish: Option<&str>,
+) -> Result<ToolCall<'a>, TranslateError> {
     let Some(name) = call.name() else {
         return Err(TranslateError::Reply("a call has no name".to_owned()));
     };
-    let function = Function { index, name, arguments: arguments(&call.arguments())? };
+    let function = Function { index, name, arguments: arguments(&call.arguments(), finish)? };
     Ok(ToolCall { id: call.id().unwrap_or_default(), function })
 }

@@ -8,9 +8,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Endpoint;
-use weir_schema::whole_characters;
 use crate::messages::reasons;
 use crate::{TranslateError, refuse, write_json};
+use weir_schema::whole_characters;
 
 /// A translated request.
 #[derive(Debug)]

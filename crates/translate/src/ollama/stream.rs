@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::completion::{Completion, Part};
-use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, Usage, arguments, done_reason};
-use crate::TranslateError;
-use weir_schema::whole_characters;
+use super::completion::{Choice, Completion, Part};
+use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, arguments, done_reason};
 use crate::messages::{Call, Calls};
 use crate::sse::{EventTooLarge, SseDecoder};
+use crate::{TokenUsage, TranslateError};
+use weir_schema::whole_characters;
 
 /// Most bytes of an event. The gateway bounds those of a provider before.
 const EVENT_BYTES_MAX: usize = 16 << 20;
@@ -20,7 +20,7 @@ const CALL_BYTES_MAX: usize = 16 << 20;
 pub struct OllamaStream {
     decoder: SseDecoder,
     reply: Reply,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     /// When the first event came.
     first: Option<Duration>,
     calls: Calls,
@@ -76,12 +76,12 @@ impl OllamaStream {
         let data = whole_characters(data.as_bytes());
         let chunk = Completion::read(&data)?;
         self.first.get_or_insert(moment.elapsed);
-        self.usage = chunk.usage.or(self.usage);
+        self.usage = chunk.usage().or(self.usage);
         let Extras { sources, citations, weir } = &mut self.extras;
         *sources = chunk.sources.or(sources.take());
         *citations = chunk.citations.or(citations.take());
         *weir = chunk.weir.or(weir.take());
-        for choice in chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index == 0) {
+        for choice in chunk.choices.unwrap_or_default().into_iter().filter(Choice::is_first) {
             self.part(choice.added()?, moment, out)?;
         }
         Ok(())
@@ -139,7 +139,7 @@ impl OllamaStream {
         }
         let mut calls = Vec::with_capacity(open.len());
         for (index, call) in open.iter().enumerate() {
-            let arguments = arguments(&call.arguments)?;
+            let arguments = arguments(&call.arguments, self.finish_reason.as_deref())?;
             let function = Function { index, name: &call.name, arguments };
             calls.push(ToolCall { id: &call.id, function });
         }

@@ -96,7 +96,7 @@ fn formats() {
 fn effort_is_a_budget_or_an_effort_by_model() {
     check_fields(
         r#""reasoning_effort":"medium","temperature":0.5"#,
-        r#""thinking":{"type":"adaptive"},"output_config":{"effort":"medium"}"#,
+        r#""max_tokens":12288,"thinking":{"type":"adaptive"},"output_config":{"effort":"medium"}"#,
     );
     check_fields(r#""reasoning_effort":"none""#, r#""max_tokens":4096"#);
     check_fields(

@@ -446,7 +446,7 @@ fn thinking_is_what_the_model_takes() {
         (
             "claude-opus-4-8",
             r#""thinking":{"type":"enabled","budget_tokens":2000}"#,
-            r#"{"type":"adaptive"}"#,
+            r#"{"type":"adaptive","display":"summarized"}"#,
         ),
         (
             "claude-opus-4-6",

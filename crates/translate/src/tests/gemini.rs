@@ -169,7 +169,7 @@ fn check_schema(schema: &str, expected: &str) {
 fn schemas() {
     check_schema(
         r#"{"$schema":"x","type":"object","additionalProperties":false,"required":["a","z"],"properties":{"a":{"type":["string","null"],"format":"uri","minLength":1},"b":{"type":"array"},"c":{"anyOf":[{"type":"integer","exclusiveMinimum":0},{"type":"null"}]},"d":{"const":"x"},"e":{"oneOf":[{"type":"string","format":"date-time"},{"type":"number"}]},"f":{"type":"integer","enum":[1,2]}}}"#,
-        r#"{"type":"OBJECT","required":["a"],"properties":{"a":{"type":"STRING","nullable":true,"minLength":1},"b":{"type":"ARRAY","items":{"type":"STRING"}},"c":{"type":"INTEGER","nullable":true},"d":{"type":"STRING","enum":["x"]},"e":{"anyOf":[{"type":"STRING","format":"date-time"},{"type":"NUMBER"}]},"f":{"type":"INTEGER"}},"propertyOrdering":["a","b","c","d","e","f"]}"#,
+        r#"{"type":"OBJECT","required":["a"],"properties":{"a":{"type":"STRING","nullable":true,"minLength":1},"b":{"type":"ARRAY","items":{"type":"STRING"}},"c":{"type":"INTEGER","nullable":true},"d":{"type":"STRING","enum":["x"]},"e":{"anyOf":[{"type":"STRING","format":"date-time"},{"type":"NUMBER"}]},"f":{"type":"INTEGER","description":"One of [1,2]"}},"propertyOrdering":["a","b","c","d","e","f"]}"#,
     );
     check_schema(
         r##"{"$defs":{"P":{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}},"type":"object","properties":{"p":{"$ref":"#/$defs/P","description":"d"},"q":{"allOf":[{"$ref":"#/$defs/P"},{"properties":{"y":{"type":"boolean"}},"required":["y"]}]}}}"##,
@@ -201,7 +201,7 @@ fn types_of_a_list_are_alternatives_with_their_own_keys() {
     );
     check_schema(
         r#"{"type":["string","integer"],"enum":["a",1],"minimum":0,"format":"int32"}"#,
-        r#"{"anyOf":[{"type":"STRING","enum":["a"]},{"type":"INTEGER","minimum":0,"format":"int32"}]}"#,
+        r#"{"anyOf":[{"type":"STRING","enum":["a"]},{"type":"INTEGER","minimum":0,"format":"int32","description":"One of [1]"}]}"#,
     );
     // an array is no value of it
     check_schema(

@@ -7,6 +7,7 @@ mod gemini;
 mod messages;
 mod ollama;
 mod properties;
+mod rules;
 
 use serde_json::Value;
 

@@ -152,7 +152,7 @@ pub(super) const ROWS: &[Row] = &[
         cells: &[
             rewritten(
                 r#""reasoning_effort":"medium""#,
-                "as an effort; beside tools none for GPT-5.4 and 5.5, and `none` for later ones, which take no other there",
+                "as an effort (`xhigh` since GPT-5.2, `max` since 5.6); beside tools none for GPT-5.4 and 5.5, and `none` for later ones, which take no other there",
             ),
             without("effort", "models of other providers differ in it"),
         ],
@@ -162,13 +162,26 @@ pub(super) const ROWS: &[Row] = &[
         example: r#""output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"MARKER":{}}}}}"#,
         cells: &[rewritten(
             r#""schema":{"type":"object","properties":{"MARKER":{}},"additionalProperties":false},"strict":false"#,
-            "as `response_format`; `strict` where all properties are required",
+            "as `response_format`; `strict` where all properties are required and nothing else is said than OpenAI takes with it",
         )],
     },
     Row {
         what: "`metadata.user_id`",
         example: r#""metadata":{"user_id":"MARKER"}"#,
         cells: &[rewritten(r#""user":"MARKER""#, "as `user`; left out above 64 characters")],
+    },
+    Row {
+        what: "turns of one role that follow each other",
+        example: r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"MARKER","input":{}}]},{"role":"assistant","content":[{"type":"tool_use","id":"b","name":"g","input":{}}]}"#,
+        cells: &[rewritten(
+            r#""tool_calls":[{"id":"a","type":"function","function":{"name":"MARKER","arguments":"{}"}},{"id":"b""#,
+            "as one, so that all results of its calls stand together; for Mistral's models ids of calls of nine characters, an answer `Done.` between results and a user's message, and `prefix` in a last answer",
+        )],
+    },
+    Row {
+        what: "`thread`, `compaction`, and every field that no row names",
+        example: r#""thread":{"type":"continue","previous_message_id":"MARKER"}"#,
+        cells: &[refused("thread", "remove it")],
     },
     Row {
         what: "`service_tier`, `container`, `context_management`, `inference_geo`",

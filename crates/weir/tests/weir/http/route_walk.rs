@@ -391,7 +391,9 @@ fn every_list_of_models_has_those_that_the_scopes_of_the_key_may_name() {
     let mut walk = Walk::start();
     walk.create("chats", json!({"scopes": ["chat"]}));
     walk.create("embeds", json!({"scopes": ["embed"]}));
-    for (path, lists_chat) in [("/v1/models", true), ("/models", true), ("/api/tags", true), ("/api/ps", false)] {
+    for (path, lists_chat) in
+        [("/v1/models", true), ("/models", true), ("/api/tags", true), ("/api/ps", false)]
+    {
         let shown = |key: &str| {
             let reply = walk.send(key, "GET", path, "");
             let named = |name: &str| reply.text.contains(&format!("\"{name}\""));
