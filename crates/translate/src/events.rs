@@ -31,7 +31,16 @@ impl ProviderError {
 }
 
 impl EventFacts {
-    /// Reads an event.
+    /// Reads an event that was sent under a name, which is empty where there is none.
+    pub fn named(name: &[u8], event: Value<'_>) -> EventFacts {
+        let facts = EventFacts::of(event);
+        let is_error = facts.error.is_none() && (name == b"error" || is_notice(event));
+        let error =
+            if is_error { Some(ProviderError::new(&message(event, None), event.raw())) } else { facts.error };
+        EventFacts { error, ..facts }
+    }
+
+    /// Reads an event or a whole reply.
     pub fn of(event: Value<'_>) -> EventFacts {
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
         let is_last = matches!(
@@ -68,17 +77,35 @@ fn error(reply: Value<'_>, kind: &str) -> Option<ProviderError> {
     let of_choices = || choices().find_map(|choice| choice.get("error").filter(is_set));
     let error = reply.get("error").filter(is_set);
     let error = error.or_else(|| reply.at(&["response", "error"]).filter(is_set)).or_else(of_choices);
+    // Groq's, of a stream that it ends early
+    let error = error.or_else(|| reply.at(&["x_groq", "error"]).filter(is_set));
+    let has_failed = [&["status"][..], &["response", "status"]].into_iter();
+    let mut has_failed = has_failed.filter_map(|path| reply.at(path)).map(|status| status.is("failed"));
     let object = reply.get("object").and_then(Value::as_str);
-    let is_error =
-        error.is_some() || matches!(kind, "error" | "response.failed") || object.as_deref() == Some("error");
+    let is_error = error.is_some()
+        || matches!(kind, "error" | "response.failed")
+        || object.as_deref() == Some("error")
+        || has_failed.any(|has_failed| has_failed);
     if !is_error {
         let failed = choices().filter_map(|choice| choice.get("finish_reason")).find_map(failure)?;
         return Some(ProviderError::new(&format!("the provider ended the reply: {failed}"), reply.raw()));
     }
-    let message =
-        error.and_then(|error| error.get("message").or(Some(error))).or_else(|| reply.get("message"));
+    Some(ProviderError::new(&message(reply, error), reply.raw()))
+}
+
+/// The message of an error, which is `error` or the whole reply.
+fn message(reply: Value<'_>, error: Option<Value<'_>>) -> String {
+    let of_error = error.and_then(|error| error.get("message").or(Some(error)));
+    let message = of_error.or_else(|| reply.get("message")).or_else(|| reply.get("detail"));
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty());
-    Some(ProviderError::new(message.as_deref().unwrap_or("without a message"), reply.raw()))
+    message.map_or_else(|| "without a message".to_owned(), String::from)
+}
+
+/// Whether an event says something that is no part of an answer in any API, as servers report errors of their own.
+fn is_notice(event: Value<'_>) -> bool {
+    let has = |name: &str| event.get(name).is_some_and(|value| !value.is_null());
+    (has("detail") || has("message") || has("errors"))
+        && !["choices", "type", "object", "usage"].iter().any(|name| has(name))
 }
 
 /// Reasons of a finished choice that say that the provider failed: OpenRouter's, and DeepSeek's.
@@ -119,6 +146,20 @@ mod tests {
     }
 
     #[test]
+    fn an_event_may_be_an_error_by_its_name_or_by_what_it_lacks() {
+        let error = |name: &str, event: &str| {
+            let tape = Tape::parse(event.as_bytes()).unwrap();
+            EventFacts::named(name.as_bytes(), tape.root(event.as_bytes())).error.map(|error| error.message)
+        };
+        assert_eq!(error("error", r#"{"message":"boom","code":503}"#).as_deref(), Some("boom"));
+        assert_eq!(error("error", r#"{"a":1}"#).as_deref(), Some("without a message"));
+        assert_eq!(error("", r#"{"detail":"boom"}"#).as_deref(), Some("boom"));
+        assert_eq!(error("", r#"{"choices":[],"detail":"x"}"#), None);
+        assert_eq!(error("ping", r#"{"type":"ping"}"#), None);
+        assert_eq!(error("", r#"{"vendor":1}"#), None);
+    }
+
+    #[test]
     fn an_error_is_seen_in_each_form() {
         for (event, expected) in [
             (r#"{"error":{"message":"m"}}"#, Some("m")),
@@ -127,6 +168,11 @@ mod tests {
                 Some("m"),
             ),
             (r#"{"error":"m"}"#, Some("m")),
+            (
+                r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"r","error":"m"}}"#,
+                Some("m"),
+            ),
+            (r#"{"status":"failed","error":null,"output":[],"usage":null}"#, Some("without a message")),
             (r#"{"object":"error","message":"m"}"#, Some("m")),
             (r#"{"type":"error","message":"m"}"#, Some("m")),
             (r#"{"type":"error","error":{"type":"overloaded_error"}}"#, Some("without a message")),

@@ -23,6 +23,34 @@ const ADDED_TOKENS: u64 = 16;
 const ADDED_TOKENS_OF_TOOLS: u64 = 1_000;
 /// Parts may be within results of tools and within documents.
 const DEPTH_MAX: u32 = 4;
+/// Types of parts, items and blocks that are text.
+const TEXT_KINDS: [&str; 21] = [
+    "text",
+    "input_text",
+    "output_text",
+    "refusal",
+    "summary_text",
+    "reasoning_text",
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "message",
+    "function",
+    "search_result",
+    "tool_reference",
+    "reference",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "compaction",
+    "compaction_trigger",
+    "document",
+    "json",
+];
+/// The ends of types of calls and of their results.
+const TEXT_KIND_ENDS: [&str; 5] = ["_call", "_output", "_use", "_result", "_response"];
+/// Keys of parts without a type, as inputs of embeddings have them, that are text.
+const TEXT_KEYS: [&str; 4] = ["text", "title", "name", "content"];
 /// The start of a text that is looked at for the estimate. Longer ones are estimated by it.
 const ESTIMATED_BYTES_MAX: usize = 1 << 20;
 
@@ -70,6 +98,8 @@ impl PromptSize {
     /// A message, an item or a part, and the parts within it.
     fn add(&mut self, part: Value<'_>, depth: u32) {
         let (mut kind, mut result, mut has_content, mut has_id) = (None, None, false, false);
+        let before = (self.images, self.files, self.audio_characters, self.has_stored);
+        let mut has_other = false;
         for (key, value) in part.entries() {
             if key.is("type") {
                 kind = Some(value);
@@ -100,6 +130,8 @@ impl PromptSize {
                 self.add_source(part, value, depth);
             } else if key.is("id") {
                 has_id = true;
+            } else {
+                has_other |= !value.is_null() && !TEXT_KEYS.iter().any(|name| key.is(name));
             }
         }
         let is = |name: &str| kind.is_some_and(|kind| kind.is(name));
@@ -112,6 +144,18 @@ impl PromptSize {
         }
         if is("input_image") && part.get("image_url").is_none_or(Value::is_null) {
             self.images += 1;
+        }
+        // what is not understood may be an image or a file
+        let is_counted = before != (self.images, self.files, self.audio_characters, self.has_stored);
+        let is_text = match kind {
+            Some(kind) => is_text_kind(kind),
+            None => has_content || !has_other,
+        };
+        if is_counted || is_text {
+        } else if is("image") || is("image_url") {
+            self.images += 1;
+        } else {
+            self.files += 1;
         }
     }
 
@@ -233,6 +277,12 @@ impl PromptSize {
     }
 }
 
+/// Whether a part, an item or a block of this type has no image and no file but in fields that are looked at.
+fn is_text_kind(kind: Value<'_>) -> bool {
+    let Some(kind) = kind.as_str() else { return false };
+    TEXT_KINDS.contains(&&*kind) || TEXT_KIND_ENDS.iter().any(|end| kind.ends_with(end))
+}
+
 fn starts_with(value: Value<'_>, start: &str) -> bool {
     let raw = value.raw();
     value.is_string() && raw.get(1..).is_some_and(|text| text.starts_with(start.as_bytes()))
@@ -343,11 +393,20 @@ mod tests {
             r#"{"type":"document","source":{"type":"url","url":"http://x/a.pdf"}}"#,
             r#"{"type":"document","source":{"type":"base64","data":"AAAA"}}"#,
             r#"{"type":"video_url","video_url":{"url":"http://x/a.mp4"}}"#,
+            r#"{"type":"document_url","document_url":"https://x/a.pdf"}"#,
+            r#"{"type":"video","video":["https://x/1.jpg"]}"#,
+            r#"{"type":"image_embeds","image_embeds":"AAAA"}"#,
+            r#"{"image":"https://x/1.jpg"}"#,
         ] {
             let body = format!(r#"{{"messages":[{{"role":"user","content":[{part}]}}]}}"#);
             assert_eq!(size(&body).tokens_max(1, CONTEXT), CONTEXT, "{part}");
             assert!(size(&body).careful_tokens(body.as_bytes(), CONTEXT) < 3_000, "{part}");
         }
+        let image =
+            r#"{"messages":[{"role":"user","content":[{"type":"image","image":"https://x/1.jpg"}]}]}"#;
+        assert_eq!((size(image).images, size(image).files), (1, 0));
+        let embedded = r#"{"input":[{"image":"https://x/1.jpg"},{"content":[{"image":"x"}]},{"text":"a"}]}"#;
+        assert_eq!(size(embedded).files, 2);
         let plain =
             r#"{"input":[{"role":"user","content":"a","id":"m"}],"previous_response_id":null,"prompt":"a"}"#;
         assert!(size(plain).tokens_max(1, CONTEXT) < 200);

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use crate::events::{EventFacts, ProviderError, is_preface};
-use crate::json::{Edits, JsonError, Tape};
+use crate::json::{Edits, JsonError, Kind, Tape};
 use crate::sse::SseEvent;
-use crate::usage::TokenUsage;
+use crate::usage::{ServiceTier, TokenUsage};
 
 /// What the events of a stream said so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Seen {
     pub has_answer: bool,
     /// Whether the last event of a complete stream came.
     pub is_complete: bool,
+    /// The service tier that an event named last.
+    pub tier: Option<ServiceTier>,
     /// The provider's first error.
     pub error: Option<ProviderError>,
 }
@@ -52,14 +54,20 @@ impl Seen {
         }
         let tape = Tape::parse(data)?;
         let root = tape.root(data);
-        let EventFacts { usage, is_last, error } = EventFacts::of(root);
+        if root.kind() != Kind::Object {
+            return Err(JsonError::Syntax { offset: 0, expected: "an object" });
+        }
+        let EventFacts { usage, is_last, error } = EventFacts::named(event.name(), root);
+        let of_response = || root.at(&["response", "service_tier"]);
+        self.tier = ServiceTier::of(root.get("service_tier").or_else(of_response)).or(self.tier);
         self.is_complete |= is_last;
         self.error = self.error.take().or(error);
         // a chunk with the usage alone is none
         self.has_answer |= root.get("choices").is_none_or(|choices| choices.items().next().is_some());
         self.has_begun = self.has_begun || self.error.is_none() && !is_preface(root);
         if let Some(usage) = usage {
-            self.usage = Some(self.usage.unwrap_or_default().merged(usage));
+            let usage = self.usage.unwrap_or_default().merged(usage);
+            self.usage = Some(TokenUsage { tier: usage.tier.or(self.tier), ..usage });
         }
         let Some(place) = root.entry_range("usage").filter(|_| strips_usage) else {
             return Ok(event.into_raw());
@@ -129,6 +137,7 @@ mod tests {
                 has_begun: true,
                 has_answer: true,
                 is_complete: true,
+                tier: None,
                 error: None,
             };
             assert_eq!(seen, expected, "{at}");

@@ -83,17 +83,32 @@ impl TokenUsage {
             choices.filter_map(TokenUsage::beside).reduce(TokenUsage::merged)
         };
         TokenUsage::beside(reply)
+            .or_else(|| reply.get("usageMetadata").map(TokenUsage::of_gemini))
             .or_else(|| within.filter_map(|name| reply.get(name)).find_map(TokenUsage::beside))
             .or_else(of_choices)
+    }
+
+    /// The counts of a `usageMetadata` object of Gemini's, without their parts: of replies that can't be read otherwise.
+    fn of_gemini(usage: json::Value<'_>) -> TokenUsage {
+        let sum = |names: [&str; 2]| names.into_iter().filter_map(|name| count(usage.get(name)?)).sum();
+        let usage = TokenUsage {
+            prompt: sum(["promptTokenCount", "toolUsePromptTokenCount"]),
+            completion: sum(["candidatesTokenCount", "thoughtsTokenCount"]),
+            ..TokenUsage::default()
+        };
+        usage.bounded()
     }
 
     /// The counts of the field `usage` of an object.
     fn beside(holder: json::Value<'_>) -> Option<TokenUsage> {
         let usage = TokenUsage::read(holder.get("usage")?)?;
-        // OpenAI's responses have the searches among the items, and not in the usage
+        // OpenAI's responses have the searches among the items, and not in the usage; to open a page costs nothing
         let items = holder.get("output").into_iter().flat_map(json::Value::items);
-        let is_search =
-            |item: &json::Value<'_>| item.get("type").is_some_and(|kind| kind.is("web_search_call"));
+        let is_search = |item: &json::Value<'_>| {
+            let action = item.at(&["action", "type"]);
+            let opens = action.is_some_and(|action| action.is("open_page") || action.is("find_in_page"));
+            item.get("type").is_some_and(|kind| kind.is("web_search_call")) && !opens
+        };
         let searches = items.filter(is_search).count() as u64;
         let tier = usage.tier.or_else(|| ServiceTier::of(holder.get("service_tier")));
         Some(TokenUsage { searches: usage.searches.max(searches), tier, ..usage })
@@ -116,6 +131,11 @@ impl TokenUsage {
         let of_completion =
             ["completion_tokens_details", "output_tokens_details"].map(|name| usage.get(name));
         let details = |name: &str| of_prompt.into_iter().flatten().find_map(|part| count(part.get(name)?));
+        let of_cached = |name: &str| {
+            let cached = |part: json::Value<'_>| count(part.at(&["cached_tokens_details", name])?);
+            of_prompt.into_iter().flatten().find_map(cached).unwrap_or(0)
+        };
+        let not_cached = |name: &str| details(name).unwrap_or(0).saturating_sub(of_cached(name));
         let output_details = |name: &str| {
             of_completion.into_iter().flatten().find_map(|part| count(part.get(name)?)).unwrap_or(0)
         };
@@ -133,8 +153,8 @@ impl TokenUsage {
             cached: cached.unwrap_or(0),
             cache_write: written.unwrap_or(0).max(write_5m + write_1h),
             cache_write_1h: write_1h,
-            prompt_audio: details("audio_tokens").unwrap_or(0),
-            prompt_image: details("image_tokens").unwrap_or(0),
+            prompt_audio: not_cached("audio_tokens"),
+            prompt_image: not_cached("image_tokens"),
             completion: completion.unwrap_or(0),
             reasoning: output_details("reasoning_tokens")
                 .max(output_details("thinking_tokens"))
@@ -149,7 +169,11 @@ impl TokenUsage {
             tier: tier(usage),
         };
         let is_anthropic = prompt.is_none() && usage.get("input_tokens_details").is_none();
-        Some(counted.complete(is_anthropic, total))
+        let counted = counted.complete(is_anthropic, total);
+        // Anthropic's counts are those of the last step: a summary of what came before is a step of its own
+        let steps = usage.get("iterations").into_iter().flat_map(json::Value::items);
+        let others = steps.filter(|step| step.get("type").is_some_and(|kind| !kind.is("message")));
+        Some(others.filter_map(TokenUsage::read).fold(counted, TokenUsage::plus).bounded())
     }
 
     /// Adds what a provider counts beside the prompt or the completion, so that the parts are within them.
@@ -209,6 +233,19 @@ impl TokenUsage {
             completion_image: self.completion_image.max(other.completion_image),
             searches: self.searches.max(other.searches),
             tier: other.tier.or(self.tier),
+        }
+    }
+
+    /// The counts of two steps of one request.
+    fn plus(self, other: TokenUsage) -> TokenUsage {
+        TokenUsage {
+            prompt: self.prompt + other.prompt,
+            cached: self.cached + other.cached,
+            cache_write: self.cache_write + other.cache_write,
+            cache_write_1h: self.cache_write_1h + other.cache_write_1h,
+            completion: self.completion + other.completion,
+            reasoning: self.reasoning + other.reasoning,
+            ..self
         }
     }
 
@@ -302,6 +339,26 @@ mod tests {
         counts(
             r#"{"prompt_tokens":2000,"completion_tokens":100,"total_tokens":2100,"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":1900}}"#,
             TokenUsage { cache_write: 1900, ..of(2000, 100) },
+        );
+    }
+
+    #[test]
+    fn steps_parts_of_the_cache_and_searches_are_counted_once() {
+        counts(
+            r#"{"input_tokens":23000,"output_tokens":1000,"iterations":[{"type":"compaction","input_tokens":180000,"output_tokens":3500},{"type":"message","input_tokens":23000,"output_tokens":1000}]}"#,
+            of(203_000, 4_500),
+        );
+        counts(
+            r#"{"prompt_tokens":1000,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":300,"audio_tokens":242,"cached_tokens_details":{"audio_tokens":100}}}"#,
+            TokenUsage { cached: 300, prompt_audio: 142, ..of(1000, 5) },
+        );
+        check(
+            r#"{"output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"web_search_call"}],"usage":{"input_tokens":3,"input_tokens_details":{},"output_tokens":5}}"#,
+            Some(TokenUsage { searches: 2, ..of(3, 5) }),
+        );
+        check(
+            r#"{"candidates":[],"usageMetadata":{"promptTokenCount":1000,"thoughtsTokenCount":5000}}"#,
+            Some(of(1000, 5000)),
         );
     }
 

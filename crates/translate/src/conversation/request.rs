@@ -200,7 +200,8 @@ impl Request {
         };
         // Anthropic's limit includes the reasoning
         let beside = if api == Api::Messages { 0 } else { self.thinking_tokens };
-        limit.unwrap_or(open).saturating_add(beside).saturating_mul(self.choices)
+        // some servers take 0 as none
+        limit.filter(|&limit| limit > 0).unwrap_or(open).saturating_add(beside).saturating_mul(self.choices)
     }
 
     /// The body with another name of the model, and with the usage asked for if `adds_usage`. Without a change, the caller's bytes.

@@ -93,6 +93,8 @@ struct UsageMetadata {
     candidates_token_count: Count,
     thoughts_token_count: Count,
     prompt_tokens_details: Option<Vec<Detail>>,
+    /// The part of these that was read from the cache.
+    cache_tokens_details: Option<Vec<Detail>>,
     candidates_tokens_details: Option<Vec<Detail>>,
 }
 
@@ -112,12 +114,16 @@ impl UsageMetadata {
             let of_kind = details.filter(|detail| detail.modality.as_deref() == Some(modality));
             of_kind.fold(0, |sum, detail| sum + detail.token_count.0)
         };
+        let not_cached = |modality: &str| {
+            let cached = of_modality(&self.cache_tokens_details, modality);
+            of_modality(&self.prompt_tokens_details, modality).saturating_sub(cached)
+        };
         let reasoning = self.thoughts_token_count.0;
         let usage = TokenUsage {
             prompt: self.prompt_token_count.0 + self.tool_use_prompt_token_count.0,
             cached: self.cached_content_token_count.0,
-            prompt_audio: of_modality(&self.prompt_tokens_details, "AUDIO"),
-            prompt_image: of_modality(&self.prompt_tokens_details, "IMAGE"),
+            prompt_audio: not_cached("AUDIO"),
+            prompt_image: not_cached("IMAGE"),
             completion: self.candidates_token_count.0 + reasoning,
             reasoning,
             completion_audio: of_modality(&self.candidates_tokens_details, "AUDIO"),
@@ -160,11 +166,6 @@ impl FunctionCall<'_> {
             extra_content: signature.map(ExtraContent::signature),
         }
     }
-}
-
-/// An id for the call of this number in a reply: unique, because later requests have calls of several replies.
-fn made_id(reply: &str, number: usize) -> String {
-    format!("call_{}_{number}", reply.strip_prefix("chatcmpl-").unwrap_or(reply))
 }
 
 /// OpenAI's word for a `finishReason`.

@@ -1,8 +1,9 @@
 //! Gemini's whole reply as OpenAI's.
 
-use super::{Candidate, Response, finish_reason, made_id};
+use super::{Candidate, Response, finish_reason};
 use crate::TokenUsage;
 use crate::completion::{self, AssistantMessage, Choice, ExtraContent};
+use crate::messages::made_id;
 use crate::{ReplyContext, TranslateError, read_reply};
 use weir_schema::whole_characters;
 

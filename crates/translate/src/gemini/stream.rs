@@ -1,9 +1,10 @@
 //! Gemini's stream as OpenAI's.
 
-use super::{Candidate, Part, PromptFeedback, Response, finish_reason, made_id};
+use super::{Candidate, Part, PromptFeedback, Response, finish_reason};
 use crate::TokenUsage;
 use crate::chunk::{ChunkWriter, Delta};
 use crate::completion::ExtraContent;
+use crate::messages::made_id;
 use crate::{ReplyContext, TranslateError, read_reply};
 use weir_schema::whole_characters;
 
@@ -50,10 +51,10 @@ impl GeminiStream {
         }
         let data = whole_characters(data.as_bytes());
         let response: Response<'_> = read_reply(&data)?;
-        response.check()?;
         if let Some(usage) = &response.usage_metadata {
             self.usage = self.usage.merged(usage.tokens());
         }
+        response.check()?;
         for (number, candidate) in response.candidates.unwrap_or_default().iter().enumerate() {
             self.candidate(candidate.index.unwrap_or(number as u64), candidate, out)?;
         }

@@ -92,6 +92,9 @@ impl Calls {
             return Err(TranslateError::Reply(message));
         }
         let state = &mut self.calls[position];
+        if let Some(name) = call.name().filter(|_| state.name.is_empty()) {
+            state.name = name.to_owned();
+        }
         if let Some(signature) = call.signature().filter(|_| position >= self.opened) {
             state.signature = Some(signature.to_owned());
         }
@@ -110,7 +113,7 @@ impl Calls {
             call.id().map(|id| self.calls.iter().rposition(|state| state.id == id && is_index(state)));
         let position = match by_id {
             Some(Some(position)) => position,
-            Some(None) if call.name().is_some() => return None,
+            Some(None) if call.name().is_some() || call.index.is_some() && self.is_new(call) => return None,
             _ => self.calls.iter().rposition(is_index)?,
         };
         let is_next = call.name().is_some()
@@ -119,10 +122,17 @@ impl Calls {
         (!is_next).then_some(position)
     }
 
+    /// Whether no call has the index of a part.
+    fn is_new(&self, call: &Call<'_>) -> bool {
+        self.calls.iter().all(|state| state.index != call.index)
+    }
+
     fn add(&mut self, call: &Call<'_>, made_id: impl Fn(usize) -> String) -> Result<usize, TranslateError> {
-        let Some(name) = call.name() else {
+        // the name may come later
+        let name = call.name().unwrap_or_default();
+        if name.is_empty() && call.id().is_none() {
             return Err(TranslateError::Reply("a part of a call came without its beginning".to_owned()));
-        };
+        }
         if self.calls.len() == CALLS_MAX {
             return Err(TranslateError::Reply(format!("it has more than {CALLS_MAX} calls")));
         }
@@ -144,7 +154,7 @@ impl Calls {
         if !is_free {
             return None;
         }
-        let state = self.calls.get_mut(self.opened)?;
+        let state = self.calls.get_mut(self.opened).filter(|state| !state.name.is_empty())?;
         self.opened += 1;
         Some(state)
     }
@@ -154,13 +164,13 @@ impl Calls {
         self.opened.checked_sub(1).and_then(|position| self.calls.get_mut(position))
     }
 
-    /// Whether the arguments of each call are one object, or none.
+    /// Whether each call has a name, and arguments that are one object, or none.
     pub(super) fn are_whole(&self) -> bool {
         let is_whole = |call: &CallState| match call.progress.first {
             None => true,
             Some(first) => first == b'{' && call.progress.is_complete(),
         };
-        self.calls.iter().all(is_whole)
+        self.calls.iter().all(|call| !call.name.is_empty() && is_whole(call))
     }
 
     pub(super) fn is_last_complete(&self) -> bool {

@@ -164,9 +164,9 @@ impl<'a> Choice<'a> {
         self.message.or(self.delta)
     }
 
-    /// What a chunk adds. A `message` beside its `delta` repeats the whole answer so far, and is not read.
-    pub(super) fn delta(self) -> Option<Delta<'a>> {
-        self.delta.or(self.message)
+    /// What a chunk adds. A `message` beside its `delta`, or after others, repeats the whole answer so far, and is not read.
+    pub(super) fn delta(self, has_answer: bool) -> Option<Delta<'a>> {
+        self.delta.or(self.message.filter(|_| !has_answer))
     }
 
     /// Whether it is the one that is translated.
@@ -212,11 +212,15 @@ impl Completion<'_> {
         let groq = self.x_groq.as_ref().and_then(|groq| groq.usage);
         let usages = self.usage.into_iter().chain(groq).chain(of_choices);
         let usage = usages.filter_map(TokenUsage::of_raw).reduce(TokenUsage::merged)?;
-        let of_reply = match &self.service_tier {
+        Some(TokenUsage { tier: usage.tier.or(self.tier()), ..usage })
+    }
+
+    /// The service tier that it names.
+    pub(super) fn tier(&self) -> Option<ServiceTier> {
+        match &self.service_tier {
             Some(Content::Text(tier)) => ServiceTier::new(tier).filter(|tier| !tier.name().is_empty()),
             Some(Content::Parts(_) | Content::Other) | None => None,
-        };
-        Some(TokenUsage { tier: usage.tier.or(of_reply), ..usage })
+        }
     }
 }
 

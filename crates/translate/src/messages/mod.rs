@@ -54,7 +54,7 @@ fn stop_reason(finish_reason: &str, has_calls: bool, refuses: bool) -> &'static 
 
 /// An id for the call of this number in a reply whose provider gave none: unique, because later requests have calls of several replies. At most 40
 /// characters, as OpenAI takes.
-fn made_id(reply: &str, number: usize) -> String {
+pub(crate) fn made_id(reply: &str, number: usize) -> String {
     let reply = reply.strip_prefix("chatcmpl-").unwrap_or(reply);
     let end = reply.floor_char_boundary(ID_REPLY_BYTES);
     format!("call_{}_{number}", &reply[..end])

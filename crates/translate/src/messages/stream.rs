@@ -82,16 +82,18 @@ impl MessagesStream {
         }
         let data = whole_characters(data.as_bytes());
         let chunk: Completion<'_> = read_reply(&data)?;
-        chunk.check()?;
+        self.usage.tier = chunk.tier().or(self.usage.tier);
         if let Some(usage) = chunk.usage() {
             self.usage = self.usage.merged(usage);
         }
+        chunk.check()?;
         self.start(out);
         for choice in chunk.choices.unwrap_or_default().into_iter().filter(Choice::is_first) {
             if let Some(reason) = choice.finish_reason() {
                 self.finish_reason = Some(reason.to_owned());
             }
-            for piece in choice.delta().into_iter().flat_map(Delta::pieces) {
+            let has_answer = self.blocks > 0 || self.calls.len() > 0;
+            for piece in choice.delta(has_answer).into_iter().flat_map(Delta::pieces) {
                 self.piece(piece, out)?;
             }
         }

@@ -135,12 +135,12 @@ impl<'a> Choice<'a> {
         self.part(message)
     }
 
-    /// What it adds in a chunk.
+    /// What it adds in a chunk. A message alone is an answer that no chunk before had a part of.
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when its delta can't be read.
-    pub(super) fn added(self) -> Result<Part<'a>, TranslateError> {
-        let delta = self.delta;
+    pub(super) fn added(self, has_answer: bool) -> Result<Part<'a>, TranslateError> {
+        let delta = self.delta.or(self.message.filter(|_| !has_answer));
         self.part(delta)
     }
 

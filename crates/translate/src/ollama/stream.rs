@@ -26,6 +26,8 @@ pub struct OllamaStream {
     calls: Calls,
     call_bytes: usize,
     finish_reason: Option<String>,
+    /// Whether a part of the answer came.
+    has_answer: bool,
     extras: Extras,
 }
 
@@ -40,6 +42,7 @@ impl OllamaStream {
             calls: Calls::default(),
             call_bytes: 0,
             finish_reason: None,
+            has_answer: false,
             extras: Extras::default(),
         }
     }
@@ -82,7 +85,7 @@ impl OllamaStream {
         *citations = chunk.citations.or(citations.take());
         *weir = chunk.weir.or(weir.take());
         for choice in chunk.choices.unwrap_or_default().into_iter().filter(Choice::is_first) {
-            self.part(choice.added()?, moment, out)?;
+            self.part(choice.added(self.has_answer)?, moment, out)?;
         }
         Ok(())
     }
@@ -106,6 +109,7 @@ impl OllamaStream {
     }
 
     fn part(&mut self, part: Part<'_>, moment: &Moment, out: &mut Vec<u8>) -> Result<(), TranslateError> {
+        self.has_answer |= !part.content.is_empty() || !part.calls.is_empty();
         let thinking = part.thinking().filter(|_| self.reply.shows_thinking);
         if thinking.is_some() || !part.content.is_empty() || part.logprobs.is_some() {
             let line = self.reply.line(moment, &part.content, thinking, &[]);

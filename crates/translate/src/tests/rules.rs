@@ -213,6 +213,30 @@ fn calls_whose_arguments_are_no_object_are_not_passed_on_as_whole() {
 }
 
 #[test]
+fn a_name_may_come_after_its_call_and_a_message_may_repeat_the_deltas() {
+    let call = r#"{"tool_calls":[{"index":0,"id":"c"}]}"#;
+    let name = r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]}"#;
+    let streamed = messages_stream(&[call, name], "tool_calls").unwrap();
+    assert!(streamed.contains(r#""id":"c","input":{},"name":"f""#), "{streamed}");
+    assert!(messages_stream(&[call], "tool_calls").is_err());
+    let mut stream = StreamTranslator::messages(context(false));
+    let mut out = Vec::new();
+    for choice in [
+        r#""delta":{"content":"Hel"}"#,
+        r#""delta":{"content":"lo"}"#,
+        r#""finish_reason":"stop","message":{"content":"Hello"}"#,
+    ] {
+        stream
+            .push(&format!(r#"{{"service_tier":"flex","choices":[{{"index":0,{choice}}}]}}"#), &mut out)
+            .unwrap();
+    }
+    stream.push(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, &mut out).unwrap();
+    stream.finish(&mut out).unwrap();
+    assert!(!String::from_utf8(out).unwrap().contains("Hello"));
+    assert_eq!(stream.usage().tier.unwrap().name(), "flex");
+}
+
+#[test]
 fn calls_that_the_limit_cuts_off_are_said_so_to_callers_of_ollama() {
     let body = r#"{"choices":[{"message":{"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"text\":\"abc"}}]},"finish_reason":"length","usage":{"prompt_tokens":50,"completion_tokens":100}}]}"#;
     let reply =
