@@ -71,6 +71,13 @@ impl Failed {
         }
     }
 
+    /// With what the provider counted for it all the same.
+    fn charged(self, usage: Option<TokenUsage>, settlement: &mut Settlement) -> Failed {
+        let Some(usage) = usage.filter(|usage| usage.total() > 0) else { return self };
+        settlement.count(Some(usage), 0);
+        Failed { is_broken: true, ..self }
+    }
+
     /// The gateway's account at the provider has to be mended.
     fn account(target: &Target, status: StatusCode, account: Account) -> Failed {
         let upstream = target.upstream.id.to_string();
@@ -142,7 +149,7 @@ pub(crate) async fn attempt(
         };
         let context = || context(request);
         let source = StreamSource::new(body, api, conversion, context, reading, in_flight);
-        AttemptedBody::Stream(Box::new(begun(source, target).await?))
+        AttemptedBody::Stream(Box::new(begun(source, target, settlement).await?))
     } else {
         let mut read = 0;
         let body = whole(target, body, REPLY_BYTES_MAX, &mut read).await.inspect_err(|_| {
@@ -184,10 +191,14 @@ fn context(request: &Request) -> ReplyContext {
 }
 
 /// A stream whose first event is there, and is no error.
-async fn begun(mut source: StreamSource, target: &Target) -> Result<StreamSource, Failed> {
+async fn begun(
+    mut source: StreamSource,
+    target: &Target,
+    settlement: &mut Settlement,
+) -> Result<StreamSource, Failed> {
     let filled = source.fill().await;
     if let Some(error) = source.error_at_start() {
-        return Err(Failed::reported(target, error));
+        return Err(Failed::reported(target, error).charged(source.counted(), settlement));
     }
     match filled {
         Ok(()) => Ok(source),
@@ -215,12 +226,12 @@ async fn whole(
 
 /// The error of a reply that is none. It was charged if it can't be read.
 fn unreadable(target: &Target, error: &TranslateError, body: &[u8], settlement: &mut Settlement) -> Failed {
+    let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
     match error {
         TranslateError::Provider { message, .. } => {
-            Failed::reported(target, ProviderError::new(message, body))
+            Failed::reported(target, ProviderError::new(message, body)).charged(usage, settlement)
         }
         TranslateError::Request { .. } | TranslateError::Reply(_) => {
-            let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
             settlement.count(usage, body.len() as u64 / 4);
             Failed::within_reply(target.upstream.client.invalid_reply(&error.to_string()), true)
         }

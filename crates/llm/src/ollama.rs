@@ -138,6 +138,7 @@ impl Stream for LineStream {
             };
             if let Err(error) = translated {
                 out.extend(ollama::error_line(&error.to_string()));
+                this.source.unreadable();
                 if this.state == State::Running {
                     this.state = State::Failed;
                 }

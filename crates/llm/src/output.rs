@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use serde::de::IgnoredAny;
 use weir_guardrails::Placeholders;
 use weir_guardrails::conversation::{BlockedBy, Direction, Report, StreamFilter};
 use weir_replies::{Kept, Key, Question, REPLY_BYTES_MAX, ReplyCache, SharedReply};
 use weir_telemetry::Metrics;
 use weir_telemetry::requests::RequestEntry;
 use weir_translate::conversation::{Api, ChunkHead, CitedStream, attach, blocked_events, texts};
-use weir_translate::{SseEvent, TokenUsage};
+use weir_translate::{TokenUsage, can_be_kept};
 
 use crate::LlmError;
 use crate::attached::{Attachment, Cleaner};
@@ -96,8 +95,7 @@ impl Output {
         headers: &HeaderMap,
         used: Option<(TokenUsage, u64)>,
     ) -> Result<Bytes, LlmError> {
-        let is_whole = |body: &[u8]| serde_json::from_slice::<IgnoredAny>(body).is_ok();
-        let kept = self.keeping.take().zip(used).filter(|_| is_whole(&body));
+        let kept = self.keeping.take().zip(used).filter(|_| can_be_kept(self.api, &body, false));
         let kept = kept.map(|kept| (kept, body.clone()));
         // citations are compared with the sources before anything of the answer is redacted
         let before = self.sources.as_ref().map(|_| texts(self.api, &body)).unwrap_or_default();
@@ -241,17 +239,12 @@ impl StreamOutput {
 
     /// Keeps a stream that is complete, and whose events can be read.
     pub(crate) fn keep(&mut self, usage: TokenUsage, cost_nanos: u64) {
-        let can_be_read = |events: &[u8]| {
-            let is_read = |data: &[u8]| {
-                data.trim_ascii() == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok()
-            };
-            SseEvent::all(events).iter().filter_map(SseEvent::data).all(is_read)
-        };
-        if let Some((keeping, copy)) = self.output.keeping.take().zip(self.copy.take())
-            && can_be_read(&copy)
+        let copy = self.copy.take().map(Bytes::from);
+        if let Some((keeping, copy)) = self.output.keeping.take().zip(copy)
+            && can_be_kept(self.output.api, &copy, true)
         {
             let headers = std::mem::take(&mut self.headers);
-            keeping.keep(copy.into(), headers, usage, cost_nanos, &self.output.reporter.metrics);
+            keeping.keep(copy, headers, usage, cost_nanos, &self.output.reporter.metrics);
         }
     }
 

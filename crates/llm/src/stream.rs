@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::time::Sleep;
+use weir_api::ErrorCode;
 use weir_guardrails::conversation::BlockedBy;
 use weir_translate::conversation::error_event;
-use weir_translate::events::{ProviderError, is_preface};
+use weir_translate::events::{EventFacts, ProviderError, is_preface};
 use weir_translate::json::Tape;
 use weir_translate::{
     Conversion, EventTooLarge, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage,
@@ -29,6 +30,9 @@ const COMMENT_AFTER: Duration = Duration::from_secs(15);
 /// How long events are held that say only that a reply begins, while another target could take over.
 const PREFACE_HELD_FOR: Duration = Duration::from_secs(1);
 
+/// How long the end of a body is waited for after its last event.
+const END_AFTER: Duration = Duration::from_millis(250);
+
 /// What a caller gets meanwhile. Clients skip comments.
 const COMMENT: &[u8] = b": the first event is awaited\n\n";
 
@@ -45,6 +49,8 @@ pub(crate) struct StreamSource {
     ready: Bytes,
     /// Why the stream broke, to be told after what is ready.
     broken: Option<Broken>,
+    /// Since the last event: until when the end of the upstream's body is waited for, so that its connection can be used again.
+    ending: Option<Pin<Box<Sleep>>>,
     /// `None` once the first event is there.
     waiting: Option<Waiting>,
     in_flight: InFlight,
@@ -137,6 +143,7 @@ impl StreamSource {
             seen: Seen::default(),
             ready: Bytes::new(),
             broken: None,
+            ending: None,
             waiting: Some(Waiting::new(reading.first_event, reading.started, reading.passes_comments)),
             in_flight,
         }
@@ -162,22 +169,26 @@ impl StreamSource {
                 return Poll::Ready(Err(broken));
             }
             let Some(body) = &mut self.body else { break };
+            if let Some(ending) = &mut self.ending {
+                ready!(poll_end(body, ending, context));
+                self.body = None;
+                break;
+            }
             match body.poll_next_unpin(context) {
                 Poll::Pending => {
                     let Some(waiting) = &mut self.waiting else { return Poll::Pending };
                     match ready!(waiting.poll(context)) {
                         Ok(comment) => self.ready = comment,
                         Err(_) if self.seen.events > 0 => self.waiting = None,
-                        Err(limit) => {
-                            self.body = None;
-                            let error = self.in_flight.upstream().client.timed_out(limit);
-                            return Poll::Ready(Err(Broken::Upstream(error)));
-                        }
+                        Err(_) => return Poll::Ready(Err(self.timed_out())),
                     }
                 }
                 Poll::Ready(Some(Ok(chunk))) => {
                     let events = self.take(chunk)?;
                     self.hold(events)?;
+                    if self.is_too_late() {
+                        return Poll::Ready(Err(self.timed_out()));
+                    }
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.body = None;
@@ -191,6 +202,19 @@ impl StreamSource {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Whether no event has come within the limit, though bytes come all the time.
+    fn is_too_late(&self) -> bool {
+        let limit_at = self.waiting.as_ref().map(|waiting| waiting.limit_at.deadline());
+        self.seen.events == 0 && limit_at.is_some_and(|limit_at| limit_at <= Instant::now().into())
+    }
+
+    /// The first event did not come in time.
+    fn timed_out(&mut self) -> Broken {
+        self.body = None;
+        let limit = self.waiting.as_ref().map_or(Duration::ZERO, |waiting| waiting.limit);
+        Broken::Upstream(self.in_flight.upstream().client.timed_out(limit))
     }
 
     /// Whether the first event is awaited and comments before it are held, because another target could take over.
@@ -222,6 +246,12 @@ impl StreamSource {
                 self.decoder.next_event().map_err(|EventTooLarge| too_large(self.event_bytes_max))?
         {
             self.take_events(event, &mut out);
+            if self.seen.is_complete && self.broken.is_none() {
+                // what comes after the last event is no part of the answer
+                out.push(self.finish()?);
+                self.ending = Some(Box::pin(tokio::time::sleep(END_AFTER)));
+                break;
+            }
         }
         Ok(out.into_bytes())
     }
@@ -273,17 +303,28 @@ impl StreamSource {
                     self.broken = Some(Broken::Events("an event is not valid UTF-8".to_owned()));
                     return;
                 };
+                if data.trim_ascii().is_empty() {
+                    return; // a sign of life of some servers
+                }
                 self.seen.count(data);
+                let tape = Tape::parse(data);
+                let facts = tape.as_ref().map(|tape| EventFacts::named(event.name(), tape.root(data)));
+                let EventFacts { is_last, error, .. } = facts.unwrap_or_default();
+                if let Some(error) = error {
+                    self.broken = Some(Broken::Events(error.message.clone()));
+                    self.seen.error = Some(error);
+                }
                 let mut translated = Vec::new();
                 match translator.push(text, &mut translated) {
-                    Ok(()) if !self.seen.has_begun => {
-                        let tape = Tape::parse(data);
-                        self.seen.has_begun = tape.is_ok_and(|tape| !is_preface(tape.root(data)));
+                    Ok(()) => {
+                        let begins = |tape: &Tape| !is_preface(tape.root(data));
+                        self.seen.has_begun |= self.broken.is_none() && tape.as_ref().is_ok_and(begins);
+                        let is_done = self.api == Api::Messages && data.trim_ascii() == b"[DONE]";
+                        self.seen.is_complete |= is_last || is_done;
                     }
-                    Ok(()) => {}
                     Err(error) => {
                         if let TranslateError::Provider { message, .. } = &error {
-                            self.seen.error = Some(ProviderError::new(message, data));
+                            self.seen.error.get_or_insert_with(|| ProviderError::new(message, data));
                         }
                         self.broken = Some(reason(error));
                     }
@@ -305,29 +346,39 @@ impl StreamSource {
             let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
             self.take_events(SseEvent::new(whole.into()), &mut out);
         }
-        match &mut self.events {
-            Events::Same { .. } => {
-                if self.broken.is_none() && !self.seen.is_complete {
-                    self.broken = Some(Broken::Events("the stream ended before its last event".to_owned()));
-                }
-            }
-            Events::Translated(_) if self.broken.is_some() => {}
-            Events::Translated(translator) => {
-                let mut translated = Vec::new();
-                translator.finish(&mut translated).map_err(reason)?;
-                self.seen.is_complete = true;
-                out.push(translated.into());
-            }
+        if self.broken.is_none() {
+            out.push(self.finish()?);
         }
         Ok(out.into_bytes())
     }
 
-    /// Writes what is known of the usage into the account.
-    fn count(&self, settlement: &mut Settlement) {
-        let counted = match &self.events {
+    /// What follows the last event.
+    fn finish(&mut self) -> Result<Bytes, Broken> {
+        let mut translated = Vec::new();
+        match &mut self.events {
+            Events::Same { .. } if self.seen.is_complete => {}
+            Events::Same { .. } => {
+                self.broken = Some(Broken::Events("the stream ended before its last event".to_owned()));
+            }
+            Events::Translated(translator) => {
+                translator.finish(&mut translated).map_err(reason)?;
+                self.seen.is_complete = true;
+            }
+        }
+        Ok(translated.into())
+    }
+
+    /// What the provider counted so far.
+    pub(crate) fn counted(&self) -> Option<TokenUsage> {
+        match &self.events {
             Events::Same { .. } => self.seen.usage,
             Events::Translated(translator) => Some(translator.usage()),
-        };
+        }
+    }
+
+    /// Writes what is known of the usage into the account.
+    fn count(&self, settlement: &mut Settlement) {
+        let counted = self.counted();
         let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
             true => usage,
             // what a provider counts when its stream begins is not what it sent
@@ -343,6 +394,18 @@ impl StreamSource {
         let message = output.map_or_else(|| message.clone(), |output| output.cleaned(&message));
         error_event(self.api, &message, broken.code(), broken.is_timeout()).into()
     }
+}
+
+/// Ready when the body has ended after its last event, or the time for it is over. What still comes is dropped.
+fn poll_end(body: &mut DecodedBody, limit: &mut Pin<Box<Sleep>>, context: &mut Context<'_>) -> Poll<()> {
+    while limit.deadline() > Instant::now().into() {
+        match body.poll_next_unpin(context) {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+            Poll::Pending => return limit.as_mut().poll(context),
+        }
+    }
+    Poll::Ready(())
 }
 
 /// What is passed on of a chunk. A single event is not copied.
@@ -446,6 +509,11 @@ impl ReplyStream {
             );
         });
         self.settlement.broken(broken.code());
+    }
+
+    /// What was sent to the caller can't be read by it.
+    pub(crate) fn unreadable(&self) {
+        self.settlement.broken(ErrorCode::UpstreamError.as_str());
     }
 
     /// Keeps a whole reply for later requests, before its end is sent: who has read it finds it.

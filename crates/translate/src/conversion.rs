@@ -1,12 +1,16 @@
 //! How a request of a caller's API becomes that of a provider, and the reply becomes one of the caller's API.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::conversation::{Api, Request};
 use crate::events::{EventFacts, ProviderError};
 use crate::json::{Tape, Value};
+use crate::ollama::{Endpoint, Moment, OllamaStream, Reply};
 use crate::{
-    Dialect, ReplyContext, StreamTranslator, TokenUsage, TranslateError, anthropic, error, gemini, messages,
+    Dialect, ReplyContext, SseEvent, StreamTranslator, TokenUsage, TranslateError, anthropic, error, gemini,
+    messages,
 };
 
 /// How the reply of a provider becomes that of the request's API.
@@ -98,6 +102,23 @@ impl Conversion {
     }
 }
 
+/// Whether a reply of success can be read by every caller that it may be given to again: those of Ollama's API get what was kept of chat completions.
+pub fn can_be_kept(api: Api, body: &Bytes, has_events: bool) -> bool {
+    let reply = Reply { endpoint: Endpoint::Chat, model: String::new(), shows_thinking: true };
+    let moment = Moment { time: String::new(), elapsed: Duration::ZERO };
+    let is_json = |data: &[u8]| data.trim_ascii() == b"[DONE]" || Tape::parse(data).is_ok();
+    match (has_events, matches!(api, Api::ChatCompletions | Api::Completions)) {
+        (true, true) => {
+            let (mut lines, mut out) = (OllamaStream::new(reply), Vec::new());
+            let read = lines.push_part(body.clone(), &moment, &mut out);
+            read.and_then(|()| lines.finish(&moment, &mut out)).is_ok()
+        }
+        (true, false) => SseEvent::all(body).iter().filter_map(SseEvent::data).all(is_json),
+        (false, true) => reply.whole(body, &moment).is_ok(),
+        (false, false) => is_json(body),
+    }
+}
+
 /// The tokens of a reply that is passed on as it is.
 fn usage_of_passed(api: Api, body: &[u8]) -> Result<Option<TokenUsage>, TranslateError> {
     let tape =
@@ -121,7 +142,11 @@ fn has_answer(api: Api, reply: Value<'_>) -> bool {
     let is_list = |name: &str| reply.get(name).is_some_and(Value::is_array);
     match api {
         Api::ChatCompletions | Api::Completions => {
-            reply.get("choices").is_some_and(|choices| choices.items().next().is_some())
+            let is_answer = |choice: Value<'_>| {
+                ["message", "delta", "text"].iter().any(|name| choice.get(name).is_some())
+            };
+            let first = reply.get("choices").and_then(|choices| choices.items().next());
+            first.is_some_and(is_answer)
         }
         Api::Messages => is_list("content"),
         Api::Responses => {

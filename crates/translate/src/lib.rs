@@ -27,7 +27,7 @@ mod sse;
 mod tests;
 mod usage;
 
-pub use conversion::Conversion;
+pub use conversion::{Conversion, can_be_kept};
 pub use error::{Dialect, error};
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};

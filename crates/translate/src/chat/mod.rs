@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use self::message::read_messages;
 use super::{TranslateError, refuse};
-use weir_schema::{Map, Value};
+use weir_schema::{Map, Value, object};
 
 /// A chat completion request. Values that mean the same for every provider are checked here.
 pub(crate) struct ChatRequest {
@@ -227,8 +227,10 @@ impl ChatRequest {
 }
 
 /// Fields of chat completions, and of servers with this API, without which a reply is still what was asked for.
-const IGNORED: [&str; 27] = [
+const IGNORED: [&str; 29] = [
     "model",
+    "input",
+    "prompt",
     "max_tokens",
     "stream_options",
     "store",
@@ -345,8 +347,27 @@ fn read_format(value: Option<Value>) -> Result<Format, TranslateError> {
     }
 }
 
+/// OpenRouter's `reasoning`: an effort, or a limit of tokens, which is a budget of thinking.
+fn read_reasoning(fields: &mut Map) -> Result<Option<String>, TranslateError> {
+    let mut reasoning = match fields.remove("reasoning") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(reasoning)) => reasoning,
+        Some(_) => return Err(refuse("reasoning", "must be an object")),
+    };
+    let is_off = take_bool(&mut reasoning, "enabled")? == Some(false);
+    if let Some(tokens) = take_number(&mut reasoning, "max_tokens")? {
+        fields.or_insert("thinking", object! {"type": "enabled", "budget_tokens": tokens});
+    }
+    let effort = take_string(&mut reasoning, "effort")?;
+    Ok(if is_off { Some("none".to_owned()) } else { effort })
+}
+
 fn read_effort(fields: &mut Map) -> Result<Option<Effort>, TranslateError> {
-    let Some(name) = take_string(fields, "reasoning_effort")? else { return Ok(None) };
+    let name = match take_string(fields, "reasoning_effort")? {
+        None => read_reasoning(fields)?,
+        name => name,
+    };
+    let Some(name) = name else { return Ok(None) };
     Effort::named(&name).map(Some).ok_or_else(|| {
         let names = EFFORTS.map(|(name, _)| format!("`{name}`")).join(", ");
         refuse("reasoning_effort", format!("must be one of {names}"))

@@ -10,8 +10,10 @@ use weir_schema::{Map, Value, object};
 const USER_CHARS_MAX: usize = 64;
 
 /// Fields that are read where they are translated, and those without a counterpart.
-const IGNORED: [&str; 16] = [
+const IGNORED: [&str; 18] = [
     "model",
+    "input",
+    "prompt",
     "metadata",
     "tools",
     "tool_choice",

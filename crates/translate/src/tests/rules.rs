@@ -82,6 +82,10 @@ fn efforts_keep_their_words_where_the_model_has_them() {
         let request = from_messages(model, &format!(r#""output_config":{{"effort":"{effort}"}}"#));
         assert_eq!(request["reasoning_effort"], expected, "{model} {effort}");
     }
+    let routed = to_anthropic("claude-sonnet-4-5", r#""reasoning":{"max_tokens":2000}"#);
+    assert_eq!(routed["thinking"]["budget_tokens"], 2000);
+    let effort = to_anthropic("claude-opus-5", r#""reasoning":{"effort":"low"}"#);
+    assert_eq!(effort["output_config"]["effort"], "low");
     let minimal = chat(r#""reasoning_effort":"minimal""#);
     let flash = sent(gemini::request(minimal.as_bytes(), "gemini-3-flash-preview"));
     assert_eq!(flash["generationConfig"]["thinkingConfig"]["thinkingLevel"], "minimal");

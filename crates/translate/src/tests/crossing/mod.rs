@@ -27,7 +27,7 @@ Where the API of the route and that of the provider are [the same](llm.md#provid
 - *ignored*: the provider has no counterpart, and the reply's meaning stays the same or the part is of use to its own provider alone,
 - *refused*: the request is answered by 400 `invalid_parameter` with the name of the field and the remedy.
 
-A field that no row names is refused, but for those of sampling that a provider has not (`min_p`, `top_a`, `repetition_penalty`). Keys keep their order and numbers their spelling: models answer in the order of a schema's keys. The replacement character U+FFFD stands for a half of a surrogate pair.
+A field that no row names is refused, but for those of sampling that a provider has not (`min_p`, `top_a`, `repetition_penalty`) and those of other routes (`input`, `prompt`). Keys keep their order and numbers their spelling: models answer in the order of a schema's keys. The replacement character U+FFFD stands for a half of a surrogate pair.
 ";
 
 #[derive(Clone, Copy)]

@@ -396,12 +396,12 @@ const CHAT: &[Row] = &[
         ],
     },
     Row {
-        what: "`reasoning_effort`",
+        what: "`reasoning_effort`, OpenRouter's `reasoning`",
         example: r#""reasoning_effort":"medium""#,
         cells: &[
             rewritten(
                 r#""thinking":{"type":"enabled","budget_tokens":8192}"#,
-                "as a budget; since Claude 4.6 as `adaptive` with an effort; left out before Claude 3.7, beside a forced tool or earlier calls without their thinking blocks",
+                "as a budget; since Claude 4.6 as `adaptive` with an effort; left out before Claude 3.7, beside a forced tool or earlier calls without their thinking blocks; `none` as `disabled` since Claude 5, and as the least effort for models that always think",
             ),
             rewritten(
                 r#""thinkingConfig":{"thinkingBudget":8192,"includeThoughts":true}"#,

@@ -14,6 +14,7 @@ mod dialects;
 mod disconnects;
 mod drain;
 mod embeddings;
+mod ended_replies;
 mod fallback;
 mod first_events;
 mod framing;
