@@ -35,6 +35,22 @@ pub(crate) fn passes(filter: &Filter, id: &str, point: &Stored) -> Result<bool, 
     Ok(any)
 }
 
+/// Refuses a filter with matches that are not implemented here, also where no point is compared with it.
+///
+/// # Errors
+/// INVALID_ARGUMENT.
+pub(crate) fn check(filter: &Filter) -> Result<(), Status> {
+    let conditions = filter.must.iter().chain(&filter.must_not).chain(&filter.should);
+    for condition in conditions.filter_map(|condition| condition.condition_one_of.as_ref()) {
+        if let ConditionOneOf::Filter(inner) = condition {
+            check(inner)?;
+        } else if let ConditionOneOf::Field(FieldCondition { r#match: Some(wanted), .. }) = condition {
+            matches(wanted, &Value::default())?;
+        }
+    }
+    Ok(())
+}
+
 /// As [`passes`]; every point passes no filter.
 pub(crate) fn passes_optional(filter: Option<&Filter>, id: &str, point: &Stored) -> Result<bool, Status> {
     filter.map_or(Ok(true), |filter| passes(filter, id, point))

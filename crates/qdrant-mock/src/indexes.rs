@@ -10,8 +10,9 @@ use qdrant_client::qdrant::condition::ConditionOneOf;
 use qdrant_client::qdrant::r#match::MatchValue;
 use qdrant_client::qdrant::value::Kind;
 use qdrant_client::qdrant::{Condition, FieldCondition, Filter, Value};
+use tonic::Status;
 
-use crate::filter::values_at;
+use crate::filter::{check, values_at};
 use crate::state::{Stored, StoredVector};
 
 /// Points by id, with their indexes.
@@ -127,12 +128,16 @@ impl Indexes {
     }
 
     /// All points that can pass a filter.
-    pub(crate) fn candidates(&self, filter: Option<&Filter>) -> Candidates {
+    ///
+    /// # Errors
+    /// Those of [`check`].
+    pub(crate) fn candidates(&self, filter: Option<&Filter>) -> Result<Candidates, Status> {
         let mut candidates = Candidates { points: self.all.clone(), is_exact: true };
         if let Some(filter) = filter {
+            check(filter)?;
             self.narrow(filter, &mut candidates);
         }
-        candidates
+        Ok(candidates)
     }
 
     fn narrow(&self, filter: &Filter, candidates: &mut Candidates) {

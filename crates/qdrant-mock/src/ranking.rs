@@ -34,7 +34,7 @@ impl Collection {
             Some(_) => return Err(Status::invalid_argument("this server implements nearest alone")),
         };
         let indexes = self.indexes();
-        let Candidates { points, is_exact } = indexes.candidates(request.filter.as_ref());
+        let Candidates { points, is_exact } = indexes.candidates(request.filter.as_ref())?;
         let mut scored: Vec<(f32, u32)> = match input {
             None => points.numbers().map(|number| (0.0, number)).collect(),
             Some(Input::Dense(query)) => self.dense_scores(using, &query.data, &points)?,
@@ -136,7 +136,7 @@ impl Collection {
     ) -> Result<(), Status> {
         let filter = params.and_then(|params| params.idf.as_ref()).and_then(|idf| idf.corpus.as_ref());
         let indexes = self.indexes();
-        let Candidates { points: mut corpus, is_exact } = indexes.candidates(filter);
+        let Candidates { points: mut corpus, is_exact } = indexes.candidates(filter)?;
         corpus.keep(&sparse.points);
         if !is_exact {
             for number in corpus.clone().numbers() {

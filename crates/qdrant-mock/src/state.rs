@@ -16,7 +16,7 @@ use qdrant_client::qdrant::{
 };
 use tonic::{Code, Status};
 
-use crate::filter::{passes_optional, values_at};
+use crate::filter::{check, passes_optional, values_at};
 use crate::indexes::{Candidates, Indexes, Points};
 
 /// Qdrant's default.
@@ -176,6 +176,7 @@ impl Collection {
     pub(crate) fn upsert(&mut self, request: &UpsertPoints) -> Result<(), Status> {
         let mode = UpdateMode::try_from(request.update_mode.unwrap_or_default())
             .map_err(|_| Status::invalid_argument("unknown update mode"))?;
+        request.update_filter.as_ref().map_or(Ok(()), check)?;
         let read = request.points.iter().map(|point| self.read(point)).collect::<Result<Vec<_>, _>>()?;
         for (id, point) in read {
             let is_written = match (self.points.get(&id), mode) {
@@ -210,7 +211,7 @@ impl Collection {
     /// The ids of the points that pass a filter, in order.
     pub(crate) fn passing(&self, filter: Option<&Filter>) -> Result<Vec<String>, Status> {
         let indexes = self.indexes();
-        let Candidates { points, is_exact } = indexes.candidates(filter);
+        let Candidates { points, is_exact } = indexes.candidates(filter)?;
         let mut ids = Vec::new();
         for id in points.numbers().map(|number| indexes.id(number)) {
             if is_exact || passes_optional(filter, id, &self.points[id])? {
@@ -223,7 +224,7 @@ impl Collection {
 
     /// How many points pass a filter.
     pub(crate) fn count(&self, filter: Option<&Filter>) -> Result<u64, Status> {
-        match self.indexes().candidates(filter) {
+        match self.indexes().candidates(filter)? {
             Candidates { points, is_exact: true } => Ok(points.count()),
             Candidates { is_exact: false, .. } => Ok(self.passing(filter)?.len() as u64),
         }

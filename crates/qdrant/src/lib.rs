@@ -38,6 +38,7 @@
 mod calls;
 mod client;
 mod collection;
+mod conditions;
 mod depth;
 mod error;
 mod ids;
@@ -50,6 +51,7 @@ pub use qdrant_client::qdrant as api;
 pub use calls::{BATCH_POINTS_MAX, VALUES_MAX};
 pub use client::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
 pub use collection::{DENSE, KEYWORDS, Layout, SPARSE, TENANT};
+pub use conditions::{has_any_text, has_integer, has_text};
 pub use depth::{PointsPerUnit, RANKED_MAX};
 pub use error::{QdrantError, Result, SetupError};
 pub use ids::{digest, point_id};

@@ -138,7 +138,7 @@ pub(crate) async fn found(engine: &Engine, query: IndexQuery) -> String {
 }
 
 fn tenant(name: &str) -> Caller {
-    let filter = Filter::parse(&format!(r#"{{"tenant":"{name}"}}"#)).unwrap();
+    let filter = Filter::from_value(&serde_json::json!({ "tenant": name })).unwrap();
     Caller { filter: Some(filter.into()), ..Caller::system() }
 }
 
@@ -177,6 +177,7 @@ contract! {
     hits_have_texts_neighbours_and_documents
     documents_that_a_filter_hides_do_not_exist
     fields_filter_sort_count_and_group
+    white_space_in_names_and_values_is_as_other_text
     near_duplicates_are_one_hit_and_diversity_reorders
     pages_follow_each_other
     a_document_is_followed_through_the_stages
@@ -367,6 +368,46 @@ async fn fields_filter_sort_count_and_group(engine: &Engine) {
         "a.0 b.0 c.0 d.0",
         "as they came"
     );
+}
+
+async fn white_space_in_names_and_values_is_as_other_text(engine: &Engine) {
+    let mut seq = 0;
+    for space in [" ", "\t", "\n", "\u{a0}", "\u{3000}"] {
+        let (id, other) = (format!("a{space}b"), format!("a{space}c"));
+        let (field, value) = (format!("my{space}field"), format!("x{space}y"));
+        let metadata = serde_json::json!({ &field: value, "tenant": value }).to_string();
+        let all = vec![
+            put_with(&id, "apples", 0, &metadata),
+            put_with(&other, "apples", 1, &serde_json::json!({ &field: "xy" }).to_string()),
+        ];
+        for _ in 0..2 {
+            seq += 1;
+            engine.apply(all.clone(), seq, None).await.unwrap();
+        }
+        let ids = async |caller: &Caller, filter: serde_json::Value| {
+            let filter = Some(Filter::from_value(&filter).unwrap());
+            let query = IndexQuery { filter, trace: Some(id.clone()), ..words("apples") };
+            let hits = engine.search(caller, query).await.unwrap().hits;
+            hits.into_iter().map(|hit| hit.document_id).collect::<Vec<_>>()
+        };
+        let all = Caller::system();
+        for test in [
+            serde_json::json!(value),
+            serde_json::json!({ "eq": value }),
+            serde_json::json!({ "in": [value, "z"] }),
+            serde_json::json!({ "ne": "xy" }),
+            serde_json::json!({ "nin": ["xy", "z"], "exists": true }),
+        ] {
+            assert_eq!(ids(&all, serde_json::json!({ &field: test })).await, [&*id], "{test} {field:?}");
+        }
+        assert_eq!(ids(&all, serde_json::json!({ &field: { "ne": value } })).await, [&*other]);
+        assert_eq!(ids(&tenant(&value), serde_json::json!({ &field: { "exists": true } })).await, [&*id]);
+        assert!(engine.features(&all, words("apples"), &id).await.unwrap().is_some());
+        assert!(engine.remove_now(&id, seq + 1).await.unwrap());
+        seq += 2;
+        engine.apply(vec![remove(&id, seq - 1), remove(&other, seq)], seq, None).await.unwrap();
+        assert_eq!(found(engine, words("apples")).await, "", "{space:?}");
+    }
 }
 
 async fn near_duplicates_are_one_hit_and_diversity_reorders(engine: &Engine) {

@@ -5,8 +5,8 @@
 //! can't be translated so is refused.
 
 use weir_filter::{Comparison, Filter, Number, Test, Value};
-use weir_qdrant::TENANT;
 use weir_qdrant::api::{self, Condition, Range};
+use weir_qdrant::{TENANT, has_any_text, has_integer, has_text};
 
 use super::points::{CHUNK, DOCUMENT, PATHS, VALUES, VERSION, number_field, path_key, text_key, value_key};
 use crate::{IndexError, Result};
@@ -16,20 +16,20 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The points of a tenant.
 pub(super) fn of_tenant(tenant: &str) -> Condition {
-    Condition::matches(TENANT, tenant.to_owned())
+    has_text(TENANT, tenant)
 }
 
 pub(super) fn of_document(id: &str) -> Condition {
-    Condition::matches(DOCUMENT, id.to_owned())
+    has_text(DOCUMENT, id)
 }
 
 /// The points of any of these documents.
 pub(super) fn of_documents(ids: Vec<String>) -> Condition {
-    Condition::matches(DOCUMENT, ids)
+    has_any_text(DOCUMENT, ids)
 }
 
 pub(super) fn first_chunks() -> Condition {
-    Condition::matches(CHUNK, 0i64)
+    has_integer(CHUNK, 0)
 }
 
 /// Chunks of a document within `distance` of one.
@@ -50,7 +50,7 @@ pub(super) fn older(document: &str, version: u64) -> Condition {
 
 /// Documents with a value at a path.
 pub(super) fn has_path(path: &str) -> Condition {
-    Condition::matches(PATHS, path_key(path))
+    has_text(PATHS, path_key(path))
 }
 
 /// On which side a translated filter may differ: a string that is no date may be on either side of one.
@@ -100,7 +100,7 @@ fn translate(filter: &Filter, is_negated: bool, bound: Bound) -> Result<Conditio
 
 /// Passes no point: every point has a tenant, and none has this one.
 fn nothing() -> Condition {
-    Condition::matches(TENANT, String::new())
+    has_text(TENANT, "")
 }
 
 fn not(condition: Condition) -> Condition {
@@ -108,18 +108,15 @@ fn not(condition: Condition) -> Condition {
 }
 
 fn texts(path: &str) -> Condition {
-    Condition::matches(VALUES, text_key(path))
+    has_text(VALUES, text_key(path))
 }
 
 fn condition(path: &str, test: &Test, bound: Bound) -> Result<Condition> {
     Ok(match test {
         Test::Exists => has_path(path),
-        Test::Equals(value) => Condition::matches(VALUES, value_key(path, value)),
+        Test::Equals(value) => has_text(VALUES, value_key(path, value)),
         Test::In(values) if values.is_empty() => nothing(),
-        Test::In(values) => {
-            let keys: Vec<String> = values.iter().map(|value| value_key(path, value)).collect();
-            Condition::matches(VALUES, keys)
-        }
+        Test::In(values) => has_any_text(VALUES, values.iter().map(|value| value_key(path, value)).collect()),
         Test::Compare(comparison, value) if value.timestamp().is_some() && bound == Bound::Upper => {
             api::Filter::should([compared(path, *comparison, value)?, texts(path)]).into()
         }

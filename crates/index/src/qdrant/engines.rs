@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use weir_qdrant::api::{Condition, Filter, WriteOrderingType};
-use weir_qdrant::{Layout, PointsPerUnit, Qdrant, TENANT, digest};
+use weir_qdrant::{Layout, PointsPerUnit, Qdrant, TENANT, digest, has_any_text, has_text};
 
 use super::cluster::Cluster;
 use super::head::HEAD;
@@ -116,7 +116,7 @@ impl QdrantEngines {
     /// The generations of a collection of which there are points, the latest first.
     pub(crate) async fn generations(&self, collection: i64) -> Result<Vec<i64>> {
         let owner = self.tenant(EngineId { kind: EngineKind::Qdrant, collection, generation: 0 }).owner;
-        let filter = Filter::must([Condition::matches(OWNER, owner.clone())]);
+        let filter = Filter::must([has_text(OWNER, &*owner)]);
         let tenants = self.values_of(TENANT, Some(filter)).await?;
         let number = |tenant: &String| {
             let generation = tenant.strip_prefix(&owner)?.strip_prefix('/')?;
@@ -148,12 +148,12 @@ impl QdrantEngines {
     pub(crate) async fn delete(&self, id: EngineId) -> Result<()> {
         let tenant = self.tenant(id).name;
         let tenants = vec![format!("{tenant}{HEAD}"), tenant];
-        self.delete_where(Condition::matches(TENANT, tenants)).await
+        self.delete_where(has_any_text(TENANT, tenants)).await
     }
 
     pub(crate) async fn delete_collection(&self, collection: i64) -> Result<()> {
         let owner = self.tenant(EngineId { kind: EngineKind::Qdrant, collection, generation: 0 }).owner;
-        self.delete_where(Condition::matches(OWNER, owner)).await
+        self.delete_where(has_text(OWNER, owner)).await
     }
 
     /// Deletes points wherever they are: generations of a collection can have different models.

@@ -12,7 +12,7 @@ use weir_qdrant::api::{
     Filter, IdfParams, OrderBy, QuantizationSearchParams, Query, QueryPoints, ScrollPoints, SearchParams,
     VectorInput,
 };
-use weir_qdrant::{DENSE, FoundPoint, RANKED_MAX, SPARSE, TENANT};
+use weir_qdrant::{DENSE, FoundPoint, RANKED_MAX, SPARSE, TENANT, has_any_text};
 use weir_ranking::relevance::ScoreBaseline;
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::QueryTerm;
@@ -495,7 +495,7 @@ impl<'a> QdrantSearch<'a> {
     }
 
     async fn named_by(&self, keys: Vec<String>) -> Result<Vec<FoundPoint>> {
-        let keys = weir_qdrant::api::Condition::matches(NAMES, keys);
+        let keys = has_any_text(NAMES, keys);
         let filter = Filter {
             must: [self.selected.must.clone(), vec![keys, first_chunks()]].concat(),
             ..Default::default()

@@ -10,7 +10,7 @@ use weir_qdrant::api::{
     Condition, DenseVector, Filter, NamedVectors, PointId, PointStruct, Range, SparseVector, Value, Vector,
     Vectors, WriteOrderingType,
 };
-use weir_qdrant::{DENSE, Layout, Qdrant, QdrantSettings, SPARSE, TENANT, point_id};
+use weir_qdrant::{DENSE, Layout, Qdrant, QdrantSettings, SPARSE, TENANT, has_text, point_id};
 use weir_qdrant_mock::Cluster;
 
 pub(crate) const ALIAS: &str = "weir-2-test";
@@ -59,7 +59,7 @@ pub(crate) fn point(document: &str, chunk: u32, version: i64) -> PointStruct {
 }
 
 pub(crate) fn of_tenant() -> Filter {
-    Filter::must([Condition::matches(TENANT, "t".to_owned())])
+    Filter::must([has_text(TENANT, "t")])
 }
 
 pub(crate) fn older_than(version: i64) -> Filter {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tonic::Code;
-use weir_qdrant::api::{Condition, Filter, UpdateStatus, WriteOrderingType};
+use weir_qdrant::api::{Filter, UpdateStatus, WriteOrderingType};
 use weir_qdrant::{BATCH_POINTS_MAX, QdrantError};
 use weir_qdrant_mock::{Calls, Cluster, Fault, Recorded, Rule};
 
@@ -94,7 +94,7 @@ async fn row_fencing_a_late_version_replaces_no_newer_one() {
 async fn row_ordering_is_sent_with_each_change() {
     let (cluster, client) = cluster().await;
     client.upsert(ALIAS, vec![point("a", 0, 1)], None, WriteOrderingType::Medium).await.unwrap();
-    let of_document = Filter::must([Condition::matches("d", "a".to_owned())]);
+    let of_document = Filter::must([weir_qdrant::has_text("d", "a")]);
     client.delete(ALIAS, of_document, WriteOrderingType::Strong).await.unwrap();
     let orderings: Vec<i32> = cluster
         .take_recorded()
