@@ -218,9 +218,7 @@ impl Collections {
         if let Some(open) = self.get(&Caller::system(), name) {
             return Ok((open, false));
         }
-        if self.0.waiting.get(&Caller::system(), name).is_some() {
-            return Err(CollectionError::Waiting { collection: name.to_owned() });
-        }
+        self.check_waiting(&Caller::system(), name)?;
         let limit = self.0.config.limits.collections_max;
         if self.count() >= limit {
             return Err(CollectionError::TooMany { limit });

@@ -89,9 +89,14 @@ pub(crate) async fn keep_up(collections: Collections) {
 impl Collections {
     /// The refusal of a request for a collection that is not open.
     pub(crate) fn absence(&self, caller: &Caller, name: &str) -> RequestError {
+        self.check_waiting(caller, name).err().map_or_else(|| RequestError::no_collection(name), Into::into)
+    }
+
+    /// Refuses a collection that waits for its engine.
+    pub(crate) fn check_waiting(&self, caller: &Caller, name: &str) -> Result<(), CollectionError> {
         match self.0.waiting.get(caller, name) {
-            Some(stored) => CollectionError::Waiting { collection: stored.name }.into(),
-            None => RequestError::no_collection(name),
+            Some(stored) => Err(CollectionError::Waiting { collection: stored.name }),
+            None => Ok(()),
         }
     }
 

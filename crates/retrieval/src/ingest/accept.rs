@@ -204,8 +204,9 @@ impl Retrieval {
         self.view(caller, name)
     }
 
-    /// Refuses documents that bring vectors for a collection that does not exist.
+    /// Refuses documents that bring vectors for a collection that does not exist, and all for one that waits for its engine.
     pub(super) fn check_new(&self, caller: &Caller, name: &str, documents: &[NewDocument]) -> Result<()> {
+        self.collections.check_waiting(caller, name)?;
         if caller.sees(name) && self.collections.get(caller, name).is_none() {
             let vector = documents.iter().find_map(|document| document.vector.as_deref());
             own_vectors::check_new(name, vector)?;
