@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_policy::Caller;
 use weir_query::Reading;
+use weir_ranking::RetrievalMode;
 use weir_ranking::relevance::{HitFeatures, LearnedRelevance, LearnedSummary};
 
 #[cfg(test)]
@@ -12,7 +13,7 @@ use crate::features::{EngineKind, Feature, Support};
 use crate::restricted::RestrictedQuery;
 use crate::{
     Change, ConsistencyReport, EmbeddedEngine, HistoryPoint, IndexCounts, IndexQuery, IndexResult, Inventory,
-    QdrantEngine, RebuildReason, Recall, Result,
+    MatchCount, QdrantEngine, RebuildReason, Recall, Result,
 };
 
 /// One generation of one collection, searchable. Clones share the engine. [`Engines`](crate::Engines) opens it.
@@ -237,6 +238,21 @@ impl Engine {
     /// The current sizes.
     pub async fn counts(&self) -> Result<IndexCounts> {
         ask!(self, engine => engine.counts())
+    }
+
+    /// The documents and chunks that exist for a caller; in a Qdrant cluster those that its mandatory filter certainly passes.
+    ///
+    /// # Errors
+    /// [`IndexError::NotSupported`](crate::IndexError::NotSupported) for a filter that the engine can't evaluate; errors of the engine.
+    pub async fn counts_for(&self, caller: &Caller) -> Result<IndexCounts> {
+        let Some(mandatory) = &caller.filter else { return self.counts().await };
+        if let Engine::Qdrant(engine) = self {
+            return Box::pin(engine.counts_of(Some(mandatory))).await;
+        }
+        let query = IndexQuery::new(RetrievalMode::Lexical, None, None, 1);
+        let found = self.search(caller, query).await?;
+        let (MatchCount::Exact(documents) | MatchCount::Window(documents)) = found.total;
+        Ok(IndexCounts { documents, chunks: found.existing_chunks, deleted_chunks: 0, segments: 0 })
     }
 
     /// Bytes on disk; 0 where an engine does not know them.

@@ -49,6 +49,9 @@ impl RequestError {
 
     /// A failure of the index that is not the request's fault. An engine that does not answer may do so later.
     pub fn of_index(error: &IndexError) -> RequestError {
+        if let IndexError::NotSupported { .. } = error {
+            return Invalid::whole(ErrorCode::InvalidParameter, error.to_string()).into();
+        }
         let IndexError::Unavailable { retry_after, .. } = error else { return RequestError::internal(error) };
         // its reason has addresses of nodes
         tracing::warn!(%error, "the engine of a collection does not answer");

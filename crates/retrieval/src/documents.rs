@@ -115,7 +115,12 @@ impl Retrieval {
         }
         let next =
             Cursor { applied_seq: found.applied_seq, offset: end, degraded: Vec::new(), order: Vec::new() };
-        let next_cursor = (end < count(found.total)).then(|| self.cursors.sign(&binding, &next));
+        let is_more = match found.total {
+            MatchCount::Exact(total) => end < total,
+            // the list was not read beyond the page
+            MatchCount::Window(read) => end <= read,
+        };
+        let next_cursor = is_more.then(|| self.cursors.sign(&binding, &next));
         Ok(List { data: documents.into_iter().flatten().collect(), next_cursor })
     }
 
@@ -186,10 +191,15 @@ impl Retrieval {
         }
         let view = self.searchable_view(caller, collection).await?;
         let limit = self.config.limits.delete_documents_max;
-        let query = IndexQuery { filter, ..IndexQuery::new(RetrievalMode::Lexical, None, None, limit) };
+        // one more tells whether any are left where the engine does not count all of them
+        let query = IndexQuery {
+            filter,
+            count: true,
+            ..IndexQuery::new(RetrievalMode::Lexical, None, None, limit + 1)
+        };
         let filter_text = request.filter.as_ref().map_or("", RawJson::text);
-        let found = view.search(query).await.map_err(|error| refusal(error, filter_text, &[]))?;
-        let matched = count(found.total);
+        let mut found = view.search(query).await.map_err(|error| refusal(error, filter_text, &[]))?;
+        let (MatchCount::Exact(matched) | MatchCount::Window(matched)) = found.total;
         if request.dry_run == Some(true) {
             return Ok(DocumentsDeleteReply {
                 matched,
@@ -201,6 +211,7 @@ impl Retrieval {
             });
         }
         run_to_completion(async move {
+            found.hits.truncate(limit);
             let (mut deleted, mut skipped, mut last) = (0, 0, None);
             for hits in found.hits.chunks(DELETE_BATCH) {
                 let (of_batch, operation) = view.delete_matched(hits).await?;
@@ -289,12 +300,6 @@ fn refusal(error: IndexError, filter_text: &str, sort: &[Sort]) -> RequestError 
         return Invalid::at(ErrorCode::UnknownField, &[param], message).into();
     }
     search_refusal(error, &weir_api::SearchRequest::default())
-}
-
-fn count(total: MatchCount) -> u64 {
-    match total {
-        MatchCount::Exact(count) | MatchCount::Window(count) => count,
-    }
 }
 
 /// The stored documents of the first hits, up to a number of bytes; `None` for a document deleted since.

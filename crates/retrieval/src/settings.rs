@@ -34,7 +34,7 @@ impl Retrieval {
     pub async fn collection_list(&self, caller: &Arc<Caller>) -> Result<List<CollectionReply>> {
         let mut all = Vec::new();
         for view in self.views(caller)? {
-            all.push(view.describe_now().await?);
+            all.push(view.describe_in_list().await?);
         }
         all.extend(self.collections.waiting(caller));
         all.sort_by(|a, b| a.name.cmp(&b.name));

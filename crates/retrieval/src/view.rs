@@ -6,11 +6,10 @@ use tokio::time::Instant;
 use weir_api::{
     CollectionReply, CollectionSettings, CollectionStatus, ErrorCode, ExplainLearned, Invalid, VectorSettings,
 };
-use weir_index::{Hit, IndexError, IndexQuery, IndexResult, MatchCount, Recall};
+use weir_index::{Hit, IndexError, IndexQuery, IndexResult, Recall};
 use weir_inference::LoadedModel;
 use weir_policy::Caller;
 use weir_query::Reading;
-use weir_ranking::RetrievalMode;
 use weir_store::{
     Acceptance, CollectionId, DeletedDocument, GenerationId, Job, NewDocument, NewWebhook, StoreView,
     Submission, VersionTest,
@@ -221,23 +220,40 @@ impl CollectionView {
         }
     }
 
-    /// Searchable documents and chunks that the caller may see.
-    pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
-        if !self.is_filtered() {
-            let counts = self.index.engine.counts().await;
-            let counts = counts.map_err(|error| RequestError::of_index(&error))?;
-            return Ok((counts.documents, counts.chunks));
+    /// The same, in a list: where the filter of the key can't be evaluated, the collection is not available to the key.
+    pub(crate) async fn describe_in_list(&self) -> Result<CollectionReply> {
+        match self.describe_now().await {
+            Err(error) if error.code() == ErrorCode::InvalidParameter => {
+                Ok(CollectionReply { status: CollectionStatus::Unavailable, ..self.describe((0, 0)) })
+            }
+            described => described,
         }
-        let query = IndexQuery::new(RetrievalMode::Lexical, None, None, 1);
-        let found = self.search(query).await.map_err(|error| RequestError::of_index(&error))?;
-        let (MatchCount::Exact(documents) | MatchCount::Window(documents)) = found.total;
-        Ok((documents, found.existing_chunks))
+    }
+
+    /// Searchable documents and chunks that the caller may see.
+    ///
+    /// # Errors
+    /// `invalid_parameter` for a mandatory filter that the engine can't evaluate, `engine_unavailable`; index errors.
+    pub(crate) async fn counts(&self) -> Result<(u64, u64)> {
+        let counts = self.index.engine.counts_for(&self.caller).await;
+        self.note_lost(&counts);
+        match counts {
+            Ok(counts) => Ok((counts.documents, counts.chunks)),
+            Err(error @ IndexError::NotSupported { .. }) => {
+                Err(RequestError::of_index(&error).with_note("it is in the filter of the key"))
+            }
+            Err(error) => Err(RequestError::of_index(&error)),
+        }
     }
 
     /// Gauges of the collection; with a mandatory filter the numbers of documents and chunks alone, because the others are of the whole.
     pub(crate) async fn gauges(&self) -> Result<CollectionGauges> {
         let (documents, chunks) = match self.counts().await {
-            Err(error) if error.code() == ErrorCode::EngineUnavailable => (None, None),
+            Err(error)
+                if matches!(error.code(), ErrorCode::EngineUnavailable | ErrorCode::InvalidParameter) =>
+            {
+                (None, None)
+            }
             counts => counts.map(|(documents, chunks)| (Some(documents), Some(chunks)))?,
         };
         let gauges =

@@ -40,7 +40,7 @@ use crate::{
     pipeline,
 };
 use cluster::Cluster;
-use conditions::{first_chunks, of_tenant, older};
+use conditions::{Bound, first_chunks, of_tenant, older, translated};
 use points::Tenant;
 use search::QdrantSearch;
 use statistics::Statistics;
@@ -157,9 +157,15 @@ impl QdrantEngine {
     }
 
     pub(crate) async fn counts(&self) -> Result<IndexCounts> {
+        self.counts_of(None).await
+    }
+
+    /// Of the documents that a filter certainly passes.
+    pub(crate) async fn counts_of(&self, mandatory: Option<&weir_filter::Filter>) -> Result<IndexCounts> {
+        let condition = mandatory.map(|filter| translated(filter, Bound::Lower)).transpose()?;
         let count = |filter| self.0.client.count(&self.0.alias, filter);
-        let (documents, chunks) =
-            tokio::join!(count(self.0.filter([first_chunks()])), count(self.0.filter([])));
+        let first = self.0.filter(condition.iter().cloned().chain([first_chunks()]));
+        let (documents, chunks) = tokio::join!(count(first), count(self.0.filter(condition)));
         Ok(IndexCounts { documents: documents?, chunks: chunks?, deleted_chunks: 0, segments: 0 })
     }
 

@@ -183,11 +183,7 @@ impl QdrantSearch<'_> {
     pub(super) async fn count_set(&self, documents: &Documents, group_by: &Grouping) -> Result<Option<u64>> {
         Ok(Some(match documents {
             Documents::Uncounted => return Ok(None),
-            Documents::Selected if self.selected_surely.is_some() => return Ok(None),
-            Documents::Selected => {
-                let filter = self.listed_filter(&self.selected);
-                self.engine.client.count(&self.engine.alias, filter).await?
-            }
+            Documents::Selected => return self.count_selected().await,
             Documents::Read(read) => match group_by {
                 Grouping::Chunk => read.values().map(|document| document.chunks.len() as u64).sum(),
                 Grouping::Document => read.len() as u64,
@@ -200,6 +196,22 @@ impl QdrantSearch<'_> {
                 }
             },
         }))
+    }
+
+    /// The number of units that pass the filter. Where the cluster does not decide about all of them, they are read if that is asked for.
+    async fn count_selected(&self) -> Result<Option<u64>> {
+        let count =
+            |filter: &Filter| self.engine.client.count(&self.engine.alias, self.listed_filter(filter));
+        let most = count(&self.selected).await?;
+        let Some(surely) = &self.selected_surely else { return Ok(Some(most)) };
+        if count(surely).await? == most {
+            return Ok(Some(most));
+        }
+        if !self.request.count || most > u64::from(READ_MAX) {
+            return Ok(None);
+        }
+        let points = self.listed(READ_MAX, &[]).await?;
+        Ok(Some(self.take(points).len() as u64))
     }
 
     pub(super) fn facet_of(&self, documents: &Documents, facet: &FacetSpec) -> Vec<ValueCount> {

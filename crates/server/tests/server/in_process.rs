@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use weir_access::Keys;
 use weir_config::{Config, Environment, Flags, load};
 use weir_encoder::Kernels;
-use weir_index::{CpuLimiter, Engines};
+use weir_index::{CpuLimiter, Engines, QdrantEngines, QdrantPlacement};
 use weir_inference::{MemoryBudget, Models, Scheduler};
 use weir_llm::Llm;
 use weir_policy::Caller;
+use weir_qdrant::{Qdrant, QdrantSettings};
 use weir_retrieval::{Collections, QueryLog, Retrieval};
 use weir_server::{Gateway, Router, Services};
 use weir_store::Store;
@@ -31,7 +32,8 @@ pub(crate) struct InProcess {
     pub(crate) retrieval: Retrieval,
     pub(crate) scheduler: Scheduler,
     router: Router,
-    _folder: TempDir,
+    collections: Collections,
+    folder: TempDir,
 }
 
 /// A reply, read to its end.
@@ -62,7 +64,29 @@ impl InProcess {
         settings: &[(&str, &str)],
         callers: BTreeMap<&'static str, Caller>,
     ) -> InProcess {
+        InProcess::start_in(tempfile::tempdir().unwrap(), models, settings, callers).await
+    }
+
+    /// Stops it, and starts another gateway over a copy of its store.
+    pub(crate) async fn restart(self, settings: &[(&str, &str)]) -> InProcess {
+        self.collections.close().await;
         let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (self.folder.path().join("data"), folder.path().join("data"));
+        std::fs::create_dir(&new).unwrap();
+        for file in std::fs::read_dir(old).unwrap().map(Result::unwrap) {
+            if file.file_type().unwrap().is_file() {
+                std::fs::copy(file.path(), new.join(file.file_name())).unwrap();
+            }
+        }
+        InProcess::start_in(folder, &["allowed", "forbidden"], settings, BTreeMap::new()).await
+    }
+
+    async fn start_in(
+        folder: TempDir,
+        models: &[&str],
+        settings: &[(&str, &str)],
+        callers: BTreeMap<&'static str, Caller>,
+    ) -> InProcess {
         let file = folder.path().join("weir.toml");
         let model = |id: &&str| format!("[[models]]\nid = \"{id}\"\nkind = \"pseudo\"\n");
         std::fs::write(&file, models.iter().map(model).collect::<String>()).unwrap();
@@ -83,11 +107,7 @@ impl InProcess {
             store.clone(),
             models.clone(),
             scheduler.clone(),
-            Engines::embedded(
-                config.server.data_dir.join("index"),
-                CpuLimiter::start(2, || ()).unwrap(),
-                config.index.open_max,
-            ),
+            engines(&config),
             config.clone(),
             metrics.clone(),
             background.clone(),
@@ -95,7 +115,7 @@ impl InProcess {
         let collections = collections.await.unwrap();
         let query_log = QueryLog::start(&config.search, store.clone(), metrics.clone(), &background);
         let requests = RequestLog::start(&config, metrics.clone(), KnownKeys::default()).unwrap();
-        let retrieval = Retrieval::new(collections, query_log);
+        let retrieval = Retrieval::new(collections.clone(), query_log);
         let mut known: BTreeMap<&str, Arc<Caller>> =
             callers.into_iter().map(|(name, caller)| (name, Arc::new(caller))).collect();
         known.insert(OPERATOR, Arc::new(Caller::system()));
@@ -116,7 +136,7 @@ impl InProcess {
             keys,
             llm,
         });
-        InProcess { retrieval, scheduler, router: Router::new(gateway), _folder: folder }
+        InProcess { retrieval, scheduler, router: Router::new(gateway), collections, folder }
     }
 
     /// Sends a request as `caller`; an empty body is none.
@@ -147,4 +167,26 @@ impl InProcess {
         assert!(reply.status.is_success(), "{method} {uri} {body}: {} {}", reply.status, reply.text);
         reply.json()
     }
+}
+
+/// The embedded engines, and those of the nodes that the settings name.
+fn engines(config: &Config) -> Engines {
+    let embedded = Engines::embedded(
+        config.server.data_dir.join("index"),
+        CpuLimiter::start(2, || ()).unwrap(),
+        config.index.open_max,
+    );
+    let urls: Vec<String> = config.qdrant.nodes().map(str::to_owned).collect();
+    if urls.is_empty() {
+        return embedded;
+    }
+    let placement = QdrantPlacement {
+        prefix: "weir".to_owned(),
+        service: "service".to_owned(),
+        shards: 1,
+        copies: 1,
+        copies_written: 1,
+    };
+    let client = Qdrant::new(&QdrantSettings::new(urls)).unwrap();
+    embedded.with_qdrant(QdrantEngines::new(client, placement))
 }

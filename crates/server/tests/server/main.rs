@@ -8,5 +8,6 @@ mod cors;
 mod examples;
 mod in_process;
 mod panics;
+mod qdrant;
 mod restricted;
 mod usage;

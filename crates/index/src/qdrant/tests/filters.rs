@@ -139,6 +139,30 @@ async fn a_page_is_filled_where_the_cluster_gives_more_than_passes() {
 }
 
 #[tokio::test]
+async fn documents_before_a_date_are_counted_and_not_only_those_that_were_read() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let put = |number: usize| put_with(&format!("d{number:03}"), "apples", 0, r#"{"at":"2023-05-01"}"#);
+    engine.apply((0..30).map(put).collect(), 1, None).await.unwrap();
+    let filter = Filter::parse(r#"{"at":{"lt":"2024-01-01"}}"#).unwrap();
+    let query = IndexQuery { filter: Some(filter.clone()), limit: 10, query: None, ..words("") };
+    let total =
+        async |query: &IndexQuery| engine.search(&Caller::system(), query.clone()).await.unwrap().total;
+    assert_eq!(total(&query).await, MatchCount::Exact(30), "each value is a date");
+    engine.apply(vec![put_with("text", "apples", 0, r#"{"at":"unknown"}"#)], 2, None).await.unwrap();
+    assert_eq!(
+        total(&query).await,
+        MatchCount::Window(10),
+        "there are values that the cluster does not decide about"
+    );
+    assert_eq!(total(&IndexQuery { count: true, ..query }).await, MatchCount::Exact(30));
+    let caller = Caller { filter: Some(filter.into()), ..Caller::system() };
+    let counts = engine.counts_for(&caller).await.unwrap();
+    assert_eq!((counts.documents, counts.chunks), (30, 30));
+    assert_eq!(engine.counts_for(&Caller::system()).await.unwrap().documents, 31);
+}
+
+#[tokio::test]
 async fn a_caller_is_told_nothing_of_documents_that_a_date_hides() {
     let gateway = Gateway::start();
     let engine = gateway.engine().await;
