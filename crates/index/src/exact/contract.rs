@@ -180,6 +180,7 @@ contract! {
     white_space_in_names_and_values_is_as_other_text
     near_duplicates_are_one_hit_and_diversity_reorders
     pages_follow_each_other
+    pages_hold_where_scores_and_sort_keys_are_equal
     a_document_is_followed_through_the_stages
     features_of_a_document_are_those_of_its_hit
     what_the_table_refuses_is_refused_and_nothing_else
@@ -442,6 +443,35 @@ async fn pages_follow_each_other(engine: &Engine) {
             pages.push(names(&result));
         }
         assert_eq!(pages.join(" "), whole);
+    }
+}
+
+async fn pages_hold_where_scores_and_sort_keys_are_equal(engine: &Engine) {
+    let put = |number: usize| {
+        let chunks = [("apples", axis(0)), ("apples", axis(1))];
+        let metadata = r#"{"n":1}"#.to_owned();
+        Change::Put(IndexedDocument {
+            metadata,
+            ..document(&format!("d{number:03}"), 1 + number as u64, &chunks)
+        })
+    };
+    engine.apply((0..130).map(put).collect(), 200, None).await.unwrap();
+    let list = IndexQuery { query: None, ..words("") };
+    for group_by in [Grouping::Document, Grouping::Chunk] {
+        for sort in [vec![], vec![SortKey { field: "n".to_owned(), descending: false }]] {
+            for query in [&words("apples"), &list] {
+                let query =
+                    IndexQuery { depth: 10, sort: sort.clone(), group_by: group_by.clone(), ..query.clone() };
+                let whole = found(engine, IndexQuery { limit: 260, ..query.clone() }).await;
+                let mut pages = Vec::new();
+                for offset in (0..260).step_by(20) {
+                    let page = found(engine, IndexQuery { limit: 20, offset, ..query.clone() }).await;
+                    pages.extend((!page.is_empty()).then_some(page));
+                }
+                assert_eq!(pages.join(" "), whole, "{query:?}");
+                assert!(whole.starts_with("d000.0 d00"), "{whole}");
+            }
+        }
     }
 }
 

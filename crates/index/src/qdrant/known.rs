@@ -85,6 +85,16 @@ impl Numbers {
         known.version == self.newest[known.document as usize]
     }
 
+    pub(super) fn version_of(&self, chunk_id: u32) -> u64 {
+        self.chunks[chunk_id as usize].version
+    }
+
+    /// The place of a chunk in an order that is the same in each search: of versions, ids and positions.
+    pub(super) fn place(&self, chunk_id: u32) -> (u64, &str, u32) {
+        let known = &self.chunks[chunk_id as usize];
+        (known.version, &known.document_id, known.chunk)
+    }
+
     pub(super) fn document_of(&self, chunk_id: u32) -> Option<u32> {
         self.chunks.get(chunk_id as usize).map(|known| known.document)
     }

@@ -3,6 +3,7 @@
 //! The first calls go out together: the rankings, the rarity of each term, counts, names. Every point that comes back is checked: tenant,
 //! removals, filter, and that no newer version of its document came with it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -28,7 +29,9 @@ use crate::restricted::RestrictedQuery;
 use crate::{Grouping, IndexError, IndexQuery, Result};
 
 /// Documents with equal names, and those whose names begin with the query, at most.
-const NAMED_MAX: u32 = 64;
+const NAMED_MAX: usize = 64;
+/// Documents of which these are taken, the shortest names first.
+const NAMES_READ: u32 = 500;
 /// Documents whose fields are named where a field is unknown.
 const KNOWN_SAMPLE: u32 = 64;
 /// How many more points int8 ranks than are compared exactly.
@@ -39,13 +42,6 @@ const OVERSAMPLING: f64 = 2.0;
 pub(super) struct Rarity {
     /// Chunks that exist for the caller and contain the term, in the order of the terms.
     pub(super) holding: Vec<u64>,
-}
-
-/// A ranking, as far as it was asked for.
-struct Ranked {
-    points: Vec<(u32, f32)>,
-    /// Whether there may be more.
-    is_cut: bool,
 }
 
 /// One search over the points of a tenant.
@@ -178,19 +174,19 @@ impl<'a> QdrantSearch<'a> {
     }
 
     /// The points with their numbers, without those that have none.
-    pub(super) fn take(&self, points: Vec<FoundPoint>) -> Vec<(u32, FoundPoint)> {
+    pub(super) fn take(&self, mut points: Vec<FoundPoint>) -> Vec<(u32, FoundPoint)> {
+        points.retain(|point| self.is_ours(point));
         let numbers = self.number(&points.iter().collect::<Vec<_>>());
         numbers.into_iter().zip(points).filter_map(|(number, point)| Some((number?, point))).collect()
     }
 
-    /// Numbers points, those that were put earlier first. `None` for what is not ours, and for what has a newer version among them.
+    /// Numbers points that are ours, those that were put earlier first. `None` for what has a newer version among them.
     fn number(&self, points: &[&FoundPoint]) -> Vec<Option<u32>> {
         let order = |place: usize| {
             let point = points[place];
             (point.integer(VERSION), point.text(DOCUMENT), point.integer(CHUNK), place)
         };
-        let ours = (0..points.len()).filter(|&place| self.is_ours(points[place]));
-        let mut in_order: Vec<_> = ours.map(order).collect();
+        let mut in_order: Vec<_> = (0..points.len()).map(order).collect();
         in_order.sort_unstable();
         let mut numbers = self.numbers();
         let mut numbered = vec![None; points.len()];
@@ -251,12 +247,12 @@ impl<'a> QdrantSearch<'a> {
         Ok(self.take(found))
     }
 
-    /// All chunks that contain a term of the query and pass the filter, at most `limit`.
-    pub(super) async fn matching(&self, limit: u64) -> Result<Vec<FoundPoint>> {
+    /// All chunks that contain a term of the query and pass the filter, at most `limit`, with more fields.
+    pub(super) async fn matching(&self, limit: u64, more: &[&'static str]) -> Result<Vec<FoundPoint>> {
         if self.terms.is_empty() {
             return Ok(Vec::new());
         }
-        let fields = [self.fields(), vec![METADATA]].concat();
+        let fields = [self.fields(), more.to_vec()].concat();
         let query = self.sparse_query(&self.terms, self.selected.clone(), limit);
         let query = QueryPoints { with_payload: Some(fields.into()), ..query };
         Ok(self.query(vec![query]).await?.remove(0))
@@ -287,7 +283,8 @@ impl<'a> QdrantSearch<'a> {
         let embedding = self.request.embedding.as_deref().filter(|_| mode != RetrievalMode::Lexical);
         let started = Instant::now();
         let limit = match self.request.group_by {
-            Grouping::Chunk => depth.clamp(1, RANKED_MAX),
+            // one more tells whether others are as good as the last
+            Grouping::Chunk => depth.saturating_add(1).min(RANKED_MAX),
             Grouping::Document | Grouping::Field(_) => self.engine.points_per_unit.limit(depth),
         };
         let mut queries = Vec::new();
@@ -305,56 +302,82 @@ impl<'a> QdrantSearch<'a> {
         if with_rarity {
             self.note_rarity(answers.collect()).await?;
         }
-        let (lexical, dense) = self.ranked(lexical, dense, limit);
         let more = |limit: u64| self.sparse_query(&self.terms, self.selected.clone(), limit);
         let lexical = self.deepened(lexical, limit, depth, more).await?;
         let more = |limit: u64| self.dense_query(embedding.unwrap_or_default(), limit);
         let dense = self.deepened(dense, limit, depth, more).await?;
+        let [lexical, dense] = self.ranked([lexical, dense], depth);
         let took = started.elapsed();
         Ok(Rankings { lexical, dense, lexical_took: took, dense_took: took })
     }
 
-    /// Both rankings, whose points are numbered together.
-    fn ranked(
-        &self,
-        lexical: Option<Vec<FoundPoint>>,
-        dense: Option<Vec<FoundPoint>>,
-        limit: usize,
-    ) -> (Option<Ranked>, Option<Ranked>) {
-        let both: Vec<&FoundPoint> = lexical.iter().chain(&dense).flatten().collect();
+    /// The best chunks of `depth` units of each ranking. Points of both are numbered together, when all of them are there: equal scores are in the
+    /// order of the numbers.
+    fn ranked(&self, points: [Vec<FoundPoint>; 2], depth: usize) -> [Vec<BestChunk>; 2] {
+        let both: Vec<&FoundPoint> = points.iter().flatten().collect();
         let mut numbers = self.number(&both).into_iter();
-        let mut of = |points: Option<Vec<FoundPoint>>| {
-            let points = points?;
-            let is_cut = points.len() == limit;
+        points.each_ref().map(|points| {
             let numbered = points.iter().zip(numbers.by_ref());
-            let points = numbered.filter_map(|(point, number)| Some((number?, point.score))).collect();
-            Some(Ranked { points, is_cut })
-        };
-        (of(lexical), of(dense))
+            let scored: Vec<(u32, f32)> =
+                numbered.filter_map(|(point, number)| Some((number?, point.score))).collect();
+            let best = self.best(&scored, depth);
+            if best.len() >= depth {
+                self.note_points(&scored, &best);
+            }
+            best
+        })
     }
 
-    /// The best chunks of `depth` units: asks for more points while they are of too few units.
+    /// The points of a ranking of `depth` units that are ours. More are asked for while these are of too few units, and while the cluster may have
+    /// others with the score of the last: it gives any of them, and on the next page others.
     async fn deepened(
         &self,
-        ranked: Option<Ranked>,
+        points: Option<Vec<FoundPoint>>,
         mut limit: usize,
         depth: usize,
         query: impl Fn(u64) -> QueryPoints,
-    ) -> Result<Vec<BestChunk>> {
-        let Some(mut ranked) = ranked else { return Ok(Vec::new()) };
+    ) -> Result<Vec<FoundPoint>> {
+        let Some(mut points) = points else { return Ok(Vec::new()) };
         loop {
-            let best = self.best(&ranked.points, depth);
-            if best.len() >= depth || !ranked.is_cut || limit >= RANKED_MAX {
-                if best.len() >= depth {
-                    self.note_points(&ranked.points, &best);
-                }
-                return Ok(best);
+            let is_all = points.len() < limit || limit >= RANKED_MAX;
+            let last = points.last().map_or(f32::MAX, |point| point.score);
+            points.retain(|point| self.is_ours(point));
+            let better = points.partition_point(|point| point.score > last);
+            let has_enough = self.units(&points) >= depth;
+            if is_all || has_enough && self.units(&points[..better]) >= self.ordered_units(depth) {
+                return Ok(points);
             }
             limit = limit.saturating_mul(4).min(RANKED_MAX);
-            let found = self.query(vec![query(limit as u64)]).await?.remove(0);
-            let is_cut = found.len() == limit;
-            let taken = self.take(found).into_iter();
-            ranked = Ranked { points: taken.map(|(number, point)| (number, point.score)).collect(), is_cut };
+            points = match self.query(vec![query(limit as u64)]).await {
+                // too large: the order of equal scores is as the cluster has it
+                Err(IndexError::NotSupported { .. }) if has_enough => return Ok(points),
+                found => found?.remove(0),
+            };
+        }
+    }
+
+    /// Units whose order is to be the same at each depth: those up to the end of the page, where the depth follows the page.
+    fn ordered_units(&self, depth: usize) -> usize {
+        match self.request.mode {
+            RetrievalMode::Lexical if self.request.is_postprocessed() => depth,
+            RetrievalMode::Lexical => self.request.offset.saturating_add(self.request.limit).min(depth),
+            RetrievalMode::Dense | RetrievalMode::Hybrid => 0,
+        }
+    }
+
+    /// The number of units that points are of.
+    fn units(&self, points: &[FoundPoint]) -> usize {
+        let mut newest: HashMap<&str, u64> = HashMap::new();
+        for point in points {
+            let version = newest.entry(point.text(DOCUMENT).unwrap_or_default()).or_default();
+            *version = version_of(point).max(*version);
+        }
+        let is_newest = |point: &&FoundPoint| {
+            newest.get(point.text(DOCUMENT).unwrap_or_default()) == Some(&version_of(point))
+        };
+        match self.request.group_by {
+            Grouping::Chunk => points.iter().filter(is_newest).count(),
+            Grouping::Document | Grouping::Field(_) => newest.len(),
         }
     }
 
@@ -362,8 +385,8 @@ impl<'a> QdrantSearch<'a> {
     fn note_points(&self, points: &[(u32, f32)], best: &[BestChunk]) {
         let worst = best.last().map_or(f32::MAX, |best| best.score);
         if self.request.group_by != Grouping::Chunk {
-            let needed = points.iter().filter(|(_, score)| *score >= worst).count();
-            self.engine.points_per_unit.note(needed, best.len());
+            let better = points.iter().filter(|(_, score)| *score > worst).count();
+            self.engine.points_per_unit.note((better + 1).max(best.len()), best.len());
         }
     }
 
@@ -486,22 +509,26 @@ impl<'a> QdrantSearch<'a> {
             return Ok(Vec::new());
         };
         let [whole, leading] = name_keys(&name);
-        let mut found = self.named_by(vec![whole.clone(), leading]).await?;
-        if found.len() == NAMED_MAX as usize {
-            // of many whose names begin with the query, the one whose name it is may not be among these
-            found.extend(self.named_by(vec![whole]).await?);
+        let keys = vec![whole.clone(), leading];
+        let mut found = self.named_by(keys.clone(), NAMED_MAX as u32).await?;
+        if found.len() == NAMED_MAX {
+            found = self.named_by(keys, NAMES_READ).await?;
+        }
+        if found.len() == NAMES_READ as usize {
+            // of so many whose names begin with the query, the one whose name it is may not be among these
+            found.extend(self.named_by(vec![whole], NAMED_MAX as u32).await?);
         }
         Ok(found)
     }
 
-    async fn named_by(&self, keys: Vec<String>) -> Result<Vec<FoundPoint>> {
+    async fn named_by(&self, keys: Vec<String>, limit: u32) -> Result<Vec<FoundPoint>> {
         let keys = has_any_text(NAMES, keys);
         let filter = Filter {
             must: [self.selected.must.clone(), vec![keys, first_chunks()]].concat(),
             ..Default::default()
         };
         let fields = [self.fields(), vec![TITLE]].concat();
-        let request = ScrollPoints { with_payload: Some(fields.into()), ..self.scroll(filter, NAMED_MAX) };
+        let request = ScrollPoints { with_payload: Some(fields.into()), ..self.scroll(filter, limit) };
         Ok(self.engine.client.scroll(request).await?.0)
     }
 
@@ -525,6 +552,7 @@ impl<'a> QdrantSearch<'a> {
             .collect();
         named.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
         named.dedup_by_key(|named| named.chunk_id);
+        named.truncate(NAMED_MAX);
         named
     }
 

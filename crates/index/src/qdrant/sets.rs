@@ -7,6 +7,7 @@ use weir_qdrant::FoundPoint;
 use weir_qdrant::api::{Filter, OrderBy, ScrollPoints};
 
 use super::conditions::first_chunks;
+use super::known::version_of;
 use super::points::{METADATA, VERSION};
 use super::search::QdrantSearch;
 use crate::field_values::{by_keys, by_place, values_of};
@@ -59,8 +60,11 @@ impl QdrantSearch<'_> {
             }
             DocumentSet::Of(chunk_ids) => self.add_candidates(&mut read, chunk_ids).await?,
             DocumentSet::Matching if self.request.sort.is_empty() && self.request.facets.is_empty() => {
-                if !self.add_matching(&mut read, COUNTED_MAX).await? {
-                    return Ok(Documents::Uncounted);
+                match self.add_matching(&mut read, COUNTED_MAX).await {
+                    Ok(true) => {}
+                    // too many, or too large to be counted
+                    Ok(false) | Err(IndexError::NotSupported { .. }) => return Ok(Documents::Uncounted),
+                    Err(error) => return Err(error),
                 }
             }
             DocumentSet::Matching => self.add_all_matching(&mut read).await?,
@@ -85,6 +89,13 @@ impl QdrantSearch<'_> {
         }
     }
 
+    /// Whether sets are asked for values of fields.
+    fn reads_metadata(&self) -> bool {
+        let request = self.request;
+        let is_by_field = matches!(request.group_by, Grouping::Field(_));
+        is_by_field || !request.sort.is_empty() || !request.facets.is_empty()
+    }
+
     async fn add_all_matching(&self, read: &mut BTreeMap<u32, ReadDocument>) -> Result<()> {
         let is_whole = self.add_matching(read, READ_MAX).await?;
         is_whole.then_some(()).ok_or_else(too_many)
@@ -92,19 +103,22 @@ impl QdrantSearch<'_> {
 
     /// Whether there are at most `limit` chunks; otherwise nothing is added.
     async fn add_matching(&self, read: &mut BTreeMap<u32, ReadDocument>, limit: u32) -> Result<bool> {
-        let points = self.matching(u64::from(limit) + 1).await?;
+        let more: &[&str] = if self.reads_metadata() { &[METADATA] } else { &[] };
+        let points = self.matching(u64::from(limit) + 1, more).await?;
         if points.len() > limit as usize {
             return Ok(false);
         }
         self.add(read, points);
-        for named in &self.named {
-            self.add_candidates(read, &[named.chunk_id]).await?;
-        }
+        let named: Vec<u32> = self.named.iter().map(|named| named.chunk_id).collect();
+        self.add_candidates(read, &named).await?;
         Ok(true)
     }
 
     async fn add_candidates(&self, read: &mut BTreeMap<u32, ReadDocument>, chunk_ids: &[u32]) -> Result<()> {
-        let metadata = self.metadata_of(chunk_ids).await?;
+        let metadata = match self.reads_metadata() {
+            true => self.metadata_of(chunk_ids).await?,
+            false => vec![String::new(); chunk_ids.len()],
+        };
         let numbers = self.numbers();
         for (&chunk_id, metadata) in chunk_ids.iter().zip(metadata) {
             let Some(number) = numbers.document_of(chunk_id) else { continue };
@@ -143,41 +157,61 @@ impl QdrantSearch<'_> {
         keys: &[SortKey],
         limit: usize,
     ) -> Result<Vec<ListedChunk>> {
-        let shown = if self.request.group_by == Grouping::Chunk { usize::MAX } else { 1 };
-        let list = |number: u32, document: &ReadDocument| {
-            let chunks: Vec<u32> = document.chunks.iter().take(shown).copied().collect();
-            chunks.into_iter().map(move |chunk_id| ListedChunk { document: number, chunk_id })
-        };
         match documents {
             Documents::Uncounted => Err(too_many()),
-            Documents::Selected => {
-                let mut asked = u32::try_from(limit).unwrap_or(READ_MAX).min(READ_MAX);
-                loop {
-                    let points = self.listed(asked, &[]).await?;
-                    let is_all = points.len() < asked as usize;
-                    let mut read = BTreeMap::new();
-                    self.add(&mut read, points);
-                    let all = read.iter().flat_map(|(number, document)| list(*number, document));
-                    let listed: Vec<ListedChunk> = all.take(limit).collect();
-                    if is_all || listed.len() >= limit {
-                        return Ok(listed);
-                    }
-                    // the cluster gives more points than pass the filter
-                    if asked == READ_MAX {
-                        return Err(too_many());
-                    }
-                    asked = asked.saturating_mul(4).min(READ_MAX);
-                }
-            }
-            Documents::Read(read) => {
-                let mut ordered: Vec<(&u32, &ReadDocument)> = read.iter().collect();
-                ordered.sort_by(|(a, one), (b, other)| {
-                    by_keys(keys, &one.metadata, &other.metadata).then(a.cmp(b))
-                });
-                let listed = ordered.into_iter().take(limit);
-                Ok(listed.flat_map(|(number, document)| list(*number, document)).collect())
-            }
+            Documents::Selected => self.list_selected(limit).await,
+            Documents::Read(read) => Ok(self.in_order(read, keys, limit)),
         }
+    }
+
+    /// The first chunks of what passes the filter, in the order in which it was put.
+    async fn list_selected(&self, limit: usize) -> Result<Vec<ListedChunk>> {
+        // one more tells whether others have the version of the last
+        let mut asked = u32::try_from(limit).unwrap_or(READ_MAX).saturating_add(1).min(READ_MAX);
+        loop {
+            let points = self.listed(asked, &[]).await?;
+            let is_all = points.len() < asked as usize;
+            let last = points.last().map_or(0, version_of);
+            let mut read = BTreeMap::new();
+            self.add(&mut read, points);
+            let mut listed = self.in_order(&read, &[], limit);
+            listed.truncate(limit);
+            let version = listed.last().map_or(0, |listed| self.numbers().version_of(listed.chunk_id));
+            if is_all || listed.len() >= limit && (version < last || asked == READ_MAX) {
+                return Ok(listed);
+            }
+            // the cluster gives more points than pass the filter
+            if asked == READ_MAX {
+                return Err(too_many());
+            }
+            asked = asked.saturating_mul(4).min(READ_MAX);
+        }
+    }
+
+    /// The first `limit` documents in the order of the keys, then of versions and ids: numbers depend on what was read first.
+    fn in_order(
+        &self,
+        read: &BTreeMap<u32, ReadDocument>,
+        keys: &[SortKey],
+        limit: usize,
+    ) -> Vec<ListedChunk> {
+        let shown = if self.request.group_by == Grouping::Chunk { usize::MAX } else { 1 };
+        let numbers = self.numbers();
+        let place = |chunk_id: &u32| numbers.place(*chunk_id);
+        let with_chunks = |(number, document): (&u32, &'_ ReadDocument)| {
+            let mut chunks = document.chunks.clone();
+            chunks.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
+            (*number, chunks)
+        };
+        let mut ordered: Vec<(u32, Vec<u32>)> = read.iter().map(with_chunks).collect();
+        ordered.sort_by(|(a, of_a), (b, of_b)| {
+            by_keys(keys, &read[a].metadata, &read[b].metadata)
+                .then_with(|| of_a.first().map(place).cmp(&of_b.first().map(place)))
+        });
+        let chunks_of = |(document, chunks): (u32, Vec<u32>)| {
+            chunks.into_iter().take(shown).map(move |chunk_id| ListedChunk { document, chunk_id })
+        };
+        ordered.into_iter().take(limit).flat_map(chunks_of).collect()
     }
 
     pub(super) async fn count_set(&self, documents: &Documents, group_by: &Grouping) -> Result<Option<u64>> {

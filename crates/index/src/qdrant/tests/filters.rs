@@ -199,3 +199,44 @@ async fn the_document_whose_name_is_the_query_is_among_many_that_begin_with_it()
     let hits = found(&engine, IndexQuery { limit: 3, ..words("invoice") }).await;
     assert!(hits.starts_with("d000.0"), "{hits}");
 }
+
+#[tokio::test]
+async fn of_many_documents_whose_names_begin_with_the_query_the_shortest_names_are_first() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let titled = |number: usize| {
+        let title = if number % 50 == 0 {
+            format!("Invoice {number}")
+        } else {
+            format!("Invoice of the year {number}")
+        };
+        let Change::Put(document) = put_with(&format!("d{number:03}"), "apples", 0, "{}") else {
+            unreachable!("it puts a document")
+        };
+        Change::Put(IndexedDocument { title: Some(title), ..document })
+    };
+    engine.apply((0..300).map(titled).collect(), 1, None).await.unwrap();
+    let hits = found(&engine, IndexQuery { limit: 6, ..words("invoice") }).await;
+    let mut hits: Vec<&str> = hits.split(' ').collect();
+    hits.sort_unstable();
+    assert_eq!(hits, ["d000.0", "d050.0", "d100.0", "d150.0", "d200.0", "d250.0"]);
+}
+
+#[tokio::test]
+async fn what_is_counted_is_not_read_and_too_large_sets_are_not_counted() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    // together more than the 64 MiB that a reply has at most
+    let metadata = json!({"n": 1, "long": "x".repeat(70_000)}).to_string();
+    let put = |number: usize| put_with(&format!("d{number:04}"), "apples", 0, &metadata);
+    for seq in 1..=10 {
+        let batch = (100 * seq - 100..100 * seq).map(put).collect();
+        engine.apply(batch, seq as u64, None).await.unwrap();
+    }
+    let counted = IndexQuery { count: true, limit: 2, ..words("apples") };
+    let result = engine.search(&Caller::system(), counted.clone()).await.unwrap();
+    assert_eq!((result.hits.len(), result.total), (2, MatchCount::Exact(1000)));
+    let filter = Some(Filter::parse(r#"{"n":1}"#).unwrap());
+    let result = engine.search(&Caller::system(), IndexQuery { filter, ..counted }).await.unwrap();
+    assert!(matches!(result.total, MatchCount::Window(_)), "{:?}", result.total);
+}
