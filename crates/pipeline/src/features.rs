@@ -1,6 +1,7 @@
 //! Which engine has which feature of a search, and who does it: one table, from which refusals, the table in `docs/architecture.md` and
 //! tests follow.
 
+use weir_filter::{Filter, Test, Value};
 use weir_query::Query;
 use weir_ranking::RetrievalMode;
 
@@ -58,6 +59,9 @@ const WORDS: &str = "search for words alone, or use a collection with the embedd
 const LEXICAL_SETTINGS: &str = "synonyms, stop words, weight of titles";
 const NO_LEXICAL_SETTINGS: &str = "leave out `lexical`, or create the collection with the embedded engine; settings that a collection has are taken away by `\"lexical\": {}` without `move`";
 
+/// Comparisons of filters with strings that are no dates.
+pub const STRING_ORDER: &str = "order of strings in filters";
+
 /// The features of a search, in the order of its stages; who does each in the embedded engine, and in Qdrant.
 pub const FEATURES: &[Feature] = &[
     row(
@@ -99,6 +103,13 @@ pub const FEATURES: &[Feature] = &[
     row("spelling correction", &[], never, [Support::Engine, Support::Absent]),
     row(LEXICAL_SETTINGS, &[], never, [Support::Engine, Support::Refused(NO_LEXICAL_SETTINGS)]),
     row("filter", &["filter"], |query| query.filter.is_some(), [Support::Engine, Support::Engine]),
+    row(
+        STRING_ORDER,
+        &["filter"],
+        |query| query.filter.as_ref().is_some_and(orders_strings),
+        [Support::Engine, Support::Refused("compare numbers or dates, or list the values with `in`")],
+    ),
+    row("fields of deleted documents stay known", &[], never, [Support::Engine, Support::Absent]),
     row("list without a query", &[], IndexQuery::is_listing, [Support::Engine, Support::Engine]),
     row(
         "fusion",
@@ -183,7 +194,15 @@ pub fn check(support: impl Fn(&Feature) -> Support, query: &IndexQuery) -> Resul
 /// # Errors
 /// [`IndexError::NotSupported`] with the remedy.
 pub fn check_lexical_settings(engine: EngineKind) -> Result<()> {
-    for feature in FEATURES.iter().filter(|feature| feature.name == LEXICAL_SETTINGS) {
+    check_named(LEXICAL_SETTINGS, engine)
+}
+
+/// Refuses the feature of a name, if an engine does not have it.
+///
+/// # Errors
+/// [`IndexError::NotSupported`] with the remedy.
+pub fn check_named(name: &str, engine: EngineKind) -> Result<()> {
+    for feature in FEATURES.iter().filter(|feature| feature.name == name) {
         if let Support::Refused(remedy) = feature.support(engine) {
             return Err(IndexError::NotSupported { feature: feature.name, remedy });
         }
@@ -210,6 +229,17 @@ fn has(query: &IndexQuery, is_it: fn(&Query) -> bool) -> bool {
         is_it(query) || parts.into_iter().flatten().any(|part| any(part, is_it))
     }
     query.query.as_ref().is_some_and(|query| any(query, is_it))
+}
+
+fn orders_strings(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(filters) | Filter::Or(filters) => filters.iter().any(orders_strings),
+        Filter::Not(inner) => orders_strings(inner),
+        Filter::Condition { test: Test::Compare(_, value @ Value::String(_)), .. } => {
+            value.timestamp().is_none()
+        }
+        Filter::Condition { .. } => false,
+    }
 }
 
 fn is_operator(query: &Query) -> bool {

@@ -529,6 +529,9 @@ fn asking(name: &str) -> Option<IndexQuery> {
         "dense ranking" => nearest(0),
         "fusion" | "smoothing" => both("apples", 0),
         "filter" => IndexQuery { filter: Filter::parse(r#"{"year":1}"#).ok(), ..base },
+        "order of strings in filters" => {
+            IndexQuery { filter: Filter::parse(r#"{"not":{"year":{"gt":"x"}}}"#).ok(), ..base }
+        }
         "list without a query" => IndexQuery { query: None, ..base },
         "sort by fields" => {
             IndexQuery { sort: vec![SortKey { field: "year".to_owned(), descending: true }], ..base }
@@ -545,7 +548,9 @@ fn asking(name: &str) -> Option<IndexQuery> {
         "the way of a document" => IndexQuery { trace: Some("a".to_owned()), ..base },
         "lexical ranking" | "pages" | "relevance" | "exact names first" => base,
         "exact dense scores of lexical candidates" => both("apples", 0),
-        "spelling correction" | "synonyms, stop words, weight of titles" => return None,
+        "spelling correction"
+        | "synonyms, stop words, weight of titles"
+        | "fields of deleted documents stay known" => return None,
         other => panic!("`{other}` needs a query here"),
     })
 }

@@ -4,12 +4,12 @@
 //! that it was given once more, by [`Filter::evaluate`]. Where points are counted, and not read, none may pass that the filter does not pass. What
 //! can't be translated so is refused.
 
-use weir_filter::{Comparison, Filter, Number, Test, Value};
+use weir_filter::{Comparison, Filter, Test, Value};
 use weir_qdrant::api::{self, Condition, Range};
 use weir_qdrant::{TENANT, has_any_text, has_integer, has_text};
 
 use super::points::{CHUNK, DOCUMENT, PATHS, VALUES, VERSION, number_field, path_key, text_key, value_key};
-use crate::{IndexError, Result};
+use crate::{EngineKind, IndexError, Result, features};
 
 /// Numbers beyond this are not exact in Qdrant.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -53,13 +53,22 @@ pub(super) fn has_path(path: &str) -> Condition {
     has_text(PATHS, path_key(path))
 }
 
-/// On which side a translated filter may differ: a string that is no date may be on either side of one.
+/// On which side a translated filter may differ: a string that is no date may be on either side of one, and what is rounded too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     /// Every document that the filter passes, and perhaps others: for points that are read.
     Upper,
     /// No other document, and perhaps not all: for points that are counted.
     Lower,
+}
+
+impl Bound {
+    fn opposite(self) -> Bound {
+        match self {
+            Bound::Upper => Bound::Lower,
+            Bound::Lower => Bound::Upper,
+        }
+    }
 }
 
 /// A filter as a condition.
@@ -85,13 +94,12 @@ fn translate(filter: &Filter, is_negated: bool, bound: Bound) -> Result<Conditio
             api::Filter::should(all(filters)?).into()
         }
         (Filter::Condition { path, test }, false) => condition(path, test, bound)?,
-        (Filter::Condition { path, test: Test::Compare(comparison, value) }, true)
-            if value.timestamp().is_some() =>
-        {
-            let is_in = compared(path, *comparison, value)?;
-            match bound {
-                Bound::Upper => api::Filter::should([not(is_in), texts(path)]).into(),
-                Bound::Lower => api::Filter::must_not([is_in, texts(path)]).into(),
+        (Filter::Condition { path, test: Test::Compare(comparison, value) }, true) => {
+            let is_in = compared(path, *comparison, value, bound.opposite())?;
+            match (bound, value.timestamp()) {
+                (_, None) => not(is_in),
+                (Bound::Upper, Some(_)) => api::Filter::should([not(is_in), texts(path)]).into(),
+                (Bound::Lower, Some(_)) => api::Filter::must_not([is_in, texts(path)]).into(),
             }
         }
         (Filter::Condition { path, test }, true) => not(condition(path, test, bound)?),
@@ -118,9 +126,9 @@ fn condition(path: &str, test: &Test, bound: Bound) -> Result<Condition> {
         Test::In(values) if values.is_empty() => nothing(),
         Test::In(values) => has_any_text(VALUES, values.iter().map(|value| value_key(path, value)).collect()),
         Test::Compare(comparison, value) if value.timestamp().is_some() && bound == Bound::Upper => {
-            api::Filter::should([compared(path, *comparison, value)?, texts(path)]).into()
+            api::Filter::should([compared(path, *comparison, value, bound)?, texts(path)]).into()
         }
-        Test::Compare(comparison, value) => compared(path, *comparison, value)?,
+        Test::Compare(comparison, value) => compared(path, *comparison, value, bound)?,
         Test::StartsWith(_) => {
             return Err(IndexError::NotSupported {
                 feature: "beginnings of values in filters",
@@ -130,30 +138,37 @@ fn condition(path: &str, test: &Test, bound: Bound) -> Result<Condition> {
     })
 }
 
-/// Numbers or dates in this order relative to another.
-fn compared(path: &str, comparison: Comparison, value: &Value) -> Result<Condition> {
-    let (is_date, bound) = match (value, value.timestamp()) {
+/// Numbers or dates in this order relative to another. Those that are rounded to the same number may be on either side of it.
+fn compared(path: &str, comparison: Comparison, value: &Value, bound: Bound) -> Result<Condition> {
+    let (is_date, number) = match (value, value.timestamp()) {
         (_, Some(micros)) => (true, micros as f64),
-        (Value::Number(Number::Integer(integer)), None) => (false, *integer as f64),
-        (Value::Number(Number::Float(float)), None) => (false, *float),
+        (Value::Number(number), None) => (false, number.to_f64()),
         (Value::String(_) | Value::Boolean(_), None) => {
-            return Err(IndexError::NotSupported {
-                feature: "the order of strings in filters",
-                remedy: "compare numbers or dates, or list the values with `in`",
-            });
+            features::check_named(features::STRING_ORDER, EngineKind::Qdrant)?;
+            return Ok(nothing());
         }
     };
-    if bound.abs() >= EXACT_MAX {
-        return Err(IndexError::NotSupported {
-            feature: "numbers of 2^53 and more, and dates after 2255, in comparisons of filters",
-            remedy: "compare with a smaller one",
-        });
-    }
-    let range = match comparison {
-        Comparison::Greater => Range { gt: Some(bound), ..Default::default() },
-        Comparison::GreaterOrEqual => Range { gte: Some(bound), ..Default::default() },
-        Comparison::Less => Range { lt: Some(bound), ..Default::default() },
-        Comparison::LessOrEqual => Range { lte: Some(bound), ..Default::default() },
+    let is_exact = number.abs() < EXACT_MAX;
+    let includes = match comparison {
+        Comparison::GreaterOrEqual | Comparison::LessOrEqual if is_exact => true,
+        Comparison::Greater | Comparison::Less if is_exact => false,
+        Comparison::Greater | Comparison::GreaterOrEqual | Comparison::Less | Comparison::LessOrEqual => {
+            bound == Bound::Upper
+        }
+    };
+    let range = match (comparison, includes) {
+        (Comparison::Greater | Comparison::GreaterOrEqual, false) => {
+            Range { gt: Some(number), ..Default::default() }
+        }
+        (Comparison::Greater | Comparison::GreaterOrEqual, true) => {
+            Range { gte: Some(number), ..Default::default() }
+        }
+        (Comparison::Less | Comparison::LessOrEqual, false) => {
+            Range { lt: Some(number), ..Default::default() }
+        }
+        (Comparison::Less | Comparison::LessOrEqual, true) => {
+            Range { lte: Some(number), ..Default::default() }
+        }
     };
     Ok(Condition::range(number_field(path, is_date), range))
 }
