@@ -128,11 +128,11 @@ pub(crate) enum Augmented {
 }
 
 impl Sources {
-    /// The message with the sources, each as `redact` leaves it.
+    /// The message with the sources, each and its document's id as `redact` leaves it.
     fn message(&self, redact: &mut dyn FnMut(&str) -> String) -> String {
         let mut text = String::from("Sources:\n");
         for (n, source) in (1..).zip(&self.list) {
-            let id = escaped(&source.document_id).replace('"', "&quot;");
+            let id = escaped(&redact(&source.document_id)).replace('"', "&quot;");
             text.push_str(&format!(
                 "<source n=\"{n}\" document=\"{id}\">\n{}\n</source>\n",
                 escaped(&redact(&format!("{}{}", source.header, source.text)))
@@ -405,6 +405,8 @@ mod tests {
         };
         let sources = Sources { list: vec![source], shown_as: SourcesAs::Fields };
         assert_eq!(sources.message(&mut str::to_owned).matches("<source").count(), 1);
+        let redacted = sources.message(&mut |text| text.replace("a\"<source", "[ID_1]"));
+        assert!(redacted.contains("document=\"[ID_1]\""), "{redacted}");
         assert_eq!(sources.message(&mut str::to_owned).matches("</source>").count(), 1);
     }
 
