@@ -13,9 +13,6 @@ pub enum Dialect {
     Gemini,
 }
 
-/// Bytes of a body without JSON that are repeated in the message.
-const TEXT_BYTES_MAX: usize = 1000;
-
 /// Translates the body of a reply with an error status to OpenAI's `{"error":{…}}`. The message is kept.
 pub fn error(dialect: Dialect, status: u16, body: &[u8]) -> Vec<u8> {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -45,7 +42,8 @@ pub(super) fn message(error: &Value, status: u16, body: &[u8]) -> String {
     if let Some(message) = error["message"].as_str().or(error.as_str()).filter(|text| !text.is_empty()) {
         return message.to_owned();
     }
-    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
+    // all of it: in a part, guardrails do not find what is cut
+    let text = String::from_utf8_lossy(body);
     match text.trim() {
         "" => format!("the provider answered with status {status}"),
         text => format!("the provider answered with status {status}: {text}"),
@@ -65,5 +63,33 @@ fn error_type(status: u16) -> &'static str {
         429 => "rate_limit_error",
         400..500 => "invalid_request_error",
         _ => "server_error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::conversation::Api;
+    use crate::{Conversion, ReplyContext};
+
+    #[test]
+    fn the_error_of_a_reply_that_cannot_be_read_repeats_no_value_of_it() {
+        let context =
+            || ReplyContext { id: String::new(), created: 0, model: String::new(), include_usage: false };
+        for (conversion, reply) in [
+            (Conversion::FromAnthropic, r#"{"content":4.111111111111111e15}"#),
+            (Conversion::FromAnthropic, r#"{"content":"4111111111111111, expected a at line 1"}"#),
+            (Conversion::FromGemini, r#"{"candidates":4111111111111111}"#),
+        ] {
+            let error = conversion.reply(Api::ChatCompletions, &reply.into(), context).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("invalid type, expected ") && !error.contains("4111"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_error_is_not_cut_before_guardrails_read_it() {
+        let text = format!("{} 4111 1111 1111 1111 end", "x".repeat(981));
+        let error = Conversion::FromAnthropic.error(404, text.clone().into());
+        assert!(String::from_utf8_lossy(&error).contains(&text));
     }
 }

@@ -86,7 +86,20 @@ fn refuse(field: impl Into<String>, reason: impl Into<String>) -> TranslateError
 
 /// Reads JSON of a provider.
 fn read_reply<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> Result<T, TranslateError> {
-    serde_json::from_slice(json).map_err(|error| TranslateError::Reply(error.to_string()))
+    serde_json::from_slice(json).map_err(|error| TranslateError::Reply(without_value(&error.to_string())))
+}
+
+/// What serde says of a reply, without the value that stands in it: it is written in another form than in the reply, in which guardrails do not
+/// find it.
+fn without_value(reason: &str) -> String {
+    const VALUES: [&str; 5] =
+        ["invalid type", "invalid value", "unknown variant", "unknown field", "duplicate field"];
+    let kind = VALUES.into_iter().find(|kind| reason.starts_with(kind));
+    let Some(kind) = kind else { return reason.to_owned() };
+    match reason.rfind(", expected ").or_else(|| reason.rfind(" at line ")) {
+        Some(at) => format!("{kind}{}", &reason[at..]),
+        None => kind.to_owned(),
+    }
 }
 
 /// A body that was built in memory: it can always be written.

@@ -1,5 +1,6 @@
 //! Why a request to an upstream failed.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
@@ -37,7 +38,7 @@ pub enum UpstreamError {
         waited: Duration,
     },
     /// Status 429.
-    #[error("the upstream {upstream} takes no more requests for now: {message}")]
+    #[error("the upstream {upstream} takes no more requests for now: {}", shortened(message))]
     Limited {
         /// The upstream.
         upstream: String,
@@ -47,7 +48,7 @@ pub enum UpstreamError {
         retry_after: Option<Duration>,
     },
     /// Any other status that is not a success.
-    #[error("the upstream {upstream} answered {status}: {message}{}", remedy(*status))]
+    #[error("the upstream {upstream} answered {status}: {}{}", shortened(message), remedy(*status))]
     Status {
         /// The upstream.
         upstream: String,
@@ -235,16 +236,21 @@ impl UpstreamError {
 /// Upper bound of the characters that are repeated of an upstream's message.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// The message in the body of an error, on one line: that of the known JSON shapes, else the start of the body.
+/// The message in the body of an error, on one line: that of the known JSON shapes, else the body. All of it, because a part of what guardrails
+/// look for is not found; it is cut where it is shown.
 pub(crate) fn message(body: &str) -> String {
     let json: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let known = [&json["error"]["message"], &json["error"], &json["message"], &json["detail"]];
     let message = known.iter().find_map(|value| value.as_str()).unwrap_or(body);
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
-        _ if line.is_empty() => "nothing more".to_owned(),
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+    if line.is_empty() { "nothing more".to_owned() } else { line }
+}
+
+/// A message as it is shown.
+fn shortened(message: &str) -> Cow<'_, str> {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &message[..end]).into(),
+        None => message.into(),
     }
 }
 
@@ -283,7 +289,15 @@ mod tests {
         ] {
             assert_eq!(message(body), expected);
         }
-        assert_eq!(message(&"ä".repeat(400)).chars().count(), MESSAGE_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn a_long_message_is_cut_behind_what_changes_it() {
+        let message = message(&format!("{} 4111 1111 1111 1111 end", "ä".repeat(285)));
+        let error = UpstreamError::Status { upstream: "a".to_owned(), status: 500, message, retry_after: None };
+        assert!(error.to_string().ends_with("ä 4111 1111 1111…"), "{error}");
+        let changed = error.with_text(|text| text.replace("4111 1111 1111 1111", "[PAYMENT_CARD_1]"));
+        assert!(changed.to_string().ends_with("ä [PAYMENT_CARD_…"), "{changed}");
     }
 
     #[test]
