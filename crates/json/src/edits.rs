@@ -19,6 +19,18 @@ impl Edits {
         self.0.push((range, json));
     }
 
+    /// Takes out the change of exactly this range.
+    pub fn take(&mut self, range: &Range<usize>) -> Option<Vec<u8>> {
+        let place = self.0.iter().position(|(place, _)| place == range)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Whether a change replaces more than this range, and the range with it.
+    pub fn covers(&self, range: &Range<usize>) -> bool {
+        let covers = |place: &Range<usize>| place.start <= range.start && range.end <= place.end;
+        self.0.iter().any(|(place, _)| place != range && covers(place))
+    }
+
     /// Replaces a range by a JSON string.
     pub fn replace_by_string(&mut self, range: Range<usize>, text: &str) {
         let mut json = Vec::with_capacity(text.len() + 2);

@@ -5,14 +5,16 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use weir_translate::json::{Edits, Kind, Tape, Value, write_string};
+use weir_translate::json::{Edits, Kind, Tape, Value};
 
 use super::file::{File, is_file_field};
 use super::walk::{Check, Reading, check_one, looks_like_json, without_escapes};
 
-/// An object or array in a text, and its keys and values.
+/// An object or array in a text, or an entry of an object, and its keys and values.
 pub(super) struct JsonText<'t> {
     text: Cow<'t, str>,
+    /// What is replaced where a bracket can't be.
+    value: Range<usize>,
     leaves: Vec<Leaf>,
 }
 
@@ -32,6 +34,9 @@ enum Content {
         is_changed: bool,
     },
 }
+
+/// A key or value, and what it becomes if it changes.
+pub(super) type Change = (Range<usize>, Option<String>);
 
 /// What is checked of a JSON text: at odd places its keys and values, at even ones what stands between them.
 #[derive(Default)]
@@ -68,26 +73,34 @@ impl<'t> JsonText<'t> {
         let tape = looks_like_json(&text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
         let Some(tape) = tape else { return Ok(None) };
         let mut values = Vec::new();
-        collect_leaves(tape.root(text.as_bytes()), false, &mut values);
-        let mut leaves = Vec::with_capacity(values.len());
-        let mut at = 0;
-        for (value, is_of_files) in values {
-            let range = value.range();
-            parts.text.push_str(&text[at..range.start]);
-            at = range.end;
-            let content = if value.is_string() {
-                parts.text.push('"');
-                let content = read_string(&value.string(), is_of_files, parts, check)?;
-                parts.text.push('"');
-                content
-            } else {
-                parts.push(&value.string());
-                Content::Part { is_changed: false }
-            };
-            leaves.push(Leaf { range, content });
-        }
-        parts.text.push_str(&text[at..]);
-        Ok(Some(JsonText { text, leaves }))
+        let root = tape.root(text.as_bytes());
+        collect_leaves(root, false, &mut values);
+        let leaves = read_leaves(&values, &text, 0, parts, check)?;
+        Ok(Some(JsonText { value: root.range(), text, leaves }))
+    }
+
+    /// Reads a value within a JSON text, and the key before it; of the changes to it, the places are those in that text.
+    ///
+    /// # Errors
+    /// Those of the check.
+    pub(super) fn of<E>(
+        key: Option<Value<'t>>,
+        value: Value<'t>,
+        parts: &mut Parts,
+        check: &mut Check<'_, E>,
+    ) -> Result<JsonText<'t>, E> {
+        let mut values: Vec<(Value<'t>, bool)> = key.map(|key| (key, false)).into_iter().collect();
+        let is_of_files = key.is_some_and(|key| is_file_field(&key.string()));
+        collect_leaves(value, is_of_files, &mut values);
+        let start = key.unwrap_or(value).range().start;
+        let text = String::from_utf8_lossy(&value.document()[start..value.range().end]);
+        let leaves = read_leaves(&values, &text, start, parts, check)?;
+        Ok(JsonText { text, value: value.range(), leaves })
+    }
+
+    /// Whether a key or value stands at one of these places.
+    pub(super) fn has_any(&self, places: &[Range<usize>]) -> bool {
+        !places.is_empty() && self.leaves.iter().any(|leaf| places.contains(&leaf.range))
     }
 
     /// What the text becomes. `parts`: those of it.
@@ -95,8 +108,21 @@ impl<'t> JsonText<'t> {
     /// # Errors
     /// Those of the check.
     pub(super) fn checked<E>(&self, parts: &Parts, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+        Ok(self.edited(self.changes(parts, Reading::Json, check)?))
+    }
+
+    /// What each key and value becomes, or the value as a whole. `parts`: those of the text.
+    ///
+    /// # Errors
+    /// Those of the check.
+    pub(super) fn changes<E>(
+        &self,
+        parts: &Parts,
+        reading: Reading,
+        check: &mut Check<'_, E>,
+    ) -> Result<Vec<Change>, E> {
         let before = parts.all();
-        let changed = check(&before, Reading::Json)?;
+        let changed = check(&before, reading)?;
         if parts.text != self.text {
             check_one(&self.text, Reading::Again, check)?;
         }
@@ -107,24 +133,22 @@ impl<'t> JsonText<'t> {
         if before.iter().zip(&after).step_by(2).any(|(before, after)| before != after) {
             // a bracket can't be replaced: unless this is refused, the whole becomes a string
             let whole = check_one(&parts.text, Reading::Fixed, check)?.unwrap_or_else(|| after.concat());
-            let mut json = Vec::new();
-            write_string(&mut json, &whole);
-            return Ok(Some(String::from_utf8_lossy(&json).into_owned()));
+            return Ok(vec![(self.value.clone(), Some(whole))]);
         }
         let mut values = before.into_iter().zip(after).skip(1).step_by(2);
-        self.edited(&mut values, check)
+        self.changes_of(&mut values, check)
     }
 
-    /// The text with the keys and values that are changed. `values`: those of it and of what follows, before and after the check.
-    fn edited<'p, E>(
+    /// What each key and value becomes. `values`: those of the text and of what follows, before and after the check.
+    fn changes_of<'p, E>(
         &self,
         values: &mut impl Iterator<Item = (&'p str, &'p str)>,
         check: &mut Check<'_, E>,
-    ) -> Result<Option<String>, E> {
-        let mut edits = Edits::default();
+    ) -> Result<Vec<Change>, E> {
+        let mut changes = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
             let changed = match &leaf.content {
-                Content::Json(json) => json.edited(values, check)?,
+                Content::Json(json) => json.edited(json.changes_of(values, check)?),
                 Content::Part { is_changed } => {
                     let Some((before, after)) = values.next() else { break };
                     // JSON that was cut off, or that stands in prose
@@ -133,13 +157,49 @@ impl<'t> JsonText<'t> {
                     found.or_else(|| (*is_changed || before != after).then(|| after.to_owned()))
                 }
             };
-            if let Some(text) = changed {
-                edits.replace_by_string(leaf.range.clone(), &text);
-            }
+            changes.push((leaf.range.clone(), changed));
+        }
+        Ok(changes)
+    }
+
+    /// The text with changes to it; `None` without any.
+    fn edited(&self, changes: Vec<Change>) -> Option<String> {
+        let mut edits = Edits::default();
+        for (range, changed) in changes {
+            changed.into_iter().for_each(|text| edits.replace_by_string(range.clone(), &text));
         }
         let edited = || String::from_utf8_lossy(&edits.apply(self.text.as_bytes())).into_owned();
-        Ok((!edits.is_empty()).then(edited))
+        (!edits.is_empty()).then(edited)
     }
+}
+
+/// Appends the parts of keys and values. `text`: what they and all between them are. `start`: where it begins in what their places count from.
+fn read_leaves<E>(
+    values: &[(Value<'_>, bool)],
+    text: &str,
+    start: usize,
+    parts: &mut Parts,
+    check: &mut Check<'_, E>,
+) -> Result<Vec<Leaf>, E> {
+    let mut leaves = Vec::with_capacity(values.len());
+    let mut at = 0;
+    for (value, is_of_files) in values {
+        let range = value.range();
+        parts.text.push_str(&text[at..range.start - start]);
+        at = range.end - start;
+        let content = if value.is_string() {
+            parts.text.push('"');
+            let content = read_string(&value.string(), *is_of_files, parts, check)?;
+            parts.text.push('"');
+            content
+        } else {
+            parts.push(&value.string());
+            Content::Part { is_changed: false }
+        };
+        leaves.push(Leaf { range, content });
+    }
+    parts.text.push_str(&text[at..]);
+    Ok(leaves)
 }
 
 /// Appends the parts of a string.

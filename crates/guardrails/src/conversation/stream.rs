@@ -10,7 +10,8 @@ use weir_translate::SseEvent;
 use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 
-use super::walk::{Reading, Walk};
+use super::walk::{Reading, Walk, looks_like_json, restored_text};
+use super::vocabulary::is_name;
 use super::{Checks, Direction, Report, StreamMode};
 use crate::{Action, Placeholders, redact_parts};
 use form::Form;
@@ -23,6 +24,8 @@ mod joined;
 mod text_state;
 mod write;
 
+/// Where the names of events are kept that are none of the APIs'.
+const EVENT_NAMES: &str = "event";
 /// How much of the names and ids at one place is checked with the next one.
 const NAMES_BYTES_MAX: usize = 4096;
 
@@ -45,8 +48,12 @@ pub struct StreamFilter {
     ended: Vec<EndedText>,
     /// The ends of the last texts that were joined, if something may have begun in them that the next ones complete.
     open_texts: Vec<(Chain, String)>,
+    /// Texts of chains that were repeated whole, with their items and parts.
+    repeated: Vec<(Chain, (u32, u32), String)>,
     /// That of the last event that had one.
     form: Option<Form>,
+    /// Whether the name of the event is passed on.
+    keeps_name: bool,
     /// Whether something was found in the event's strings that are complete in it.
     has_found: bool,
     report: Report,
@@ -97,7 +104,9 @@ impl StreamFilter {
             lanes,
             ended,
             open_texts: Vec::new(),
+            repeated: Vec::new(),
             form: None,
+            keeps_name: true,
             has_found: false,
             report: Report::default(),
         }
@@ -131,9 +140,10 @@ impl StreamFilter {
             out.extend_from_slice(if is_blank { event.raw() } else { b":\n\n" });
             return Ok(());
         };
+        self.keeps_name = self.is_name_clean(event)?;
         if data.trim_ascii() == b"[DONE]" {
             self.end_lanes(|_| true, &mut [], out)?;
-            write_event(event, data, &Edits::default(), out);
+            write_event(event, data, &Edits::default(), self.keeps_name, out);
             return Ok(());
         }
         if let Some(pieces) = self.form.as_ref().and_then(|form| form.pieces(data)) {
@@ -155,7 +165,7 @@ impl StreamFilter {
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
-        let Pieces { texts: found, ended, calls, once, begins, ends_all, has_more } = pieces;
+        let Pieces { texts: found, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
         self.begin_calls(calls, out)?;
         let places: Vec<Range<usize>> = found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
         // JSON that went on after its end is held until no more can come
@@ -175,11 +185,28 @@ impl StreamFilter {
             self.form = form_of_event.filter(|_| edits.is_empty() && !self.has_found);
         }
         for (index, path, place) in &once {
-            self.name_goes_on(*index, path, &data[place.clone()], |text| {
-                edits.replace_by_string(place.clone(), text);
-            })?;
+            if let Some(text) = self.name_goes_on(*index, path, &data[place.clone()])? {
+                // in place of what it becomes by itself
+                edits.take(place);
+                edits.replace_by_string(place.clone(), &text);
+            }
+        }
+        for (lane, place) in repeats {
+            if let Some(text) = self.repeated(&lane, &data[place.clone()])? {
+                edits.take(&place);
+                edits.replace_by_string(place, &text);
+            }
+        }
+        // of a piece within JSON that is whole, what it becomes there goes on; what is removed goes on nowhere
+        let mut pieces = Vec::with_capacity(found.len());
+        for (lane, place) in found {
+            if !edits.covers(&place) {
+                let checked = edits.take(&place);
+                pieces.push((lane, place, checked));
+            }
         }
         for (lane, place) in begins {
+            edits.take(&place);
             if let Some(text) = self.begin(lane, &data[place.clone()], out)? {
                 edits.replace_by_string(place, &text);
             }
@@ -188,12 +215,16 @@ impl StreamFilter {
         let mut form = edits.clone();
         places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
         once.iter().for_each(|(.., place)| form.replace(place.clone(), b"null".to_vec()));
-        let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
-        for (lane, place) in found {
+        let mut sent: Vec<Piece> = Vec::with_capacity(pieces.len());
+        let keeps_name = self.keeps_name;
+        for (lane, place, checked) in pieces {
             if data[place.clone()] != *b"\"\"" {
                 self.end_others(&lane, &mut sent, out)?;
             }
-            let piece = self.piece(lane, place, data, |place| template(event, &form, data, place))?;
+            let checked = checked.filter(|_| matches!(lane.kind, Kind::Other | Kind::Arguments));
+            let literal = checked.as_deref().unwrap_or(&data[place.clone()]);
+            let mut piece = self.piece(lane, place.clone(), literal, |place| template(event, &form, data, place, keeps_name))?;
+            piece.is_cut |= checked.is_some();
             sent.push(piece);
         }
         self.end_lanes(ends, &mut sent, out)?;
@@ -204,24 +235,37 @@ impl StreamFilter {
             }
         }
         if has_more || has_text {
-            write_event(event, data, &edits, out);
+            write_event(event, data, &edits, self.keeps_name, out);
         }
         Ok(())
     }
 
-    /// Takes in a piece.
+    /// Whether nothing is found in the name of an event that is none of the API's, and in those before it.
+    fn is_name_clean(&mut self, event: &SseEvent) -> Result<bool, BlockedBy> {
+        let Ok(name) = str::from_utf8(event.name()) else { return Ok(false) };
+        if is_name(name) {
+            return Ok(true);
+        }
+        let mut literal = Vec::new();
+        write_string(&mut literal, name);
+        let checks = self.checks.clone();
+        let is_changed = self.complete(&[name], Reading::Text, &checks, true)?.is_some();
+        Ok(self.name_goes_on(u32::MAX, EVENT_NAMES, &literal)?.is_none() && !is_changed)
+    }
+
+    /// Takes in a piece, in its quotes.
     fn piece(
         &mut self,
         lane: Lane,
         place: Range<usize>,
-        data: &[u8],
+        piece: &[u8],
         template: impl FnOnce(&Range<usize>) -> (Vec<u8>, Vec<u8>),
     ) -> Result<Piece, BlockedBy> {
-        let literal = self.with_half(&lane, &data[place.clone()]);
+        let literal = self.with_half(&lane, piece);
         let text = unescaped(&literal).unwrap_or_default();
         let alone = if lane.kind == Kind::Other { self.whole(&text)? } else { None };
         let released = self.pass(&lane, alone.as_deref().unwrap_or(&text), || template(&place))?;
-        let is_cut = literal != data[place.clone()];
+        let is_cut = literal != piece;
         Ok(Piece { lane, place, text, released, is_cut })
     }
 
@@ -259,35 +303,51 @@ impl StreamFilter {
         Ok(())
     }
 
-    /// Checks a name together with what came of it before: some clients append it. `change` gets what it becomes.
+    /// Checks a name together with what came of it before: some clients append it. What it becomes, if it changes.
     fn name_goes_on(
         &mut self,
         index: u32,
         path: &str,
         name: &[u8],
-        change: impl FnOnce(&str),
-    ) -> Result<(), BlockedBy> {
+    ) -> Result<Option<String>, BlockedBy> {
         let name = unescaped(name).unwrap_or_default();
         let place = self.names.iter().position(|(of, at, _)| (*of, at.as_str()) == (index, path));
         let Some(place) = place else {
             self.names.push((index, path.to_owned(), name));
-            return Ok(());
+            return Ok(None);
         };
         let before = self.names[place].2.clone();
         // some servers repeat it in each event
         if name.is_empty() || before == name {
-            return Ok(());
+            return Ok(None);
         }
         let checks = self.checks.clone();
         let changed = self.complete(&[&before, &name], Reading::Text, &checks, true)?;
-        if let Some([_, name]) = changed.as_deref() {
-            change(name);
-        }
         let names = &mut self.names[place].2;
         names.push_str(&name);
         let start = names.ceil_char_boundary(names.len().saturating_sub(NAMES_BYTES_MAX));
         names.drain(..start);
-        Ok(())
+        Ok(changed.and_then(|mut texts| texts.pop()).filter(|text| *text != name))
+    }
+
+    /// What becomes of a whole text whose pieces were sent, if something of it began in those before it: it is removed as from the pieces.
+    fn repeated(&mut self, lane: &Lane, literal: &[u8]) -> Result<Option<String>, BlockedBy> {
+        let text = unescaped(literal).unwrap_or_default();
+        let Some(chain) = chain_of(self.api, lane).filter(|_| !looks_like_json(&text)) else { return Ok(None) };
+        let place = (lane.index, lane.part);
+        let of_chain = || self.repeated.iter().filter(|(other, ..)| *other == chain);
+        let before: Vec<&str> =
+            of_chain().filter(|(_, at, _)| *at != place).map(|(.., text)| text.as_str()).collect();
+        let (before, is_new) = (before.concat(), of_chain().all(|(_, at, _)| *at != place));
+        let checks = self.checks.clone();
+        let changed = self.complete(&[&before, &text], Reading::Text, &checks, false)?;
+        let changed = changed.and_then(|mut texts| texts.pop()).filter(|changed| *changed != text);
+        if is_new {
+            self.repeated.push((chain, place, text));
+        }
+        let restores = checks.restores.then(|| self.placeholders.clone());
+        let restored = changed.as_ref().zip(restores).and_then(|(text, all)| restored_text(text, &all));
+        Ok(restored.or(changed))
     }
 
     /// Takes in a text that is complete in its event and that further events continue. What it becomes, if it changes.

@@ -1,5 +1,7 @@
 //! What is sent of whole requests and replies.
 
+mod joined;
+
 use std::sync::Arc;
 
 use base64::Engine as _;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use weir_translate::json::{Edits, Kind, Value};
+use weir_translate::json::{Edits, Kind, Value, unescaped};
 
 use super::file::{File, is_file_field};
 use super::json_text::{JsonText, Parts};
@@ -23,6 +23,8 @@ pub(super) enum Reading {
     Number,
     /// The parts of a JSON text: at odd places its keys and values, at even ones what stands between them. Only the first can be changed.
     Json,
+    /// The same of JSON of which keys or values come in pieces: what flags is counted where they go on.
+    JsonInPieces,
     /// A text that can't be changed: what would be redacted blocks, unless it is sent in another form.
     Fixed,
     /// A text of whose parts all was checked before. Only what blocks is looked for: all else was counted and changed there.
@@ -32,7 +34,11 @@ pub(super) enum Reading {
 impl Reading {
     /// Whether a finding is counted.
     pub(super) fn is_counted(self, action: Action) -> bool {
-        self != Reading::Again || action == Action::Block
+        match self {
+            Reading::Again => action == Action::Block,
+            Reading::JsonInPieces => action != Action::Flag,
+            Reading::Text | Reading::Number | Reading::Json | Reading::Fixed => true,
+        }
     }
 
     /// The findings in the texts of one message.
@@ -43,7 +49,7 @@ impl Reading {
                 rules.scan_number(number, &mut found.inside[0]);
                 found
             }
-            (Reading::Json, parts) => rules.scan_json(parts),
+            (Reading::Json | Reading::JsonInPieces, parts) => rules.scan_json(parts),
             (Reading::Text | Reading::Number | Reading::Fixed | Reading::Again, texts) => {
                 rules.scan_parts(texts)
             }
@@ -68,7 +74,7 @@ const VERSION_DIGITS_MAX: usize = 8;
 /// How a JSON text is walked.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Walk<'a> {
-    /// Strings that are checked elsewhere.
+    /// Strings that are pieces of texts, which are checked where they go on.
     pub(super) skipped: &'a [Range<usize>],
     /// Where the texts begin that were checked together, in order.
     pub(super) joined: &'a [usize],
@@ -91,19 +97,19 @@ impl Walk<'_> {
         Ok(edits)
     }
 
-    /// `field`: the key of the value, or of the array around it. `is_data`: whether it is what a caller or model wrote as JSON, where no name is the
-    /// API's.
+    /// `field`: the key of the value, or of the array around it. `is_checked`: whether all keys and values in it were checked before, as one JSON text.
     fn value<E>(
         self,
         value: Value<'_>,
         field: &str,
-        is_data: bool,
+        is_checked: bool,
         edits: &mut Edits,
         check: &mut Check<'_, E>,
     ) -> Result<(), E> {
         match value.kind() {
             Kind::Null | Kind::True | Kind::False => Ok(()),
-            Kind::Number if !is_data && is_count(field) && value.raw().len() <= COUNT_BYTES_MAX => Ok(()),
+            Kind::Number | Kind::Plain | Kind::Escaped if is_checked => Ok(()),
+            Kind::Number if is_count(field) && value.raw().len() <= COUNT_BYTES_MAX => Ok(()),
             Kind::Number => {
                 // what is no number any more is the text of a string
                 if let Some(text) = check_one(&value.string(), Reading::Number, check)? {
@@ -111,43 +117,72 @@ impl Walk<'_> {
                 }
                 Ok(())
             }
-            Kind::Plain | Kind::Escaped => {
-                let text = value.string();
-                let is_frame =
-                    !is_data && (is_choice(field, &text) || field == "model" && self.is_model(&text));
-                let range = value.range();
-                if is_frame
-                    || self.skipped.contains(&range)
-                    || self.joined.binary_search(&range.start).is_ok()
-                {
-                    return Ok(());
-                }
-                let file = File::of(is_file_field(field), &text);
-                let of_file = file.as_ref().map_or(Ok(None), |file| file.checked(check))?;
-                // in data, base64 may be a text as well
-                let changed = if !is_data && file.is_some_and(|file| file.is_whole) {
-                    of_file
-                } else {
-                    self.text(of_file.as_deref().unwrap_or(&text), check)?.or(of_file)
-                };
-                if let Some(text) = changed {
-                    edits.replace_by_string(value.range(), &text);
-                }
-                Ok(())
-            }
+            Kind::Plain | Kind::Escaped => self.string(value, field, edits, check),
             // an embedding is no text
-            Kind::Array if !is_data && field == "embedding" && is_tokens(value) => Ok(()),
-            Kind::Array if self.removes_tokens && !is_data && is_tokens(value) => {
+            Kind::Array if field == "embedding" && is_tokens(value) => Ok(()),
+            Kind::Array if self.removes_tokens && is_tokens(value) => {
                 edits.replace(value.range(), b"[]".to_vec());
                 Ok(())
             }
             Kind::Array => {
-                let joined = if is_data { Vec::new() } else { self.joined(value, edits, check)? };
+                let joined = self.joined(value, edits, check)?;
                 let walk = Walk { joined: &joined, ..self };
-                value.items().try_for_each(|item| walk.value(item, field, is_data, edits, check))
+                value.items().try_for_each(|item| walk.value(item, field, is_checked, edits, check))
             }
-            Kind::Object => self.object(value, is_data, edits, check),
+            Kind::Object => self.object(value, is_checked, edits, check),
         }
+    }
+
+    fn string<E>(
+        self,
+        value: Value<'_>,
+        field: &str,
+        edits: &mut Edits,
+        check: &mut Check<'_, E>,
+    ) -> Result<(), E> {
+        let (text, range) = (value.string(), value.range());
+        let is_frame = is_choice(field, &text) || field == "model" && self.is_model(&text);
+        if is_frame || self.skipped.contains(&range) || self.joined.binary_search(&range.start).is_ok() {
+            return Ok(());
+        }
+        let file = File::of(is_file_field(field), &text);
+        let of_file = file.as_ref().map_or(Ok(None), |file| file.checked(check))?;
+        let changed = if file.is_some_and(|file| file.is_whole) {
+            of_file
+        } else {
+            self.text(of_file.as_deref().unwrap_or(&text), check)?.or(of_file)
+        };
+        if let Some(text) = changed {
+            edits.replace_by_string(range, &text);
+        }
+        Ok(())
+    }
+
+    /// Checks what a caller or model wrote as JSON, where no name is the API's: as its reader takes it, in which a name tells what stands behind it.
+    /// `key`: that of the value, if it is no name of the APIs either.
+    fn data<E>(
+        self,
+        key: Option<Value<'_>>,
+        value: Value<'_>,
+        edits: &mut Edits,
+        check: &mut Check<'_, E>,
+    ) -> Result<(), E> {
+        let mut parts = Parts::default();
+        let json = JsonText::of(key, value, &mut parts, check)?;
+        let is_in_pieces = json.has_any(self.skipped);
+        let reading = if is_in_pieces { Reading::JsonInPieces } else { Reading::Json };
+        for (range, changed) in json.changes(&parts, reading, check)? {
+            let is_restored = !is_in_pieces || !self.skipped.contains(&range);
+            let restores = self.restores.filter(|restores| is_restored && !restores.is_empty());
+            let restored = restores.and_then(|restores| {
+                let before = || unescaped(&value.document()[range.clone()]);
+                restored_text(&changed.clone().or_else(before)?, restores)
+            });
+            if let Some(text) = restored.or(changed) {
+                edits.replace_by_string(range, &text);
+            }
+        }
+        Ok(())
     }
 
     /// Checks the texts of a message's parts together, so that nothing passes that begins in one and ends in another; where they begin. JSON and
@@ -185,27 +220,29 @@ impl Walk<'_> {
     fn object<E>(
         self,
         object: Value<'_>,
-        is_data: bool,
+        is_checked: bool,
         edits: &mut Edits,
         check: &mut Check<'_, E>,
     ) -> Result<(), E> {
         for (key, value) in object.entries() {
             let name = key.string();
-            if (is_data || !is_name(&name))
-                && let Some(text) = self.text(&name, check)?
-            {
-                edits.replace_by_string(key.range(), &text);
+            let is_unknown = !is_name(&name);
+            let is_data = value.kind() == Kind::Object && is_data_name(&name);
+            if !is_checked && (is_unknown || is_data) {
+                self.data(Some(key).filter(|_| is_unknown), value, edits, check)?;
             }
-            if self.removes_tokens && !is_data && name.ends_with("logprobs") && !value.is_null() {
+            if self.removes_tokens && name.ends_with("logprobs") && !value.is_null() {
                 let empty: &[u8] = if value.kind() == Kind::Array { b"[]" } else { b"null" };
                 edits.replace(value.range(), empty.to_vec());
                 continue;
             }
-            let is_data = is_data || value.kind() == Kind::Object && is_data_name(&name);
+            if is_data {
+                continue;
+            }
             // the data of a source of text are no file
-            let is_text =
-                !is_data && name == "data" && object.get("type").is_some_and(|kind| kind.is("text"));
-            self.value(value, if is_text { "text" } else { &name }, is_data, edits, check)?;
+            let is_text = name == "data" && object.get("type").is_some_and(|kind| kind.is("text"));
+            let field = if is_text { "text" } else { &name };
+            self.value(value, field, is_checked || is_unknown, edits, check)?;
         }
         Ok(())
     }
@@ -237,9 +274,9 @@ fn is_version(text: &str) -> bool {
     digits <= VERSION_DIGITS_MAX && text.bytes().all(is_part)
 }
 
-/// Whether an object under this name is the arguments of a tool.
-fn is_data_name(name: &str) -> bool {
-    matches!(name, "input" | "arguments" | "args" | "metadata" | "variables")
+/// Whether an object under this name is what a caller or model wrote as JSON.
+pub(super) fn is_data_name(name: &str) -> bool {
+    matches!(name, "input" | "arguments" | "args" | "metadata" | "variables" | "parsed")
 }
 
 /// The field of a request whose text is given as tokens, which no guardrail can read.
@@ -328,7 +365,7 @@ fn escaped_character(code: &str) -> Option<(char, usize)> {
 }
 
 /// A text with what placeholders stand for; `None` if it has none. In JSON they are restored in its keys and values alone, so that it stays valid.
-fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
+pub(super) fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
     if placeholders.is_empty() {
         return None;
     }
@@ -362,7 +399,7 @@ pub fn texts(root: Value<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut collect = |texts: &[&str], reading: Reading| {
         match reading {
-            Reading::Json => found.push(texts.concat()),
+            Reading::Json | Reading::JsonInPieces => found.push(texts.concat()),
             Reading::Text | Reading::Number | Reading::Fixed => {
                 found.extend(texts.iter().map(|text| (*text).to_owned()));
             }
@@ -444,7 +481,8 @@ mod tests {
         );
         assert_eq!(together(r#"{"prompt":["a","b"]}"#), [["a"], ["b"]]);
         assert_eq!(together(r#"{"messages":[{"content":"a"},{"content":"b"}]}"#), [["a"], ["b"]]);
-        assert_eq!(together(r#"{"input":{"list":[{"text":"a"},{"text":"b"}]}}"#).len(), 5, "with two names");
+        let json = ["{\"", "list", "\":[{\"", "text", "\":\"", "a", "\"},{\"", "text", "\":\"", "b", "\"}]}"];
+        assert_eq!(together(r#"{"input":{"list":[{"text":"a"},{"text":"b"}]}}"#), [json]);
         check(
             r#"{"content":[{"text":"a"},{"text":"x"},{"text":"7"}]}"#,
             r#"{"content":[{"text":"a"},{"text":"[X_1]"},{"text":"[7]"}]}"#,

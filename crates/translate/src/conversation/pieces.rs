@@ -57,6 +57,8 @@ pub struct Pieces {
     pub once: Vec<(u32, String, Range<usize>)>,
     /// Texts with which a block, part or item begins and that further events continue, whose lane may have another path: the place of their JSON value.
     pub begins: Vec<(Lane, Range<usize>)>,
+    /// Whole texts that earlier events had in pieces.
+    pub repeats: Vec<(Lane, Range<usize>)>,
     /// Whether all texts end before this event.
     pub ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
@@ -87,17 +89,26 @@ pub fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
 
 fn of_chunk(chunk: Value<'_>) -> Pieces {
     let mut pieces = Pieces::default();
+    if chunk.get("choices").is_none() {
+        return of_unknown(chunk, OF_STREAM);
+    }
     for (name, value) in chunk.entries() {
         if name.is("choices") {
             for (number, choice) in (0..).zip(value.items()) {
                 of_choice(choice, number, &mut pieces);
             }
         } else if !is_complete(&name.string()) && value.is_string() {
-            let path = name.string().into_owned();
-            let lane = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path };
+            let lane = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path: format!(".{}", name.string()) };
             pieces.texts.push((lane, value.range()));
         }
     }
+    pieces
+}
+
+/// Adds the strings of an event that is none of the API's.
+fn of_unknown(event: Value<'_>, index: u32) -> Pieces {
+    let mut pieces = Pieces::default();
+    add_fields(event, &Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
     pieces
 }
 
@@ -144,7 +155,8 @@ fn of_message(event: Value<'_>) -> Pieces {
         }
         Some("content_block_stop") => pieces.ended.push(index),
         Some("message_delta" | "message_stop" | "error") => pieces.ends_all = true,
-        _ => {}
+        Some("message_start" | "ping") => {}
+        _ => return of_unknown(event, index),
     }
     pieces
 }
@@ -156,15 +168,17 @@ fn of_response(event: Value<'_>) -> Pieces {
     let part = part.unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if let (Some(text), Some(delta)) = (kind.strip_suffix(".delta"), event.get("delta")) {
-        let kind = match text {
-            "response.output_text" => Kind::Answer,
-            "response.refusal" => Kind::Refusal,
-            _ if text.ends_with("arguments") => Kind::Arguments,
-            _ if text.starts_with("response.reasoning") => Kind::Reasoning,
-            _ => Kind::Other,
-        };
-        let lane = Lane { index, kind, part, path: text.to_owned() };
+        let lane = Lane { index, kind: kind_of_response(text), part, path: text.to_owned() };
         add(delta, lane, &mut pieces);
+        return pieces;
+    }
+    if let Some(text) = kind.strip_suffix(".done") {
+        pieces.ended.push(index);
+        begin_part(event.get("part"), index, part, &mut pieces);
+        if let Some(value) = event.get("text") {
+            begin(value, Lane { index, kind: kind_of_response(text), part, path: text.to_owned() }, &mut pieces);
+        }
+        pieces.repeats = std::mem::take(&mut pieces.begins);
         return pieces;
     }
     match &*kind {
@@ -176,10 +190,28 @@ fn of_response(event: Value<'_>) -> Pieces {
             event.at(&["part", "text"]).into_iter().for_each(|text| begin(text, lane.clone(), &mut pieces));
         }
         "response.output_item.added" => begin_item(event.get("item"), index, &mut pieces),
-        kind if kind.ends_with(".done") => pieces.ended.push(index),
-        _ => {}
+        kind if is_event_of_responses(kind) => {}
+        _ => return of_unknown(event, index),
     }
     pieces
+}
+
+/// The kind of a text by the name of its events.
+fn kind_of_response(text: &str) -> Kind {
+    match text {
+        "response.output_text" => Kind::Answer,
+        "response.refusal" => Kind::Refusal,
+        _ if text.ends_with("arguments") => Kind::Arguments,
+        _ if text.starts_with("response.reasoning") => Kind::Reasoning,
+        _ => Kind::Other,
+    }
+}
+
+/// Whether an event of `/v1/responses` without a piece is one of the API's.
+fn is_event_of_responses(kind: &str) -> bool {
+    let states = ["created", "queued", "in_progress", "searching", "interpreting", "generating", "completed", "failed"];
+    let last = kind.rsplit('.').next().unwrap_or_default();
+    kind.starts_with("response.") && (states.contains(&last) || matches!(last, "partial_image" | "added"))
 }
 
 /// Adds a text that further events continue, unless it is empty.
@@ -241,16 +273,21 @@ fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
             if let Some(id) = value.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
                 pieces.calls.push((lane.index, lane.path.clone(), id.into_owned()));
             }
-            for (name, value) in value.entries().map(|(key, value)| (key.string(), value)) {
-                if matches!(&*name, "id" | "name" | "role") && value.is_string() {
-                    pieces.once.push((lane.index, format!("{}.{name}", lane.path), value.range()));
-                }
-                if !is_complete(&name) {
-                    add(value, within(kind_of(&name, lane.kind), format!(".{name}")), pieces);
-                }
-            }
+            add_fields(value, &lane, pieces);
         }
         JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Number => {}
+    }
+}
+
+/// Adds the strings of an object. `lane`: that of the object.
+fn add_fields(object: Value<'_>, lane: &Lane, pieces: &mut Pieces) {
+    for (name, value) in object.entries().map(|(key, value)| (key.string(), value)) {
+        let path = format!("{}.{name}", lane.path);
+        if matches!(&*name, "id" | "name" | "role" | "call_id" | "tool_call_id") && value.is_string() {
+            pieces.once.push((lane.index, path, value.range()));
+        } else if !is_complete(&name) {
+            add(value, Lane { kind: kind_of(&name, lane.kind), path, ..*lane }, pieces);
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 use weir_translate::conversation::{Lane, Pieces};
 use weir_translate::json::Tape;
 
+use super::super::vocabulary::is_name;
+use super::super::walk::is_data_name;
+
 /// Upper bound of the bytes around the text.
 const FORM_BYTES_MAX: usize = 4096;
 
@@ -18,10 +21,10 @@ pub(super) struct Form {
 impl Form {
     /// The form of an event, if it has one text and changes nothing else that is known of the stream.
     pub(super) fn of(data: &[u8], pieces: &Pieces) -> Option<Form> {
-        let Pieces { texts, ended, calls, once, begins, ends_all, has_more } = pieces;
+        let Pieces { texts, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
         let [(lane, range)] = texts.as_slice() else { return None };
-        let is_plain =
-            ended.is_empty() && calls.is_empty() && once.is_empty() && begins.is_empty() && !ends_all;
+        let is_plain = !is_within_data(&lane.path)
+            && ended.is_empty() && calls.is_empty() && once.is_empty() && begins.is_empty() && repeats.is_empty() && !ends_all;
         let has_room = data.len() - range.len() <= FORM_BYTES_MAX;
         (is_plain && has_room).then(|| Form {
             before: data[..range.start].to_vec(),
@@ -42,6 +45,14 @@ impl Form {
             ..Pieces::default()
         })
     }
+}
+
+/// Whether a text is part of JSON whose keys and values are read together.
+fn is_within_data(path: &str) -> bool {
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let mut names = path.split(['.', '[', ']']).filter(|name| !is_number(name)).rev();
+    let last = names.next().unwrap_or_default();
+    !is_name(last) || names.any(|name| !is_name(name) || is_data_name(name))
 }
 
 #[cfg(test)]

@@ -5,18 +5,22 @@ use std::ops::Range;
 use weir_translate::SseEvent;
 use weir_translate::json::{Edits, Value};
 
-use super::super::vocabulary::is_name;
-
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
-pub(super) fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, out: &mut Vec<u8>) {
-    match event.data_at().filter(|data_at| can_stay(event, data_at)) {
+pub(super) fn write_event(
+    event: &SseEvent,
+    data: &[u8],
+    edits: &Edits,
+    keeps_name: bool,
+    out: &mut Vec<u8>,
+) {
+    match event.data_at().filter(|data_at| keeps_name && can_stay(event, data_at)) {
         Some(data_at) => {
             out.extend_from_slice(&event.raw()[..data_at.start]);
             out.extend_from_slice(&edits.apply(data));
             out.extend_from_slice(&event.raw()[data_at.end..]);
         }
         None => {
-            write_head(event, out);
+            write_head(event, keeps_name, out);
             write_line(&edits.apply(data), out);
             out.extend_from_slice(b"\n\n");
         }
@@ -39,18 +43,19 @@ pub(super) fn template(
     form: &Edits,
     data: &[u8],
     place: &Range<usize>,
+    keeps_name: bool,
 ) -> (Vec<u8>, Vec<u8>) {
     let (before, behind) = form.apply_around(data, place.clone());
     let (mut head, mut tail) = (Vec::new(), Vec::new());
-    write_head(event, &mut head);
+    write_head(event, keeps_name, &mut head);
     write_line(&before, &mut head);
     write_line(&behind, &mut tail);
     tail.extend_from_slice(b"\n\n");
     (head, tail)
 }
 
-fn write_head(event: &SseEvent, out: &mut Vec<u8>) {
-    if !event.name().is_empty() && has_known_name(event) {
+fn write_head(event: &SseEvent, keeps_name: bool, out: &mut Vec<u8>) {
+    if !event.name().is_empty() && keeps_name {
         out.extend_from_slice(&[b"event: ", event.name(), b"\n"].concat());
     }
     out.extend_from_slice(b"data: ");
@@ -63,10 +68,6 @@ fn write_line(json: &[u8], out: &mut Vec<u8>) {
     out[start..].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
 }
 
-fn has_known_name(event: &SseEvent) -> bool {
-    std::str::from_utf8(event.name()).is_ok_and(is_name)
-}
-
 /// Whether all around the data was checked, and the event is written as it came.
 fn can_stay(event: &SseEvent, data_at: &Range<usize>) -> bool {
     let raw = &event.raw()[..];
@@ -74,7 +75,7 @@ fn can_stay(event: &SseEvent, data_at: &Range<usize>) -> bool {
     let around = [&raw[..data_at.start], &raw[data_at.end..]];
     let lines = around.iter().flat_map(|part| part.split(|byte| matches!(byte, b'\n' | b'\r')));
     let names = lines.filter(|line| line.starts_with(b"event")).count();
-    names <= 1 && event.has_only_data() && has_known_name(event) && is_whole(raw)
+    names <= 1 && event.has_only_data() && is_whole(raw)
 }
 
 fn is_whole(event: &[u8]) -> bool {
