@@ -44,6 +44,7 @@ mod number;
 mod parts;
 mod pattern;
 mod phone;
+mod place;
 mod redact;
 mod rules;
 mod scan;

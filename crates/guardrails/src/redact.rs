@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use crate::link::LinkState;
 use crate::normalise::shown;
+use crate::place::Place;
 use crate::{Action, Finding, NAME_BYTES_MAX, RuleSet};
 
 /// Longest placeholder: brackets, name, underscore, and a number of up to ten digits.
@@ -77,11 +77,17 @@ impl Placeholders {
     /// Puts values back for their placeholders. A placeholder that was altered, and one within the address of a link, stays as it is: a client that
     /// loads the address would send the value to its server.
     pub fn restore(&self, text: &str) -> String {
+        self.restore_at(text, &mut Place::default())
+    }
+
+    /// The same in a text that goes on at a place.
+    pub(crate) fn restore_at(&self, text: &str, place: &mut Place) -> String {
         if self.is_empty() {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len());
-        let held = self.restore_part(text, &mut LinkState::default(), &mut out);
+        let held = self.restore_part(text, place, &mut out);
+        place.pass(&text[held..]);
         out.push_str(&text[held..]);
         out
     }
@@ -118,20 +124,20 @@ impl Placeholders {
     }
 
     /// Restores up to the first byte of a placeholder that `text` cuts off, and returns that byte's position, or the text's length.
-    fn restore_part(&self, text: &str, link: &mut LinkState, out: &mut String) -> usize {
+    fn restore_part(&self, text: &str, place: &mut Place, out: &mut String) -> usize {
         let (mut copied, mut at) = (0, 0);
         while let Some(found) = text[at..].find('[') {
-            link.pass(&text[at..at + found]);
+            place.pass(&text[at..at + found]);
             at += found;
             match placeholder_length(&text.as_bytes()[at..]) {
                 Shape::Whole(length) => {
-                    let value = self.values.get(&text[at..at + length]).filter(|_| !link.is_inside());
-                    link.pass(&text[at..at + length]);
+                    let value = self.values.get(&text[at..at + length]).filter(|_| !place.is_in_link());
                     if let Some(value) = value {
                         out.push_str(&text[copied..at]);
-                        out.push_str(value);
+                        out.push_str(&place.written(value));
                         copied = at + length;
                     }
+                    place.pass(&text[at..at + length]);
                     at += length;
                 }
                 Shape::Begun => {
@@ -139,12 +145,12 @@ impl Placeholders {
                     return at;
                 }
                 Shape::Other => {
-                    link.pass("[");
+                    place.pass("[");
                     at += 1;
                 }
             }
         }
-        link.pass(&text[at..]);
+        place.pass(&text[at..]);
         out.push_str(&text[copied..]);
         text.len()
     }
@@ -195,30 +201,41 @@ pub fn redact(text: &str, findings: &[Finding], rules: &RuleSet, placeholders: &
 #[derive(Debug)]
 pub struct Restorer {
     placeholders: Arc<Placeholders>,
-    link: LinkState,
+    place: Place,
     held: String,
 }
 
 impl Restorer {
     /// A restorer for a stream that begins.
     pub fn new(placeholders: impl Into<Arc<Placeholders>>) -> Restorer {
-        Restorer { placeholders: placeholders.into(), link: LinkState::default(), held: String::new() }
+        Restorer::at(placeholders, Place::default())
+    }
+
+    /// A restorer for a text that goes on at a place.
+    pub(crate) fn at(placeholders: impl Into<Arc<Placeholders>>, place: Place) -> Restorer {
+        Restorer { placeholders: placeholders.into(), place, held: String::new() }
+    }
+
+    /// The place behind what was pushed.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Takes the next piece and appends all text to `out` that does not belong to a placeholder which has only begun.
     pub fn push(&mut self, text: &str, out: &mut String) {
         if self.held.is_empty() {
-            let held = self.placeholders.restore_part(text, &mut self.link, out);
+            let held = self.placeholders.restore_part(text, &mut self.place, out);
             self.held.push_str(&text[held..]);
         } else {
             self.held.push_str(text);
-            let held = self.placeholders.restore_part(&self.held, &mut self.link, out);
+            let held = self.placeholders.restore_part(&self.held, &mut self.place, out);
             self.held.drain(..held);
         }
     }
 
     /// Appends what is left when the stream has ended.
     pub fn finish(&mut self, out: &mut String) {
+        self.place.pass(&self.held);
         out.push_str(&std::mem::take(&mut self.held));
     }
 }

@@ -119,7 +119,8 @@ pub fn check_reply(body: &[u8]) {
     if is_json(body) {
         let mut report = Report::default();
         let body = Bytes::copy_from_slice(body);
-        let checked = CHECKS.check_output(body, &[], &Placeholders::new(), &mut report).unwrap();
+        let checked =
+            CHECKS.check_output(Api::ChatCompletions, body, &[], &Placeholders::new(), &mut report).unwrap();
         assert!(is_json(&checked), "a guardrail leaves JSON");
     }
 }

@@ -295,7 +295,8 @@ mod tests {
         let reply = Bytes::from_static(
             br#"{"choices":[{"message":{"content":"[EMAIL_2] is \"it\", and bob@example.org"}}]}"#,
         );
-        let seen = guard.checks.check_output(reply, &[], &placeholders, &mut report).unwrap();
+        let seen =
+            guard.checks.check_output(Api::ChatCompletions, reply, &[], &placeholders, &mut report).unwrap();
         let expected = r#"{"choices":[{"message":{"content":"ann@example.com is \"it\", and [EMAIL_3]"}}]}"#;
         assert_eq!(std::str::from_utf8(&seen).unwrap(), expected);
         assert_eq!(report.to_text(), "input email redact 2, output email redact 1");

@@ -120,11 +120,11 @@ impl Output {
     /// `Blocked`.
     pub(crate) async fn guarded(&mut self, body: Bytes) -> Result<Bytes, LlmError> {
         let Some(guard) = &self.guard else { return Ok(body) };
-        let (checks, models) = (guard.checks.clone(), self.models.clone());
+        let (api, checks, models) = (self.api, guard.checks.clone(), self.models.clone());
         let placeholders = self.placeholders.clone();
         let mut report = std::mem::take(&mut self.reporter.report);
         let (checked, report) = scanned(body.len(), move || {
-            let checked = checks.check_output(body, &models, &placeholders, &mut report);
+            let checked = checks.check_output(api, body, &models, &placeholders, &mut report);
             (checked, report)
         })
         .await?;

@@ -150,7 +150,7 @@ fn a_reply_of_another_api_with_it_is_never_passed() {
         let passed = |reply: &Value| {
             let (body, _) = conversion.reply(api, &reply.to_string().into(), context).ok()?;
             let (of_request, mut report) = (Placeholders::new(), Report::default());
-            checks.check_output(body, &["m".to_owned()], &of_request, &mut report).ok()
+            checks.check_output(api, body, &["m".to_owned()], &of_request, &mut report).ok()
         };
         let reply = whole(conversion);
         assert!(passed(&reply).is_some(), "{reply}");

@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn a_long_message_is_cut_behind_what_changes_it() {
         let message = message(&format!("{} 4111 1111 1111 1111 end", "ä".repeat(285)));
-        let error = UpstreamError::Status { upstream: "a".to_owned(), status: 500, message, retry_after: None };
+        let error =
+            UpstreamError::Status { upstream: "a".to_owned(), status: 500, message, retry_after: None };
         assert!(error.to_string().ends_with("ä 4111 1111 1111…"), "{error}");
         let changed = error.with_text(|text| text.replace("4111 1111 1111 1111", "[PAYMENT_CARD_1]"));
         assert!(changed.to_string().ends_with("ä [PAYMENT_CARD_…"), "{changed}");

@@ -139,7 +139,7 @@ impl<'a> File<'a> {
     /// What it becomes: a text is checked as a text.
     pub(super) fn checked<E>(&self, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
         let parameters =
-            if self.parameters.is_empty() { None } else { checked_text(self.parameters, check)? };
+            if self.parameters.is_empty() { None } else { checked_text(self.parameters, false, check)? };
         let of_text = self.text.as_ref().map_or(Ok(None), |text| text.checked(check))?;
         let encoded = of_text.map(|text| self.encoding.encode(text));
         let base64 = encoded.as_deref().unwrap_or(self.base64);
@@ -168,7 +168,7 @@ impl FileText {
 
     fn checked<E>(&self, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
         match self.is_exact {
-            true => checked_text(&self.text, check),
+            true => checked_text(&self.text, false, check),
             false => checked_prose(&self.text, Reading::Fixed, check),
         }
     }

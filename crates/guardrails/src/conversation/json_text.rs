@@ -10,7 +10,7 @@ use weir_translate::json::{Edits, Kind, Tape, Value};
 use super::file::{File, is_file_field};
 use super::walk::{Check, Reading, check_one, looks_like_json, without_escapes};
 
-/// An object or array in a text, or an entry of an object, and its keys and values.
+/// JSON in a text, or an entry of an object, and its keys and values.
 pub(super) struct JsonText<'t> {
     text: Cow<'t, str>,
     /// What is replaced where a bracket can't be.
@@ -61,7 +61,7 @@ impl Parts {
 }
 
 impl<'t> JsonText<'t> {
-    /// Reads a text, checks its files and appends its parts; `None` if it is no object and no array of JSON.
+    /// Reads a text, checks its files and appends its parts; `None` if it is no JSON.
     ///
     /// # Errors
     /// Those of the check.
@@ -70,8 +70,7 @@ impl<'t> JsonText<'t> {
         parts: &mut Parts,
         check: &mut Check<'_, E>,
     ) -> Result<Option<JsonText<'t>>, E> {
-        let tape = looks_like_json(&text).then(|| Tape::parse(text.as_bytes()).ok()).flatten();
-        let Some(tape) = tape else { return Ok(None) };
+        let Ok(tape) = Tape::parse(text.as_bytes()) else { return Ok(None) };
         let mut values = Vec::new();
         let root = tape.root(text.as_bytes());
         collect_leaves(root, false, &mut values);

@@ -2,6 +2,7 @@
 //! [`weir_translate`].
 
 mod file;
+mod joined;
 mod json_text;
 #[cfg(test)]
 mod planted;
@@ -15,6 +16,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weir_translate::conversation::Api;
 use weir_translate::json::Tape;
 
 use crate::{Action, Placeholders, Rule, RuleSet, redact, redact_parts};
@@ -159,6 +161,7 @@ impl Checks {
     /// [`Refused`].
     pub fn check_output(
         &self,
+        api: Api,
         body: Bytes,
         models: &[String],
         placeholders: &Placeholders,
@@ -171,7 +174,8 @@ impl Checks {
         }
         let mut own = self.placeholders_of_output(placeholders);
         let removes_tokens = rules.is_some_and(changes_texts);
-        let walk = Walk { models, removes_tokens, restores, ..Walk::default() };
+        let has_embeddings = !api.has_completion();
+        let walk = Walk { models, removes_tokens, has_embeddings, restores, ..Walk::default() };
         let edited = checked(&body, walk, rules, &mut own, Direction::Output, report)?;
         Ok(edited.map_or(body, Bytes::from))
     }
@@ -247,7 +251,7 @@ fn checked(
         Ok(is_redacted.then(|| redact_parts(parts, &found, rules, placeholders)))
     };
     let Some(root) = root else {
-        let checked = checked_text(&String::from_utf8_lossy(json), &mut check)?;
+        let checked = checked_text(&String::from_utf8_lossy(json), false, &mut check)?;
         return Ok(checked.map(String::into_bytes));
     };
     let edits = walk.edits(root, &mut check)?;

@@ -206,8 +206,13 @@ fn a_reply_with_it_is_blocked_wherever_it_stands() {
     for reply in replies() {
         let check = |body: &Value| {
             let body = Bytes::from(body.to_string());
-            let sent =
-                checks.check_output(body.clone(), &models, &Placeholders::new(), &mut Report::default());
+            let sent = checks.check_output(
+                Api::ChatCompletions,
+                body.clone(),
+                &models,
+                &Placeholders::new(),
+                &mut Report::default(),
+            );
             sent.map(|sent| sent == body)
         };
         assert_eq!(check(&reply), Ok(true), "{reply}");

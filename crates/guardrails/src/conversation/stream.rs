@@ -3,6 +3,7 @@
 //! arguments of a tool, and answers that are JSON, are held until they end, because only whole JSON can be changed and stay JSON. Comments and
 //! unknown fields of events, which no client reads, are not passed on.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,12 +11,13 @@ use weir_translate::SseEvent;
 use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 
-use super::walk::{Reading, Walk, looks_like_json, restored_text};
 use super::vocabulary::is_name;
+use super::walk::{Reading, Walk, is_json, restored_text};
 use super::{Checks, Direction, Report, StreamMode};
-use crate::{Action, Placeholders, redact_parts};
+use crate::place::Place;
+use crate::{Action, Placeholders, Restorer, redact_parts};
 use form::Form;
-use joined::{Chain, EndedText, Ends, chain_of, is_whole_json};
+use joined::{Chain, EndedText, Ends, chain_of, is_whole_json, reader_of};
 use text_state::TextState;
 use write::{template, without_repeated, write_event};
 
@@ -48,6 +50,8 @@ pub struct StreamFilter {
     ended: Vec<EndedText>,
     /// The ends of the last texts that were joined, if something may have begun in them that the next ones complete.
     open_texts: Vec<(Chain, String)>,
+    /// Where in the texts of an answer its next one begins: an address may have begun in the text before.
+    places: Vec<(u32, Place)>,
     /// Texts of chains that were repeated whole, with their items and parts.
     repeated: Vec<(Chain, (u32, u32), String)>,
     /// That of the last event that had one.
@@ -104,6 +108,7 @@ impl StreamFilter {
             lanes,
             ended,
             open_texts: Vec::new(),
+            places: Vec::new(),
             repeated: Vec::new(),
             form: None,
             keeps_name: true,
@@ -191,19 +196,17 @@ impl StreamFilter {
                 edits.replace_by_string(place.clone(), &text);
             }
         }
-        for (lane, place) in repeats {
-            if let Some(text) = self.repeated(&lane, &data[place.clone()])? {
-                edits.take(&place);
-                edits.replace_by_string(place, &text);
-            }
-        }
+        self.repeated(repeats, data, &mut edits)?;
         // of a piece within JSON that is whole, what it becomes there goes on; what is removed goes on nowhere
         let mut pieces = Vec::with_capacity(found.len());
+        let mut has_more = has_more;
         for (lane, place) in found {
-            if !edits.covers(&place) {
-                let checked = edits.take(&place);
-                pieces.push((lane, place, checked));
+            if edits.covers(&place) {
+                has_more = true;
+                continue;
             }
+            let checked = edits.take(&place);
+            pieces.push((lane, place, checked));
         }
         for (lane, place) in begins {
             edits.take(&place);
@@ -223,7 +226,9 @@ impl StreamFilter {
             }
             let checked = checked.filter(|_| matches!(lane.kind, Kind::Other | Kind::Arguments));
             let literal = checked.as_deref().unwrap_or(&data[place.clone()]);
-            let mut piece = self.piece(lane, place.clone(), literal, |place| template(event, &form, data, place, keeps_name))?;
+            let mut piece = self.piece(lane, place.clone(), literal, |place| {
+                template(event, &form, data, place, keeps_name)
+            })?;
             piece.is_cut |= checked.is_some();
             sent.push(piece);
         }
@@ -304,12 +309,7 @@ impl StreamFilter {
     }
 
     /// Checks a name together with what came of it before: some clients append it. What it becomes, if it changes.
-    fn name_goes_on(
-        &mut self,
-        index: u32,
-        path: &str,
-        name: &[u8],
-    ) -> Result<Option<String>, BlockedBy> {
+    fn name_goes_on(&mut self, index: u32, path: &str, name: &[u8]) -> Result<Option<String>, BlockedBy> {
         let name = unescaped(name).unwrap_or_default();
         let place = self.names.iter().position(|(of, at, _)| (*of, at.as_str()) == (index, path));
         let Some(place) = place else {
@@ -330,24 +330,49 @@ impl StreamFilter {
         Ok(changed.and_then(|mut texts| texts.pop()).filter(|text| *text != name))
     }
 
-    /// What becomes of a whole text whose pieces were sent, if something of it began in those before it: it is removed as from the pieces.
-    fn repeated(&mut self, lane: &Lane, literal: &[u8]) -> Result<Option<String>, BlockedBy> {
-        let text = unescaped(literal).unwrap_or_default();
-        let Some(chain) = chain_of(self.api, lane).filter(|_| !looks_like_json(&text)) else { return Ok(None) };
-        let place = (lane.index, lane.part);
-        let of_chain = || self.repeated.iter().filter(|(other, ..)| *other == chain);
-        let before: Vec<&str> =
-            of_chain().filter(|(_, at, _)| *at != place).map(|(.., text)| text.as_str()).collect();
-        let (before, is_new) = (before.concat(), of_chain().all(|(_, at, _)| *at != place));
-        let checks = self.checks.clone();
-        let changed = self.complete(&[&before, &text], Reading::Text, &checks, false)?;
-        let changed = changed.and_then(|mut texts| texts.pop()).filter(|changed| *changed != text);
-        if is_new {
-            self.repeated.push((chain, place, text));
+    /// The changes to whole texts whose pieces were sent, if something of them began in the texts before: it is removed as from the pieces.
+    fn repeated(
+        &mut self,
+        repeats: Vec<(Lane, Range<usize>)>,
+        data: &[u8],
+        edits: &mut Edits,
+    ) -> Result<(), BlockedBy> {
+        let chains =
+            repeats.iter().filter_map(|(lane, _)| chain_of(self.api, lane).map(|chain| (chain, lane)));
+        let Some((chain, first)) = chains.map(|(chain, lane)| (chain, (lane.index, lane.part))).next() else {
+            return Ok(());
+        };
+        let mut texts = Vec::new();
+        for (lane, place) in repeats {
+            let text = unescaped(&data[place.clone()]).unwrap_or_default();
+            if chain_of(self.api, &lane).as_ref() == Some(&chain) && !is_json(&text) {
+                texts.push(((lane.index, lane.part), place, text));
+            }
         }
-        let restores = checks.restores.then(|| self.placeholders.clone());
-        let restored = changed.as_ref().zip(restores).and_then(|(text, all)| restored_text(text, &all));
-        Ok(restored.or(changed))
+        let earlier = self.repeated.iter().filter(|(other, at, _)| *other == chain && *at < first);
+        let before: String = earlier.map(|(.., text)| text.as_str()).collect();
+        let all: Vec<&str> =
+            std::iter::once(&*before).chain(texts.iter().map(|(.., text)| text.as_str())).collect();
+        let checks = self.checks.clone();
+        let changed = self.complete(&all, Reading::Text, &checks, false)?;
+        let mut at = Place::default();
+        at.pass(&before);
+        for (number, (part, place, text)) in texts.into_iter().enumerate() {
+            let changed = changed.as_ref().map(|all| &all[number + 1]).filter(|changed| **changed != text);
+            if changed.is_some() || at.is_in_link() {
+                edits.take(&place);
+                let changed = changed.unwrap_or(&text);
+                let mut behind = at.clone();
+                let restored =
+                    checks.restores.then(|| restored_text(changed, &self.placeholders, &mut behind));
+                edits.replace_by_string(place, restored.flatten().as_ref().unwrap_or(changed));
+            }
+            at.pass(&text);
+            if !self.repeated.iter().any(|(other, of, _)| (other, *of) == (&chain, part)) {
+                self.repeated.push((chain.clone(), part, text));
+            }
+        }
+        Ok(())
     }
 
     /// Takes in a text that is complete in its event and that further events continue. What it becomes, if it changes.
@@ -380,10 +405,10 @@ impl StreamFilter {
         let models = std::mem::take(&mut self.models);
         let walk = Walk {
             skipped: places,
-            joined: &[],
             removes_tokens: checks.changes_streams(),
             models: &models,
             restores,
+            ..Walk::default()
         };
         // the events of responses repeat texts that were counted
         let is_new = !self.api.repeats_texts();
@@ -468,7 +493,10 @@ impl StreamFilter {
     }
 
     fn begin_lane(&mut self, lane: Lane) -> usize {
-        let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone());
+        let reader = reader_of(self.api, &lane);
+        let place = self.places.iter().find(|(of, _)| Some(*of) == reader);
+        let place = place.map(|(_, place)| place.clone()).unwrap_or_default();
+        let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone(), place);
         if self.checks.mode != StreamMode::Audit {
             if let Some(chain) = chain_of(self.api, &lane) {
                 text.before.joined = self.take_open_text(&chain);
@@ -530,7 +558,8 @@ impl StreamFilter {
         let mut json = String::new();
         let ended = if is_json {
             json = std::mem::take(&mut text.held);
-            self.whole_json(&json, &mut text, !is_begun, released)
+            let is_arguments = lane.kind == Kind::Arguments;
+            self.whole_json(&json, &mut text, is_arguments, !is_begun, released)
         } else {
             text.finish(released).map_err(|rule| self.name(rule))
         };
@@ -540,6 +569,10 @@ impl StreamFilter {
         let Ends { own, joined } = std::mem::take(&mut text.open_text);
         if let Some(chain) = chain {
             self.set_open_text(chain, joined);
+        }
+        if let Some((restorer, reader)) = text.restorer.as_ref().zip(reader_of(self.api, &lane)) {
+            self.places.retain(|(of, _)| *of != reader);
+            self.places.push((reader, restorer.place().clone()));
         }
         let is_whole = is_whole_json(&json);
         if is_whole && is_begun {
@@ -574,6 +607,7 @@ impl StreamFilter {
         &mut self,
         held: &str,
         text: &mut TextState,
+        is_arguments: bool,
         is_counted: bool,
         out: &mut String,
     ) -> Result<(), BlockedBy> {
@@ -584,14 +618,18 @@ impl StreamFilter {
         let placeholders = self.placeholders.clone();
         let is_new = text.sent_bytes == 0;
         let restores = checks.restores.then_some(&*placeholders).filter(|_| is_new);
-        let walk = Walk { restores, ..Walk::default() };
+        let place = RefCell::new(text.restorer.as_ref().map(|all| all.place().clone()).unwrap_or_default());
+        let walk = Walk { restores, place: Some(&place), ..Walk::default() };
         let mut check = |texts: &[&str], reading: Reading| self.complete(texts, reading, &checks, is_counted);
-        let changed = walk.text(held, &mut check)?;
-        let is_same = changed.is_none() && (is_new || walk.text(rest, &mut check)?.is_none());
+        let changed = walk.text(held, is_arguments, &mut check)?;
+        let is_same = changed.is_none() && (is_new || walk.text(rest, is_arguments, &mut check)?.is_none());
         match changed {
             Some(changed) if is_new && stands_alone => out.push_str(&changed),
             None if is_same && stands_alone => out.push_str(rest),
             Some(_) | None => {}
+        }
+        if let Some(restorer) = &mut text.restorer {
+            *restorer = Restorer::at(placeholders, place.into_inner());
         }
         Ok(())
     }

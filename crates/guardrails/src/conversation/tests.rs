@@ -1,6 +1,7 @@
 //! What is sent of whole requests and replies.
 
 mod joined;
+mod restored;
 
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ fn a_finding_between_values_of_json_is_refused() {
         Checks { input: None, output, restores: false, mode: StreamMode::Window, window_bytes: 1_000 };
     let text = r#"[{"a":1}]"#;
     let body = Bytes::from(json!({ "arguments": text }).to_string());
-    let refused = checks.check_output(body, &[], &Placeholders::new(), &mut Report::default());
+    let refused =
+        checks.check_output(Api::ChatCompletions, body, &[], &Placeholders::new(), &mut Report::default());
     assert_eq!(refused, Err(Refused::Blocked { direction: Direction::Output, rule: "end".to_owned() }));
     let event = json!({"choices": [{"index": 0, "delta": {"content": text}}]});
     let mut filter = StreamFilter::new(Api::ChatCompletions, Arc::new(checks), Arc::default(), Vec::new());
@@ -92,7 +94,13 @@ fn escapes_are_read_in_a_reply_that_is_not_one_document_of_json() {
     for (before, after) in [("\u{feff}", ""), ("", r#"{"a":1}"#), ("", "\nand more"), ("so: ", "")] {
         let body = Bytes::from(format!("{before}{text}{after}"));
         let sent = |action: Action| {
-            checks(action).check_output(body.clone(), &[], &Placeholders::new(), &mut Report::default())
+            checks(action).check_output(
+                Api::ChatCompletions,
+                body.clone(),
+                &[],
+                &Placeholders::new(),
+                &mut Report::default(),
+            )
         };
         let before = before.trim_start_matches('\u{feff}');
         assert_eq!(sent(Action::Redact), Ok(Bytes::from(format!("{before}{redacted}{after}"))));
@@ -112,7 +120,8 @@ fn check_restored(body: &Value, expected: &Value) {
     let prompt = Bytes::from_static(br#"{"prompt":"ann@example.com"}"#);
     checks.check_input(&prompt, &[], &mut placeholders, &mut Report::default()).unwrap();
     let body = Bytes::from(body.to_string());
-    let sent = checks.check_output(body, &[], &placeholders, &mut Report::default()).unwrap();
+    let sent =
+        checks.check_output(Api::ChatCompletions, body, &[], &placeholders, &mut Report::default()).unwrap();
     assert_eq!(String::from_utf8_lossy(&sent), expected.to_string());
 }
 

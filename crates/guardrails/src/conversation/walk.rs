@@ -2,14 +2,17 @@
 //! rest stays as it was written. Structure decides how a value is read, not whether: see [`super::vocabulary`] for the few that are skipped.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use weir_translate::json::{Edits, Kind, Value, unescaped};
+use weir_translate::json::{Edits, Kind, Tape, Value, unescaped};
 
 use super::file::{File, is_file_field};
+use super::joined::{is_of_tokens, repeats_text};
 use super::json_text::{JsonText, Parts};
 use super::vocabulary::{is_choice, is_count, is_name};
+use crate::place::Place;
 use crate::{Action, PartFindings, Placeholders, RuleSet};
 
 /// What the texts of one message become, which their reader takes for one text; `None` if all stay. Most have no other beside them.
@@ -78,12 +81,16 @@ pub(super) struct Walk<'a> {
     pub(super) skipped: &'a [Range<usize>],
     /// Where the texts begin that were checked together, in order.
     pub(super) joined: &'a [usize],
-    /// Whether tokens beside a text are removed: log probabilities, lists of numbers. They would repeat what the check changes in the text.
+    /// Whether tokens beside a text are removed: log probabilities, lists of numbers or tokens. They would repeat what the check changes in the text.
     pub(super) removes_tokens: bool,
+    /// Whether lists of numbers may be embeddings.
+    pub(super) has_embeddings: bool,
     /// Names of models that are no text.
     pub(super) models: &'a [String],
     /// Placeholders that are replaced by what they stand for, after the check.
     pub(super) restores: Option<&'a Placeholders>,
+    /// The place in the answer at which its next text begins: an address may have begun in the text before.
+    pub(super) place: Option<&'a RefCell<Place>>,
 }
 
 impl Walk<'_> {
@@ -93,7 +100,8 @@ impl Walk<'_> {
     /// Those of the check.
     pub(super) fn edits<E>(self, root: Value<'_>, check: &mut Check<'_, E>) -> Result<Edits, E> {
         let mut edits = Edits::default();
-        self.value(root, "", false, &mut edits, check)?;
+        let place = RefCell::default();
+        Walk { place: self.place.or(Some(&place)), ..self }.value(root, "", false, &mut edits, check)?;
         Ok(edits)
     }
 
@@ -119,15 +127,19 @@ impl Walk<'_> {
             }
             Kind::Plain | Kind::Escaped => self.string(value, field, edits, check),
             // an embedding is no text
-            Kind::Array if field == "embedding" && is_tokens(value) => Ok(()),
-            Kind::Array if self.removes_tokens && is_tokens(value) => {
+            Kind::Array if self.has_embeddings && field == "embedding" && is_tokens(value) => Ok(()),
+            Kind::Array if self.removes_tokens && repeats_text(value, field) => {
                 edits.replace(value.range(), b"[]".to_vec());
                 Ok(())
             }
             Kind::Array => {
-                let joined = self.joined(value, edits, check)?;
-                let walk = Walk { joined: &joined, ..self };
-                value.items().try_for_each(|item| walk.value(item, field, is_checked, edits, check))
+                let joined = self.joined(value, field, is_checked, edits, check)?;
+                value.items().try_for_each(|item| {
+                    let of_choice = RefCell::default();
+                    let place = if field == "choices" { Some(&of_choice) } else { self.place };
+                    let walk = Walk { joined: &joined, place, ..self };
+                    walk.value(item, field, is_checked, edits, check)
+                })
             }
             Kind::Object => self.object(value, is_checked, edits, check),
         }
@@ -150,7 +162,9 @@ impl Walk<'_> {
         let changed = if file.is_some_and(|file| file.is_whole) {
             of_file
         } else {
-            self.text(of_file.as_deref().unwrap_or(&text), check)?.or(of_file)
+            let walk = Walk { place: self.place.filter(|_| is_answer(field)), ..self };
+            let is_json = matches!(field, "arguments" | "partial_json");
+            walk.text(of_file.as_deref().unwrap_or(&text), is_json, check)?.or(of_file)
         };
         if let Some(text) = changed {
             edits.replace_by_string(range, &text);
@@ -176,45 +190,13 @@ impl Walk<'_> {
             let restores = self.restores.filter(|restores| is_restored && !restores.is_empty());
             let restored = restores.and_then(|restores| {
                 let before = || unescaped(&value.document()[range.clone()]);
-                restored_text(&changed.clone().or_else(before)?, restores)
+                restored_text(&changed.clone().or_else(before)?, restores, &mut Place::default())
             });
             if let Some(text) = restored.or(changed) {
                 edits.replace_by_string(range, &text);
             }
         }
         Ok(())
-    }
-
-    /// Checks the texts of a message's parts together, so that nothing passes that begins in one and ends in another; where they begin. JSON and
-    /// files are left to be checked as such.
-    fn joined<E>(
-        self,
-        parts: Value<'_>,
-        edits: &mut Edits,
-        check: &mut Check<'_, E>,
-    ) -> Result<Vec<usize>, E> {
-        let text_of = |part: Value<'_>| {
-            let value = part.get("text").filter(|value| value.is_string())?;
-            let text = value.string();
-            let is_file = File::of(false, &text).is_some_and(|file| file.is_whole);
-            let is_alone = looks_like_json(&text) || is_file;
-            (!is_alone && !self.skipped.contains(&value.range())).then(|| (value.range(), text.into_owned()))
-        };
-        let texts: Vec<(Range<usize>, String)> = parts.items().filter_map(text_of).collect();
-        if texts.len() < 2 {
-            return Ok(Vec::new());
-        }
-        let before: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
-        let changed = check(&before, Reading::Text)?;
-        for (number, (range, before)) in texts.iter().enumerate() {
-            let changed = changed.as_ref().and_then(|texts| texts.get(number)).filter(|text| *text != before);
-            let restored =
-                self.restores.and_then(|restores| restored_text(changed.unwrap_or(before), restores));
-            if let Some(text) = restored.as_ref().or(changed) {
-                edits.replace_by_string(range.clone(), text);
-            }
-        }
-        Ok(texts.into_iter().map(|(range, _)| range.start).collect())
     }
 
     fn object<E>(
@@ -224,6 +206,8 @@ impl Walk<'_> {
         edits: &mut Edits,
         check: &mut Check<'_, E>,
     ) -> Result<(), E> {
+        let joined = self.joined_fields(object, edits, check)?;
+        let walk = Walk { joined: &joined, ..self };
         for (key, value) in object.entries() {
             let name = key.string();
             let is_unknown = !is_name(&name);
@@ -231,7 +215,8 @@ impl Walk<'_> {
             if !is_checked && (is_unknown || is_data) {
                 self.data(Some(key).filter(|_| is_unknown), value, edits, check)?;
             }
-            if self.removes_tokens && name.ends_with("logprobs") && !value.is_null() {
+            let is_list = !matches!(value.kind(), Kind::Null | Kind::True | Kind::False | Kind::Number);
+            if self.removes_tokens && is_list && is_of_tokens(&name) {
                 let empty: &[u8] = if value.kind() == Kind::Array { b"[]" } else { b"null" };
                 edits.replace(value.range(), empty.to_vec());
                 continue;
@@ -242,16 +227,29 @@ impl Walk<'_> {
             // the data of a source of text are no file
             let is_text = name == "data" && object.get("type").is_some_and(|kind| kind.is("text"));
             let field = if is_text { "text" } else { &name };
-            self.value(value, field, is_checked || is_unknown, edits, check)?;
+            walk.value(value, field, is_checked || is_unknown, edits, check)?;
         }
         Ok(())
     }
 
-    /// What a text becomes.
-    pub(super) fn text<E>(self, text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
-        let checked = checked_text(text, check)?;
-        let Some(placeholders) = self.restores else { return Ok(checked) };
-        Ok(restored_text(checked.as_deref().unwrap_or(text), placeholders).or(checked))
+    /// What a text becomes. `is_json`: whether it is JSON also where it is no object and no list.
+    pub(super) fn text<E>(
+        self,
+        text: &str,
+        is_json: bool,
+        check: &mut Check<'_, E>,
+    ) -> Result<Option<String>, E> {
+        let checked = checked_text(text, is_json, check)?;
+        Ok(self.restored(checked.as_deref().unwrap_or(text)).or(checked))
+    }
+
+    /// A text with what placeholders stand for; `None` if it has none.
+    pub(super) fn restored(self, text: &str) -> Option<String> {
+        let mut own = Place::default();
+        match self.place {
+            Some(place) => restored_text(text, self.restores?, &mut place.borrow_mut()),
+            None => restored_text(text, self.restores?, &mut own),
+        }
     }
 
     /// Whether a text names a model of the request, also with the date of its version.
@@ -288,15 +286,22 @@ pub(super) fn field_of_tokens(request: Value<'_>) -> Option<&'static str> {
 }
 
 /// Whether an array may stand for a text: tokens, or bytes.
-fn is_tokens(array: Value<'_>) -> bool {
+pub(super) fn is_tokens(array: Value<'_>) -> bool {
     let mut items = array.items().peekable();
     items.peek().is_some() && items.all(|item| item.kind() == Kind::Number)
 }
 
 /// What a text becomes. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
-pub(super) fn checked_text<E>(text: &str, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
+pub(super) fn checked_text<E>(
+    text: &str,
+    is_json: bool,
+    check: &mut Check<'_, E>,
+) -> Result<Option<String>, E> {
     let mut parts = Parts::default();
-    match JsonText::read(Cow::Borrowed(text), &mut parts, check)? {
+    let is_json = is_json || looks_like_json(text) || looks_like_string(text);
+    let read =
+        |parts: &mut Parts, check: &mut Check<'_, E>| JsonText::read(Cow::Borrowed(text), parts, check);
+    match is_json.then(|| read(&mut parts, check)).transpose()?.flatten() {
         Some(json) => json.checked(&parts, check),
         None => checked_prose(text, Reading::Text, check),
     }
@@ -318,6 +323,17 @@ pub(super) fn checked_prose<E>(
 pub(super) fn looks_like_json(text: &str) -> bool {
     let trimmed = text.trim();
     trimmed.starts_with(['{', '[']) && trimmed.ends_with(['}', ']'])
+}
+
+/// Whether a text is an object or an array of JSON.
+pub(super) fn is_json(text: &str) -> bool {
+    looks_like_json(text) && Tape::parse(text.as_bytes()).is_ok()
+}
+
+/// Whether a text may be a string of JSON.
+fn looks_like_string(text: &str) -> bool {
+    let trimmed = text.trim();
+    trimmed.len() > 1 && trimmed.starts_with('"') && trimmed.ends_with('"')
 }
 
 /// A text with the characters that escapes of JSON stand for, at any depth; `None` if there are none. Quotes and control characters stay escaped, so
@@ -364,8 +380,9 @@ fn escaped_character(code: &str) -> Option<(char, usize)> {
     (!character.is_control() && !matches!(character, '"' | '\\')).then_some((character, length))
 }
 
-/// A text with what placeholders stand for; `None` if it has none. In JSON they are restored in its keys and values alone, so that it stays valid.
-pub(super) fn restored_text(text: &str, placeholders: &Placeholders) -> Option<String> {
+/// A text at a place with what placeholders stand for; `None` if it has none. In JSON they are restored in its keys and values alone, so that it stays
+/// valid.
+pub(super) fn restored_text(text: &str, placeholders: &Placeholders, place: &mut Place) -> Option<String> {
     if placeholders.is_empty() {
         return None;
     }
@@ -373,18 +390,19 @@ pub(super) fn restored_text(text: &str, placeholders: &Placeholders) -> Option<S
         if reading == Reading::Fixed {
             return Ok(None);
         }
-        let restored: Vec<String> = texts.iter().map(|text| restored(text, placeholders)).collect();
+        let restored: Vec<String> = texts.iter().map(|text| restored(text, placeholders, place)).collect();
         Ok::<_, Infallible>((restored != texts).then_some(restored))
     };
-    let Ok(restored) = checked_text(text, &mut restore);
+    let Ok(restored) = checked_text(text, false, &mut restore);
+    place.pass(text);
     restored
 }
 
 /// The same for one text. What is an address only without escapes is one as well.
-fn restored(text: &str, placeholders: &Placeholders) -> String {
-    let restored = placeholders.restore(text);
+fn restored(text: &str, placeholders: &Placeholders, place: &Place) -> String {
+    let restored = placeholders.restore_at(text, &mut place.clone());
     let Some(plain) = without_escapes(text) else { return restored };
-    let of_plain = placeholders.restore(&plain);
+    let of_plain = placeholders.restore_at(&plain, &mut place.clone());
     if without_escapes(&restored).as_ref() == Some(&of_plain) {
         restored
     } else if of_plain == plain {
@@ -392,6 +410,11 @@ fn restored(text: &str, placeholders: &Placeholders) -> String {
     } else {
         of_plain
     }
+}
+
+/// Whether a string of this field is a text of an answer, which readers are shown behind the others of it.
+fn is_answer(field: &str) -> bool {
+    matches!(field, "text" | "content" | "refusal" | "thinking" | "reasoning" | "reasoning_content")
 }
 
 /// The texts of a JSON text, in order: every string but those of the frame.
@@ -413,11 +436,9 @@ pub fn texts(root: Value<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use weir_translate::json::Tape;
-
     use super::super::file::BASE64;
     use super::*;
+    use base64::Engine as _;
 
     /// Replaces every `x` and every 7 by placeholders.
     fn check(body: &str, expected: &str) {
@@ -477,7 +498,7 @@ mod tests {
             together(
                 r#"{"content":[{"type":"text","text":"a"},{"type":"image","url":"b"},{"type":"text","text":"c"},{"type":"text","text":"[]"}]}"#
             ),
-            [vec!["a", "c"], vec!["b"], vec!["[]"]]
+            [vec!["a", "c"], vec!["[]"], vec!["b"]]
         );
         assert_eq!(together(r#"{"prompt":["a","b"]}"#), [["a"], ["b"]]);
         assert_eq!(together(r#"{"messages":[{"content":"a"},{"content":"b"}]}"#), [["a"], ["b"]]);

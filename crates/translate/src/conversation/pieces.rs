@@ -98,7 +98,8 @@ fn of_chunk(chunk: Value<'_>) -> Pieces {
                 of_choice(choice, number, &mut pieces);
             }
         } else if !is_complete(&name.string()) && value.is_string() {
-            let lane = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path: format!(".{}", name.string()) };
+            let lane =
+                Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path: format!(".{}", name.string()) };
             pieces.texts.push((lane, value.range()));
         }
     }
@@ -175,8 +176,13 @@ fn of_response(event: Value<'_>) -> Pieces {
     if let Some(text) = kind.strip_suffix(".done") {
         pieces.ended.push(index);
         begin_part(event.get("part"), index, part, &mut pieces);
+        begin_item(event.get("item"), index, &mut pieces);
         if let Some(value) = event.get("text") {
-            begin(value, Lane { index, kind: kind_of_response(text), part, path: text.to_owned() }, &mut pieces);
+            begin(
+                value,
+                Lane { index, kind: kind_of_response(text), part, path: text.to_owned() },
+                &mut pieces,
+            );
         }
         pieces.repeats = std::mem::take(&mut pieces.begins);
         return pieces;
@@ -209,7 +215,16 @@ fn kind_of_response(text: &str) -> Kind {
 
 /// Whether an event of `/v1/responses` without a piece is one of the API's.
 fn is_event_of_responses(kind: &str) -> bool {
-    let states = ["created", "queued", "in_progress", "searching", "interpreting", "generating", "completed", "failed"];
+    let states = [
+        "created",
+        "queued",
+        "in_progress",
+        "searching",
+        "interpreting",
+        "generating",
+        "completed",
+        "failed",
+    ];
     let last = kind.rsplit('.').next().unwrap_or_default();
     kind.starts_with("response.") && (states.contains(&last) || matches!(last, "partial_image" | "added"))
 }

@@ -24,7 +24,12 @@ impl Form {
         let Pieces { texts, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
         let [(lane, range)] = texts.as_slice() else { return None };
         let is_plain = !is_within_data(&lane.path)
-            && ended.is_empty() && calls.is_empty() && once.is_empty() && begins.is_empty() && repeats.is_empty() && !ends_all;
+            && ended.is_empty()
+            && calls.is_empty()
+            && once.is_empty()
+            && begins.is_empty()
+            && repeats.is_empty()
+            && !ends_all;
         let has_room = data.len() - range.len() <= FORM_BYTES_MAX;
         (is_plain && has_room).then(|| Form {
             before: data[..range.start].to_vec(),

@@ -68,19 +68,30 @@ pub(super) struct Chain {
     path: String,
 }
 
+/// The path of the text of a message.
+const CONTENT: &str = ".content";
+
 /// The chain of a text: the parts of one list and a text in place of the list, or all texts of a message.
 pub(super) fn chain_of(api: Api, lane: &Lane) -> Option<Chain> {
     match lane.kind {
-        Kind::Answer if !has_choices(api) => {
-            let is_text = matches!(lane.path.rsplit('.').next(), Some("text" | "output_text"));
-            is_text.then(|| Chain { index: 0, kind: lane.kind, path: String::new() })
+        Kind::Answer | Kind::Refusal if !has_choices(api) => {
+            let is_text = matches!(lane.path.rsplit('.').next(), Some("text" | "output_text" | "refusal"));
+            is_text.then(|| Chain { index: 0, kind: Kind::Answer, path: String::new() })
         }
+        // behind the text of a message
+        Kind::Refusal => Some(Chain { index: lane.index, kind: Kind::Answer, path: CONTENT.to_owned() }),
         Kind::Answer | Kind::Reasoning => {
             let path = path_of_list(&lane.path);
             Some(Chain { index: lane.index, kind: lane.kind, path })
         }
-        Kind::Refusal | Kind::Arguments | Kind::Other => None,
+        Kind::Arguments | Kind::Other => None,
     }
+}
+
+/// The choice whose reader is shown a text behind the others of it.
+pub(super) fn reader_of(api: Api, lane: &Lane) -> Option<u32> {
+    let is_shown = !matches!(lane.kind, Kind::Arguments | Kind::Other);
+    is_shown.then(|| if has_choices(api) { lane.index } else { 0 })
 }
 
 /// Whether a reply may have several answers.

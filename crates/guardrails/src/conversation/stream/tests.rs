@@ -528,7 +528,7 @@ proptest! {
         let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
         let whole = json!({"choices": [{"message": {"content": text}}]}).to_string().into();
         let checks = redacting();
-        let whole = checks.check_output(whole, &[], &Placeholders::new(), &mut Report::default()).unwrap();
+        let whole = checks.check_output(Api::ChatCompletions, whole, &[], &Placeholders::new(), &mut Report::default()).unwrap();
         let whole: Value = serde_json::from_slice(&whole).unwrap();
         let whole = whole["choices"][0]["message"]["content"].as_str().unwrap();
         prop_assert_eq!(unnumbered(&answer(&checks, &pieces)), unnumbered(whole));

@@ -6,6 +6,7 @@ use weir_translate::conversation::Kind;
 
 use super::super::{Checks, StreamMode};
 use super::joined::{EndedText, Ends};
+use crate::place::Place;
 use crate::{Placeholders, Restorer, Window};
 
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
@@ -33,19 +34,20 @@ pub(super) struct TextState {
 }
 
 impl TextState {
-    /// `own`: the placeholders of the reply so far.
+    /// `own`: the placeholders of the reply so far. `place`: where the text begins.
     pub(super) fn new(
         kind: Kind,
         checks: &Checks,
         placeholders: &Arc<Placeholders>,
         own: Placeholders,
+        place: Place,
     ) -> TextState {
         let bound = if checks.mode == StreamMode::Buffer { NO_BOUND } else { checks.window_bytes };
         let restores = checks.restores && !placeholders.is_empty();
         TextState {
             mode: checks.mode,
             window: checks.output.as_ref().map(|rules| Window::new(rules.clone(), own, bound)),
-            restorer: restores.then(|| Restorer::new(placeholders.clone())),
+            restorer: restores.then(|| Restorer::at(placeholders.clone(), place)),
             held: String::new(),
             is_json: match checks.changes_streams() || restores {
                 true => (kind == Kind::Arguments).then_some(true),

@@ -6,13 +6,7 @@ use weir_translate::SseEvent;
 use weir_translate::json::{Edits, Value};
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
-pub(super) fn write_event(
-    event: &SseEvent,
-    data: &[u8],
-    edits: &Edits,
-    keeps_name: bool,
-    out: &mut Vec<u8>,
-) {
+pub(super) fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, keeps_name: bool, out: &mut Vec<u8>) {
     match event.data_at().filter(|data_at| keeps_name && can_stay(event, data_at)) {
         Some(data_at) => {
             out.extend_from_slice(&event.raw()[..data_at.start]);

@@ -36,7 +36,10 @@ fn an_object_is_checked_as_one_text_wherever_it_stands() {
             check(&form.replace('?', before), &form.replace('?', after));
         }
     }
-    check(r#"{"messages":[{"content":"a","phone":5551234567}]}"#, r#"{"messages":[{"content":"a","phone":"[PHONE_1]"}]}"#);
+    check(
+        r#"{"messages":[{"content":"a","phone":5551234567}]}"#,
+        r#"{"messages":[{"content":"a","phone":"[PHONE_1]"}]}"#,
+    );
     check(r#"{"zz":{"index":12,"created":1700000000}}"#, r#"{"zz":{"index":12,"created":1700000000}}"#);
 }
 
@@ -55,7 +58,11 @@ fn an_object_in_an_event_is_checked_as_one_text() {
     let chunk = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
     for value in [json!(5551234567_u64), json!("5551234567")] {
         let call = json!({"index": 0, "function": {"name": "f", "arguments": {"a": "b", "phone": value}}});
-        let events = [chunk(json!({"phone": "a"})), chunk(json!({"phone": value})), chunk(json!({"tool_calls": [call]}))];
+        let events = [
+            chunk(json!({"phone": "a"})),
+            chunk(json!({"phone": value})),
+            chunk(json!({"tool_calls": [call]})),
+        ];
         let sent = streamed(Api::ChatCompletions, checks(Action::Redact), &events).unwrap();
         let text = json!(sent).to_string();
         assert!(!text.contains("5551234567") && text.contains("[PHONE_1]"), "{text}");
@@ -67,7 +74,10 @@ fn names_in_several_events_are_checked_together_beside_findings_of_their_own() {
     let chunk = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
     type Form = fn(&str) -> Value;
     let forms: [(Form, &str); 4] = [
-        (|name| json!({"tool_calls": [{"index": 0, "function": {"name": name}}]}), "tool_calls/0/function/name"),
+        (
+            |name| json!({"tool_calls": [{"index": 0, "function": {"name": name}}]}),
+            "tool_calls/0/function/name",
+        ),
         (|name| json!({"tool_calls": [{"index": 0, "id": name}]}), "tool_calls/0/id"),
         (|name| json!({"function_call": {"name": name}}), "function_call/name"),
         (|name| json!({"tool_calls": [{"index": 0, "call_id": name}]}), "tool_calls/0/call_id"),
@@ -75,7 +85,8 @@ fn names_in_several_events_are_checked_together_beside_findings_of_their_own() {
     for (form, place) in forms {
         for mode in [StreamMode::Window, StreamMode::Buffer] {
             let events = ["ann@exam", "ple.com 4111111111111111", ".x"].map(|name| chunk(form(name)));
-            let sent = streamed(Api::ChatCompletions, Checks { mode, ..checks(Action::Redact) }, &events).unwrap();
+            let sent =
+                streamed(Api::ChatCompletions, Checks { mode, ..checks(Action::Redact) }, &events).unwrap();
             let name = appended(&sent, &format!("/choices/0/delta/{place}"));
             assert_eq!(name, "ann@exam [PAYMENT_CARD_1].x", "{place}");
         }
@@ -173,4 +184,77 @@ fn unknown_events_without_findings_stay_as_they_are() {
     }
     let parts = sent(Api::Messages, "event: ann@exam\ndata: {}\n\nevent: ple.com\ndata: {}\n\n");
     assert_eq!(parts, "event: ann@exam\ndata: {}\n\ndata: {}\n\n");
+}
+
+/// What is sent of a whole reply.
+fn replied(api: Api, reply: &Value) -> Value {
+    let body = Bytes::from(reply.to_string());
+    let sent =
+        checks(Action::Redact).check_output(api, body, &[], &Placeholders::new(), &mut Report::default());
+    serde_json::from_slice(&sent.unwrap()).unwrap()
+}
+
+#[test]
+fn lists_of_tokens_are_removed_from_replies() {
+    let token = |token: &str| json!({"token": token, "content": token, "tok_str": token});
+    let tokens = ["mail ", "ann@", "exam", "ple.com"];
+    for (before, after) in [
+        (json!({"completion_probabilities": tokens.map(token)}), json!({"completion_probabilities": []})),
+        (json!({"zz": {"tokens": tokens}}), json!({"zz": {"tokens": []}})),
+        (json!({"zz": tokens.map(token)}), json!({"zz": []})),
+        (
+            json!({"choices": [{"message": {"embedding": [4111111111111111_u64]}}]}),
+            json!({"choices": [{"message": {"embedding": []}}]}),
+        ),
+    ] {
+        assert_eq!(replied(Api::ChatCompletions, &before), after);
+        let sent =
+            streamed(Api::ChatCompletions, checks(Action::Redact), std::slice::from_ref(&before)).unwrap();
+        assert_eq!(sent, [after]);
+    }
+    let numbers = json!({"data": [{"embedding": [1, 0.5]}]});
+    assert_eq!(replied(Api::Embeddings, &numbers), numbers);
+}
+
+#[test]
+fn lists_of_short_strings_in_unknown_fields_are_checked_as_one_text() {
+    for (before, after) in [
+        (r#"["mail ","ann@","exam","ple.com"," now"]"#, r#"["mail ","[EMAIL_1]","",""," now"]"#),
+        (r#"["call","555","123","4567"]"#, r#"["call","[PHONE_1]","",""]"#),
+        (r#"["project","y"]"#, r#"["project","y"]"#),
+    ] {
+        for form in [r#"{"zz":?}"#, r#"{"zz":{"pieces":?}}"#] {
+            check(&form.replace('?', before), &form.replace('?', after));
+        }
+    }
+    let texts = r#"{"prompt":["call","555","123","4567"]}"#;
+    check(texts, texts);
+}
+
+#[test]
+fn texts_that_the_gateway_joins_are_checked_together() {
+    let [first, second] = ["card 4111 1111", " 1111 1111 y"];
+    let [after, rest] = ["card [PAYMENT_CARD_1]", " y"];
+    let message = |role: &str, content: Value| json!({"role": role, "content": content});
+    let part = |text: &str| json!([{"type": "text", "text": text}]);
+    type Form<'a> = &'a dyn Fn(&str, &str) -> Value;
+    let messages: Form<'_> =
+        &|a, b| json!({"messages": [message("system", json!(a)), message("developer", json!(b))]});
+    let lists: Form<'_> = &|a, b| json!({"messages": [message("system", part(a)), message("user", json!("q")), message("system", part(b))]});
+    let refusal: Form<'_> = &|a, b| json!({"messages": [{"role": "assistant", "content": a, "refusal": b}]});
+    let parts: Form<'_> = &|a, b| json!({"messages": [{"role": "assistant", "content": [{"type": "text", "text": a}, {"type": "refusal", "refusal": b}]}]});
+    let title: Form<'_> = &|a, b| json!({"content": [{"type": "document", "title": a, "source": {"type": "text", "media_type": "text/plain", "data": b}}]});
+    let behind: Form<'_> = &|a, b| json!({"content": [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": a}}, {"type": "text", "text": b}]});
+    let found: Form<'_> = &|a, b| json!({"content": [{"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": a}]}, {"type": "text", "text": b}]});
+    for form in [messages, lists, refusal, parts, title, behind, found] {
+        check(&form(first, second).to_string(), &form(after, rest).to_string());
+    }
+    let users =
+        json!({"messages": [message("user", json!(first)), message("user", json!(second))]}).to_string();
+    check(&users, &users);
+    let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
+    let events = [delta(json!({"content": first})), delta(json!({"refusal": second}))];
+    let sent = streamed(Api::ChatCompletions, checks(Action::Redact), &events).unwrap();
+    assert!(!json!(sent).to_string().contains(second), "{sent:?}");
+    assert!(streamed(Api::ChatCompletions, checks(Action::Block), &events).is_err());
 }
