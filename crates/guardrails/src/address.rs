@@ -13,6 +13,10 @@ const DOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 /// Longest user name and password in a URL.
 const USERINFO_BYTES_MAX: usize = 256;
+/// Fewest groups of an address whose groups are all as short as the numbers of a slice.
+const SLICE_GROUPS_MIN: usize = 3;
+/// Longest number of a slice, in digits.
+const SLICE_DIGITS_MAX: usize = 3;
 /// Longest IPv6 address in text.
 const IPV6_BYTES_MAX: usize = 45;
 
@@ -120,6 +124,13 @@ pub(crate) fn group_start(text: &Text, colon: usize) -> usize {
     start
 }
 
+/// Whether an address may be a slice of a list, such as `1::2`.
+fn is_slice(address: &str) -> bool {
+    let mut groups = address.split(':').filter(|group| !group.is_empty());
+    let is_short = |group: &str| group.len() <= SLICE_DIGITS_MAX && group.bytes().all(|b| b.is_ascii_digit());
+    groups.clone().count() < SLICE_GROUPS_MIN && groups.all(is_short)
+}
+
 /// The IPv6 address to which the colon at `colon` belongs.
 pub(crate) fn ipv6(text: &Text, colon: usize) -> Option<Range<usize>> {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
@@ -139,5 +150,7 @@ pub(crate) fn ipv6(text: &Text, colon: usize) -> Option<Range<usize>> {
     let address = &text.str[start..end];
     // `a::b` is a path in several programming languages: an address so short has a digit.
     let is_plausible = address.bytes().any(|byte| byte.is_ascii_digit()) || address.matches(':').count() >= 4;
-    (is_plausible && address.parse::<Ipv6Addr>().is_ok()).then_some(start..end)
+    let has_port = text.before(start) == b'[' && text.has(end, b"]:") && text.at(end + 2).is_ascii_digit();
+    (is_plausible && (has_port || !is_slice(address)) && address.parse::<Ipv6Addr>().is_ok())
+        .then_some(start..end)
 }

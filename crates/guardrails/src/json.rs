@@ -14,8 +14,7 @@ impl RuleSet {
     pub(crate) fn scan_json(&self, parts: &[&str]) -> PartFindings {
         let mut inside = vec![Vec::new(); parts.len()];
         for (place, findings) in inside.iter_mut().enumerate().filter(|(place, _)| is_value(*place)) {
-            let is_string = parts[place - 1].ends_with('"');
-            if !is_string && parts[place].starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            if is_number(parts, place) {
                 self.scan_number(parts[place], findings);
             } else {
                 self.scan(parts[place], findings);
@@ -23,7 +22,12 @@ impl RuleSet {
         }
         let (text, starts) = (parts.concat(), starts(parts));
         let mut findings = self.unresolved(&text);
-        findings.retain(|finding| !self.is_overrun(finding, parts, &starts, &inside));
+        findings.retain(|finding| {
+            let place = starts.partition_point(|start| *start <= finding.start) - 1;
+            let is_fraction = is_number(parts, place)
+                && self.is_in_fraction(finding, parts[place], finding.start - starts[place]);
+            !is_fraction && !self.is_overrun(finding, parts, &starts, &inside)
+        });
         let mut whole = Vec::new();
         self.resolve(&text, findings, &mut whole);
         for finding in &whole {
@@ -65,16 +69,35 @@ impl RuleSet {
     /// whole number: `4.111111111111111e15` is the number of a card. Of one that is too long in it, the digits alone are checked. A placeholder
     /// is no number, so where a finding is redacted, a JSON string with the redacted text stands in place of the number.
     pub fn scan_number(&self, number: &str, out: &mut Vec<Finding>) {
-        let mut findings = Vec::new();
-        self.scan(number, &mut findings);
+        let scanned = |text: &str| {
+            let mut findings = Vec::new();
+            self.scan(text, &mut findings);
+            findings.retain(|finding| !self.is_in_fraction(finding, text, finding.start));
+            findings
+        };
+        let mut findings = scanned(number);
         let Some(plain) = plain_notation(number) else { return out.append(&mut findings) };
-        let mut in_plain = Vec::new();
-        self.scan(&plain, &mut in_plain);
+        let in_plain = scanned(&plain);
         findings.extend(in_plain.iter().map(|finding| Finding { start: 0, end: number.len(), ..*finding }));
         if !findings.is_empty() {
             self.resolve(number, findings, out);
         }
     }
+
+    /// Whether a finding that begins here has digits of a number's fraction alone, such as those of a probability, which are none of a card or phone.
+    fn is_in_fraction(&self, finding: &Finding, number: &str, start: usize) -> bool {
+        let is_written = matches!(
+            self.rules()[finding.rule].detect,
+            Detect::Pattern(_) | Detect::Words(_) | Detect::Length { .. }
+        );
+        !is_written && number.find('.').is_some_and(|point| point < start)
+    }
+}
+
+/// Whether a part of a JSON text is a number.
+fn is_number(parts: &[&str], place: usize) -> bool {
+    let is_first = |first: char| first == '-' || first.is_ascii_digit();
+    is_value(place) && !parts[place - 1].ends_with('"') && parts[place].starts_with(is_first)
 }
 
 /// Whether a part of a JSON text is a key or a value.

@@ -268,8 +268,8 @@ fn alternatives(patterns: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use weir_guardrails::Placeholders;
-    use weir_translate::conversation::Api;
     use weir_guardrails::conversation::Refused;
+    use weir_translate::conversation::Api;
 
     use super::*;
 

@@ -40,6 +40,8 @@ fn an_object_is_checked_as_one_text_wherever_it_stands() {
         r#"{"messages":[{"content":"a","phone":5551234567}]}"#,
         r#"{"messages":[{"content":"a","phone":"[PHONE_1]"}]}"#,
     );
+    let score = r#"{"score":0.5392234688708106,"zz":{"call":[0.5551234567]}}"#;
+    check(score, score);
     check(r#"{"zz":{"index":12,"created":1700000000}}"#, r#"{"zz":{"index":12,"created":1700000000}}"#);
 }
 
