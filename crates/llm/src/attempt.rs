@@ -11,7 +11,7 @@ use weir_translate::conversation::{Api, Request};
 use weir_translate::events::ProviderError;
 use weir_translate::json::Tape;
 use weir_translate::{Account, Cause, Conversion, ReplyContext, TokenUsage, TranslateError};
-use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest};
+use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest, has_plain_value};
 
 use crate::LlmError;
 use crate::broken::Broken;
@@ -278,7 +278,7 @@ fn passed_on(headers: &HeaderMap, conversion: Conversion) -> HeaderMap {
     // the server adds more
     let mut passed = HeaderMap::with_capacity(16);
     for name in &REPLY_HEADERS {
-        if let Some(value) = headers.get(name) {
+        if let Some(value) = headers.get(name).filter(|value| has_plain_value(name, value)) {
             passed.insert(name.clone(), value.clone());
         }
     }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use http::HeaderMap;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The result of a request to an upstream.
 pub type Result<T, E = UpstreamError> = std::result::Result<T, E>;
@@ -273,6 +274,24 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
         .or_else(|| text("retry-after").and_then(|text| number(text, 1.0).or_else(|| date(text))))
 }
 
+/// Longest value of a header that is passed on, in bytes.
+const HEADER_BYTES_MAX: usize = 128;
+
+/// Whether a header of a reply has a value of its kind, which can be passed on without a check of its text: a time to wait, a media type, or an id, a
+/// version or a number for others.
+pub fn has_plain_value(name: &HeaderName, value: &HeaderValue) -> bool {
+    let Some(text) = value.to_str().ok().filter(|text| !text.is_empty() && text.len() <= HEADER_BYTES_MAX)
+    else {
+        return false;
+    };
+    if *name == RETRY_AFTER {
+        return text.bytes().all(|byte| byte.is_ascii_digit()) || httpdate::parse_http_date(text).is_ok();
+    }
+    let more = if *name == CONTENT_TYPE { "/+; =\"" } else { "" };
+    text.chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "_.:-".contains(letter) || more.contains(letter))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,6 +308,26 @@ mod tests {
         ] {
             assert_eq!(message(body), expected);
         }
+    }
+
+    #[test]
+    fn headers_with_a_value_of_another_kind_are_not_plain() {
+        for (name, value, expected) in [
+            ("retry-after", "20", true),
+            ("retry-after", "Sun, 06 Nov 1994 08:49:40 GMT", true),
+            ("retry-after", "ann@example.com", false),
+            ("retry-after", "X", false),
+            ("request-id", "req_018EeWyXxfu5pfWkrYcMdjWG", true),
+            ("request-id", "ann@example.com", false),
+            ("request-id", "4111 1111 1111 1111", false),
+            ("openai-model", "gpt-4o:a.b-1", true),
+            ("content-type", "text/event-stream; charset=utf-8", true),
+            ("content-type", "text/plain; a=ann@example.com", false),
+        ] {
+            let value = HeaderValue::from_str(value).unwrap();
+            assert_eq!(has_plain_value(&name.parse().unwrap(), &value), expected, "{name}: {value:?}");
+        }
+        assert!(!has_plain_value(&"request-id".parse().unwrap(), &"a".repeat(129).parse().unwrap()));
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod webhook;
 pub use attempt::TimeLimits;
 pub use client::{Permit, Priority, RequestBody, Retries, UpstreamClient, UpstreamRequest, UpstreamSettings};
 pub use decoded::{DecodeError, DecodedBody};
-pub use error::{Awaited, Result, UpstreamError};
+pub use error::{Awaited, Result, UpstreamError, has_plain_value};
 pub use model_list::listed_models;
 pub use reply::{Deadline, ReplyBody};
 pub use webhook::{WebhookClient, WebhookError, WebhookSecret, WebhookUrl};
