@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weir_translate::json::{Edits, Kind, Value};
+use weir_translate::json::{Edits, Value};
 
 use super::file::File;
 use super::walk::{Check, Reading, Walk, check_one, is_tokens, looks_like_json, without_escapes};
@@ -160,9 +160,9 @@ pub(super) fn is_of_tokens(field: &str) -> bool {
 /// Whether a list of a reply repeats a text as tokens: their numbers, or what they are.
 pub(super) fn repeats_text(list: Value<'_>, field: &str) -> bool {
     let mut items = list.items().peekable();
-    let is_token = |item: Value<'_>| match item.kind() {
-        Kind::Plain | Kind::Escaped => field.ends_with("tokens"),
-        _ => item.get("token").or(item.get("tok_str")).or(item.get("decoded_token")).is_some(),
+    let is_token = |item: Value<'_>| {
+        let is_object = ["token", "tok_str", "decoded_token"].iter().any(|name| item.get(name).is_some());
+        is_object || item.is_string() && field.ends_with("tokens")
     };
     is_tokens(list) || items.peek().is_some() && items.all(is_token)
 }

@@ -11,8 +11,7 @@ use weir_translate::SseEvent;
 use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
 use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 
-use super::vocabulary::is_name;
-use super::walk::{Reading, Walk, is_json, restored_text};
+use super::walk::{Reading, Walk};
 use super::{Checks, Direction, Report, StreamMode};
 use crate::place::Place;
 use crate::{Action, Placeholders, Restorer, redact_parts};
@@ -21,15 +20,11 @@ use joined::{Chain, EndedText, Ends, chain_of, is_whole_json, reader_of};
 use text_state::TextState;
 use write::{template, without_repeated, write_event};
 
+mod earlier;
 mod form;
 mod joined;
 mod text_state;
 mod write;
-
-/// Where the names of events are kept that are none of the APIs'.
-const EVENT_NAMES: &str = "event";
-/// How much of the names and ids at one place is checked with the next one.
-const NAMES_BYTES_MAX: usize = 4096;
 
 /// Checks the events of one stream.
 pub struct StreamFilter {
@@ -170,7 +165,7 @@ impl StreamFilter {
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
-        let Pieces { texts: found, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
+        let Pieces { texts: mut found, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
         self.begin_calls(calls, out)?;
         let places: Vec<Range<usize>> = found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
         // JSON that went on after its end is held until no more can come
@@ -197,17 +192,11 @@ impl StreamFilter {
             }
         }
         self.repeated(repeats, data, &mut edits)?;
-        // of a piece within JSON that is whole, what it becomes there goes on; what is removed goes on nowhere
-        let mut pieces = Vec::with_capacity(found.len());
-        let mut has_more = has_more;
-        for (lane, place) in found {
-            if edits.covers(&place) {
-                has_more = true;
-                continue;
-            }
-            let checked = edits.take(&place);
-            pieces.push((lane, place, checked));
-        }
+        // what is removed goes on nowhere
+        let is_removed = |(_, place): &(Lane, Range<usize>)| edits.covers(place);
+        let has_more = has_more || found.iter().any(is_removed);
+        found.retain(|piece| !is_removed(piece));
+        let checked = checked_pieces(&found, &mut edits);
         for (lane, place) in begins {
             edits.take(&place);
             if let Some(text) = self.begin(lane, &data[place.clone()], out)? {
@@ -218,13 +207,12 @@ impl StreamFilter {
         let mut form = edits.clone();
         places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
         once.iter().for_each(|(.., place)| form.replace(place.clone(), b"null".to_vec()));
-        let mut sent: Vec<Piece> = Vec::with_capacity(pieces.len());
+        let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
         let keeps_name = self.keeps_name;
-        for (lane, place, checked) in pieces {
+        for ((lane, place), checked) in found.into_iter().zip(checked) {
             if data[place.clone()] != *b"\"\"" {
                 self.end_others(&lane, &mut sent, out)?;
             }
-            let checked = checked.filter(|_| matches!(lane.kind, Kind::Other | Kind::Arguments));
             let literal = checked.as_deref().unwrap_or(&data[place.clone()]);
             let mut piece = self.piece(lane, place.clone(), literal, |place| {
                 template(event, &form, data, place, keeps_name)
@@ -243,19 +231,6 @@ impl StreamFilter {
             write_event(event, data, &edits, self.keeps_name, out);
         }
         Ok(())
-    }
-
-    /// Whether nothing is found in the name of an event that is none of the API's, and in those before it.
-    fn is_name_clean(&mut self, event: &SseEvent) -> Result<bool, BlockedBy> {
-        let Ok(name) = str::from_utf8(event.name()) else { return Ok(false) };
-        if is_name(name) {
-            return Ok(true);
-        }
-        let mut literal = Vec::new();
-        write_string(&mut literal, name);
-        let checks = self.checks.clone();
-        let is_changed = self.complete(&[name], Reading::Text, &checks, true)?.is_some();
-        Ok(self.name_goes_on(u32::MAX, EVENT_NAMES, &literal)?.is_none() && !is_changed)
     }
 
     /// Takes in a piece, in its quotes.
@@ -304,73 +279,6 @@ impl StreamFilter {
                 }
                 !ended.is_empty()
             });
-        }
-        Ok(())
-    }
-
-    /// Checks a name together with what came of it before: some clients append it. What it becomes, if it changes.
-    fn name_goes_on(&mut self, index: u32, path: &str, name: &[u8]) -> Result<Option<String>, BlockedBy> {
-        let name = unescaped(name).unwrap_or_default();
-        let place = self.names.iter().position(|(of, at, _)| (*of, at.as_str()) == (index, path));
-        let Some(place) = place else {
-            self.names.push((index, path.to_owned(), name));
-            return Ok(None);
-        };
-        let before = self.names[place].2.clone();
-        // some servers repeat it in each event
-        if name.is_empty() || before == name {
-            return Ok(None);
-        }
-        let checks = self.checks.clone();
-        let changed = self.complete(&[&before, &name], Reading::Text, &checks, true)?;
-        let names = &mut self.names[place].2;
-        names.push_str(&name);
-        let start = names.ceil_char_boundary(names.len().saturating_sub(NAMES_BYTES_MAX));
-        names.drain(..start);
-        Ok(changed.and_then(|mut texts| texts.pop()).filter(|text| *text != name))
-    }
-
-    /// The changes to whole texts whose pieces were sent, if something of them began in the texts before: it is removed as from the pieces.
-    fn repeated(
-        &mut self,
-        repeats: Vec<(Lane, Range<usize>)>,
-        data: &[u8],
-        edits: &mut Edits,
-    ) -> Result<(), BlockedBy> {
-        let chains =
-            repeats.iter().filter_map(|(lane, _)| chain_of(self.api, lane).map(|chain| (chain, lane)));
-        let Some((chain, first)) = chains.map(|(chain, lane)| (chain, (lane.index, lane.part))).next() else {
-            return Ok(());
-        };
-        let mut texts = Vec::new();
-        for (lane, place) in repeats {
-            let text = unescaped(&data[place.clone()]).unwrap_or_default();
-            if chain_of(self.api, &lane).as_ref() == Some(&chain) && !is_json(&text) {
-                texts.push(((lane.index, lane.part), place, text));
-            }
-        }
-        let earlier = self.repeated.iter().filter(|(other, at, _)| *other == chain && *at < first);
-        let before: String = earlier.map(|(.., text)| text.as_str()).collect();
-        let all: Vec<&str> =
-            std::iter::once(&*before).chain(texts.iter().map(|(.., text)| text.as_str())).collect();
-        let checks = self.checks.clone();
-        let changed = self.complete(&all, Reading::Text, &checks, false)?;
-        let mut at = Place::default();
-        at.pass(&before);
-        for (number, (part, place, text)) in texts.into_iter().enumerate() {
-            let changed = changed.as_ref().map(|all| &all[number + 1]).filter(|changed| **changed != text);
-            if changed.is_some() || at.is_in_link() {
-                edits.take(&place);
-                let changed = changed.unwrap_or(&text);
-                let mut behind = at.clone();
-                let restored =
-                    checks.restores.then(|| restored_text(changed, &self.placeholders, &mut behind));
-                edits.replace_by_string(place, restored.flatten().as_ref().unwrap_or(changed));
-            }
-            at.pass(&text);
-            if !self.repeated.iter().any(|(other, of, _)| (other, *of) == (&chain, part)) {
-                self.repeated.push((chain.clone(), part, text));
-            }
         }
         Ok(())
     }
@@ -652,6 +560,12 @@ impl StreamFilter {
             }
         }
     }
+}
+
+/// What pieces become in JSON that is whole in their event, in place of which they go on. Others are checked where they go on alone.
+fn checked_pieces(pieces: &[(Lane, Range<usize>)], edits: &mut Edits) -> Vec<Option<Vec<u8>>> {
+    let is_read = |lane: &Lane| matches!(lane.kind, Kind::Other | Kind::Arguments);
+    pieces.iter().map(|(lane, place)| edits.take(place).filter(|_| is_read(lane))).collect()
 }
 
 /// Where the first half of a surrogate pair begins that ends a JSON string, as an escape: some servers cut texts between both halves. The end of the

@@ -166,9 +166,10 @@ fn texts_at_one_place_of_unknown_events_are_joined() {
 fn unknown_events_without_findings_stay_as_they_are() {
     let event = |named: &str, more: &str| format!("event: {named}\ndata: {{\"type\":\"{named}\"{more}}}\n\n");
     let stream = |api: Api, named: &str| {
-        let (first, last) = match api {
-            Api::Messages => ("message_start", "message_stop"),
-            _ => ("response.created", "response.completed"),
+        let (first, last) = if api == Api::Messages {
+            ("message_start", "message_stop")
+        } else {
+            ("response.created", "response.completed")
         };
         [event(first, ""), event(named, ",\"foo\":\"bar\""), event(last, "")].concat()
     };
