@@ -39,12 +39,15 @@ enum Body {
 impl DecodedBody {
     /// The body of a reply with these headers.
     pub fn new(headers: &HeaderMap, body: ReplyBody) -> DecodedBody {
-        let is_gzip = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
+        // `x-gzip` is the same, by RFC 9110
+        let is_gzip =
+            headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip" || encoding == "x-gzip");
         if !is_gzip {
             return DecodedBody(Body::Plain(Box::new(body)));
         }
         let deadline = body.deadline();
-        let decoder = GzipDecoder::new(StreamReader::new(body.map_err(io::Error::other)));
+        let mut decoder = GzipDecoder::new(StreamReader::new(body.map_err(io::Error::other)));
+        decoder.multiple_members(true);
         DecodedBody(Body::Gzip(ReaderStream::new(decoder).boxed(), deadline))
     }
 
