@@ -46,6 +46,11 @@ impl Fault {
         Fault::Refuse(Code::Internal, message)
     }
 
+    /// INVALID_ARGUMENT, which no other node answers better.
+    pub fn invalid() -> Fault {
+        Fault::Refuse(Code::InvalidArgument, "the request is invalid".to_owned())
+    }
+
     /// UNAVAILABLE.
     pub fn unavailable() -> Fault {
         Fault::Refuse(Code::Unavailable, "the node is shutting down".to_owned())

@@ -1,6 +1,7 @@
 //! Changes of a collection that need another index: how its documents are split, and the engine that its index is in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_api::{Chunking, ChunkingPolicy, CollectionSettings, EngineChoice, LexicalSettings};
 use weir_policy::Caller;
@@ -12,6 +13,9 @@ use crate::ingest::Preparer;
 use crate::open_collection::OpenCollection;
 use crate::shared_engines::kind_of;
 use weir_refusal::CollectionError;
+
+/// How often a collection is opened again where that fails.
+const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
 /// The settings by which the index of a collection is made from now on.
 #[derive(Debug, Clone)]
@@ -105,10 +109,42 @@ impl Collections {
             tracing::error!(collection = name, %error, "the index is not made again");
         }
         // also after an error, with what the store has then
-        let stored = self.stored_now(open.id, name).await?;
-        let reopened = self.reopen(&open, stored).await?;
+        let reopened = self.reopen_stored(&open).await;
+        if reopened.is_err() {
+            self.reopen_later(open);
+        }
         changed?;
-        Ok(reopened)
+        reopened
+    }
+
+    async fn reopen_stored(&self, open: &OpenCollection) -> Result<Arc<OpenCollection>, CollectionError> {
+        let stored = self.stored_now(open.id, &open.name).await?;
+        self.reopen(open, stored).await
+    }
+
+    /// Tries to open a collection again whose workers have ended, until that succeeds: as long, its index answers searches and changes wait. One that
+    /// waits for its engine is opened when that answers.
+    fn reopen_later(&self, open: Arc<OpenCollection>) {
+        let collections = self.clone();
+        self.in_background(async move {
+            loop {
+                tokio::select! {
+                    () = collections.0.stopping.cancelled() => return,
+                    () = tokio::time::sleep(REOPEN_EVERY) => {}
+                }
+                let _changing = collections.0.changing.lock().await;
+                let now = collections.get(&Caller::system(), &open.name);
+                if !now.is_some_and(|now| Arc::ptr_eq(&now, &open)) {
+                    return;
+                }
+                match collections.reopen_stored(&open).await {
+                    Ok(_) => return,
+                    Err(error) => {
+                        tracing::error!(collection = open.name, %error, "the collection can't be opened again yet");
+                    }
+                }
+            }
+        });
     }
 
     /// Moves a collection out of an engine that has not answered since the start. `None` if it does not wait for one.

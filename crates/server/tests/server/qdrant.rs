@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_index::filter::Filter;
 use weir_policy::{Caller, KeyId};
-use weir_qdrant_mock::Cluster;
+use weir_qdrant_mock::{Calls, Cluster, Fault, Rule};
 
 use crate::in_process::{InProcess, OPERATOR};
 
@@ -117,4 +118,33 @@ async fn documents_with_vectors_wait_for_the_cluster_of_their_collection() {
         );
         assert!(refused.headers.contains_key("retry-after"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_that_can_not_be_opened_after_its_move_is_opened_later() {
+    let cluster = Cluster::start(1, None).unwrap();
+    let gateway = start(&cluster).await;
+    gateway.ask("PUT", "/v1/collections/near", r#"{"embedding": "none"}"#).await;
+    let put = async |id: &str| {
+        let body = json!({"collection": "near", "documents": [{"id": id, "text": "apples"}]}).to_string();
+        gateway.ask("POST", "/v1/ingest?wait=true", &body).await;
+    };
+    let search = json!({"collection": "near", "query": "apples"}).to_string();
+    let found = async || {
+        let reply = gateway.ask("POST", "/v1/search", &search).await;
+        reply["results"].as_array().map_or(0, Vec::len)
+    };
+    put("a").await;
+    assert_eq!(found().await, 1);
+    cluster.nodes[0].inject(Rule::once(Calls::Named("get"), Fault::invalid()));
+    let moved = r#"{"engine": "qdrant", "embedding": "none"}"#;
+    let failed = gateway.send(OPERATOR, "PUT", "/v1/collections/near?move=true", moved).await;
+    assert_eq!(failed.status.as_u16(), 500, "{}", failed.text);
+    put("b").await;
+    let until = Instant::now() + Duration::from_secs(20);
+    while found().await < 2 {
+        assert!(Instant::now() < until, "no worker takes what was put");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(gateway.ask("GET", "/v1/collections/near", "").await["settings"]["engine"], "qdrant");
 }
