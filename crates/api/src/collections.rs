@@ -172,7 +172,8 @@ pub enum CollectionStatus {
     /// The index is being rebuilt from the store. If the documents are split again, or the index is moved to another engine, the earlier index answers
     /// searches; otherwise they return `collection_not_ready`.
     Rebuilding,
-    /// Its engine does not answer: searches return `engine_unavailable`, and the numbers of documents and chunks are 0.
+    /// Its engine does not answer: searches return `engine_unavailable`, and the numbers of documents and chunks are 0. In a list also a collection whose
+    /// engine can't evaluate the mandatory filter of the key: searches return `invalid_parameter`.
     Unavailable,
 }
 

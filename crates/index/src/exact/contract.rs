@@ -1,6 +1,9 @@
 //! What every engine does, seen through [`Engine`] alone: each test runs over each engine. What engines may do differently is in
 //! [`features`](crate::features), which a test here holds them to.
 
+mod fields;
+mod pages;
+
 use weir_filter::Filter;
 use weir_policy::Caller;
 use weir_qdrant::{Qdrant, QdrantSettings};
@@ -9,6 +12,8 @@ use weir_query::Query;
 use weir_ranking::RetrievalMode;
 use weir_text::Language;
 
+use self::fields::{fields_filter_sort_count_and_group, white_space_in_names_and_values_is_as_other_text};
+use self::pages::{pages_follow_each_other, pages_hold_where_scores_and_sort_keys_are_equal};
 use super::Exact;
 use crate::features::{FEATURES, Support};
 use crate::{
@@ -346,71 +351,6 @@ async fn documents_that_a_filter_hides_do_not_exist(engine: &Engine) {
     assert_eq!(engine.features(&tenant("a"), words("apples"), "hidden").await.unwrap(), None);
 }
 
-async fn fields_filter_sort_count_and_group(engine: &Engine) {
-    let all = [("a", 3, "de"), ("b", 1, "en"), ("c", 2, "de"), ("d", 2, "fr")]
-        .map(|(id, year, lang)| put_with(id, "apples", 0, &format!(r#"{{"year":{year},"lang":"{lang}"}}"#)));
-    engine.apply(all.into(), 1, None).await.unwrap();
-    let by_year = |descending| vec![SortKey { field: "year".to_owned(), descending }];
-    let facets = vec![FacetSpec { field: "lang".to_owned(), limit: 2 }];
-    for query in [words("apples"), IndexQuery { query: None, ..words("") }] {
-        let query =
-            IndexQuery { sort: by_year(true), facets: facets.clone(), count: true, limit: 3, ..query };
-        let result = engine.search(&Caller::system(), query.clone()).await.unwrap();
-        assert_eq!((names(&result), result.total), ("a.0 c.0 d.0".to_owned(), MatchCount::Exact(4)));
-        let counted: Vec<u64> = result.facets[0].iter().map(|value| value.count).collect();
-        assert_eq!((counted, result.exact_facets), (vec![2, 1], true));
-        let filter = Some(Filter::parse(r#"{"year":{"lte":2}}"#).unwrap());
-        let query = IndexQuery { filter, group_by: Grouping::Field("lang".to_owned()), ..query };
-        let result = engine.search(&Caller::system(), query).await.unwrap();
-        assert_eq!((names(&result), result.selected), ("c.0 d.0 b.0".to_owned(), Some(3)));
-    }
-    assert_eq!(
-        found(engine, IndexQuery { query: None, ..words("") }).await,
-        "a.0 b.0 c.0 d.0",
-        "as they came"
-    );
-}
-
-async fn white_space_in_names_and_values_is_as_other_text(engine: &Engine) {
-    let mut seq = 0;
-    for space in [" ", "\t", "\n", "\u{a0}", "\u{3000}"] {
-        let (id, other) = (format!("a{space}b"), format!("a{space}c"));
-        let (field, value) = (format!("my{space}field"), format!("x{space}y"));
-        let metadata = serde_json::json!({ &field: value, "tenant": value }).to_string();
-        let all = vec![
-            put_with(&id, "apples", 0, &metadata),
-            put_with(&other, "apples", 1, &serde_json::json!({ &field: "xy" }).to_string()),
-        ];
-        for _ in 0..2 {
-            seq += 1;
-            engine.apply(all.clone(), seq, None).await.unwrap();
-        }
-        let ids = async |caller: &Caller, filter: serde_json::Value| {
-            let filter = Some(Filter::from_value(&filter).unwrap());
-            let query = IndexQuery { filter, trace: Some(id.clone()), ..words("apples") };
-            let hits = engine.search(caller, query).await.unwrap().hits;
-            hits.into_iter().map(|hit| hit.document_id).collect::<Vec<_>>()
-        };
-        let all = Caller::system();
-        for test in [
-            serde_json::json!(value),
-            serde_json::json!({ "eq": value }),
-            serde_json::json!({ "in": [value, "z"] }),
-            serde_json::json!({ "ne": "xy" }),
-            serde_json::json!({ "nin": ["xy", "z"], "exists": true }),
-        ] {
-            assert_eq!(ids(&all, serde_json::json!({ &field: test })).await, [&*id], "{test} {field:?}");
-        }
-        assert_eq!(ids(&all, serde_json::json!({ &field: { "ne": value } })).await, [&*other]);
-        assert_eq!(ids(&tenant(&value), serde_json::json!({ &field: { "exists": true } })).await, [&*id]);
-        assert!(engine.features(&all, words("apples"), &id).await.unwrap().is_some());
-        assert!(engine.remove_now(&id, seq + 1).await.unwrap());
-        seq += 2;
-        engine.apply(vec![remove(&id, seq - 1), remove(&other, seq)], seq, None).await.unwrap();
-        assert_eq!(found(engine, words("apples")).await, "", "{space:?}");
-    }
-}
-
 async fn near_duplicates_are_one_hit_and_diversity_reorders(engine: &Engine) {
     let text = "the sluice lets the water of the river through the weir";
     let near = [0.9, 0.1, 0.0, 0.0];
@@ -428,51 +368,6 @@ async fn near_duplicates_are_one_hit_and_diversity_reorders(engine: &Engine) {
         ("a.0 c.0 d.0".to_owned(), "b".to_owned())
     );
     assert_eq!(found(engine, IndexQuery { diversity: 0.9, ..nearest(0) }).await, "a.0 d.0 b.0 c.0");
-}
-
-async fn pages_follow_each_other(engine: &Engine) {
-    let put = |number: usize| put(&format!("d{number}"), 1, &"apples ".repeat(1 + number % 5), number % 4);
-    engine.apply((0..30).map(put).collect(), 1, None).await.unwrap();
-    for query in [words("apples"), nearest(0), both("apples", 1)] {
-        let whole = found(engine, IndexQuery { limit: 30, ..query.clone() }).await;
-        let mut pages = Vec::new();
-        for page in 0..6 {
-            let query = IndexQuery { limit: 5, offset: 5 * page, ..query.clone() };
-            let result = engine.search(&Caller::system(), query).await.unwrap();
-            assert_eq!(result.hits.first().map(|hit| hit.position), Some(5 * page));
-            pages.push(names(&result));
-        }
-        assert_eq!(pages.join(" "), whole);
-    }
-}
-
-async fn pages_hold_where_scores_and_sort_keys_are_equal(engine: &Engine) {
-    let put = |number: usize| {
-        let chunks = [("apples", axis(0)), ("apples", axis(1))];
-        let metadata = r#"{"n":1}"#.to_owned();
-        Change::Put(IndexedDocument {
-            metadata,
-            ..document(&format!("d{number:03}"), 1 + number as u64, &chunks)
-        })
-    };
-    engine.apply((0..130).map(put).collect(), 200, None).await.unwrap();
-    let list = IndexQuery { query: None, ..words("") };
-    for group_by in [Grouping::Document, Grouping::Chunk] {
-        for sort in [vec![], vec![SortKey { field: "n".to_owned(), descending: false }]] {
-            for query in [&words("apples"), &list] {
-                let query =
-                    IndexQuery { depth: 10, sort: sort.clone(), group_by: group_by.clone(), ..query.clone() };
-                let whole = found(engine, IndexQuery { limit: 260, ..query.clone() }).await;
-                let mut pages = Vec::new();
-                for offset in (0..260).step_by(20) {
-                    let page = found(engine, IndexQuery { limit: 20, offset, ..query.clone() }).await;
-                    pages.extend((!page.is_empty()).then_some(page));
-                }
-                assert_eq!(pages.join(" "), whole, "{query:?}");
-                assert!(whole.starts_with("d000.0 d00"), "{whole}");
-            }
-        }
-    }
 }
 
 async fn a_document_is_followed_through_the_stages(engine: &Engine) {

@@ -217,7 +217,7 @@ async fn of_many_documents_whose_names_begin_with_the_query_the_shortest_names_a
     let gateway = Gateway::start();
     let engine = gateway.engine().await;
     let titled = |number: usize| {
-        let title = if number % 50 == 0 {
+        let title = if number.is_multiple_of(50) {
             format!("Invoice {number}")
         } else {
             format!("Invoice of the year {number}")
