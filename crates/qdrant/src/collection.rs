@@ -23,10 +23,18 @@ pub const DENSE: &str = "dense";
 pub const SPARSE: &str = "terms";
 /// The field of payloads that names the collection of a point.
 pub const TENANT: &str = "c";
+/// The field that names the document of a point.
+pub const DOCUMENT: &str = "d";
+/// The field with the number of the chunk.
+pub const CHUNK: &str = "k";
+/// The field with the version of the document.
+pub const VERSION: &str = "v";
+/// The field with the metadata of the document.
+pub const METADATA: &str = "m";
 /// Other fields of payloads that are compared with texts.
-pub const KEYWORDS: [&str; 5] = ["o", "d", "p", "f", "n"];
-/// Fields of payloads that are compared as integers: version, number of the chunk.
-const INTEGERS: [&str; 2] = ["v", "k"];
+pub const KEYWORDS: [&str; 5] = ["o", DOCUMENT, "p", "f", "n"];
+/// Fields of payloads that are compared as integers.
+const INTEGERS: [&str; 2] = [VERSION, CHUNK];
 
 /// What follows the alias in the name of its collection, before a number.
 const SEPARATOR: &str = "_";

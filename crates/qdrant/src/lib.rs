@@ -43,6 +43,7 @@ mod depth;
 mod error;
 mod ids;
 mod node;
+mod numbers;
 mod replies;
 mod sparse;
 
@@ -50,11 +51,12 @@ pub use qdrant_client::qdrant as api;
 
 pub use calls::{BATCH_POINTS_MAX, VALUES_MAX};
 pub use client::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
-pub use collection::{DENSE, KEYWORDS, Layout, SPARSE, TENANT};
+pub use collection::{CHUNK, DENSE, DOCUMENT, KEYWORDS, Layout, METADATA, SPARSE, TENANT, VERSION};
 pub use conditions::{has_any_text, has_integer, has_text};
 pub use depth::{PointsPerUnit, RANKED_MAX};
 pub use error::{QdrantError, Result, SetupError};
 pub use ids::{digest, point_id};
+pub use numbers::{KnownPoint, PointNumbers, version_of};
 pub use replies::FoundPoint;
 pub use sparse::{frequencies, sparse_of, term_index};
 pub use uuid::Uuid;

@@ -18,8 +18,8 @@ use super::Exact;
 use crate::features::{FEATURES, Support};
 use crate::{
     Change, CpuLimiter, Engine, EngineId, EngineKind, EngineSettings, Engines, FacetSpec, Grouping,
-    HistoryPoint, IndexError, IndexQuery, IndexResult, IndexedChunk, IndexedDocument, MatchCount,
-    QdrantEngines, QdrantPlacement, SortKey, TraceStage,
+    HistoryPoint, IndexError, IndexQuery, IndexResult, IndexedChunk, IndexedDocument, QdrantEngines,
+    QdrantPlacement, SortKey, TraceStage,
 };
 
 pub(crate) const DIMENSION: usize = 4;

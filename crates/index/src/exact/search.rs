@@ -11,7 +11,7 @@ use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::{Language, QueryTerm};
 
 use super::{Exact, Stored, lock};
-use crate::field_values::{by_keys, by_place, metadata, values_of};
+use crate::field_values::{by_keys, count_groups, count_values, metadata, values_of};
 use crate::pipeline::{
     ChunkPlace, DocumentSet, FoundChunk, ListedChunk, QueryWords, Rankings, RelevanceModel, Retriever, Scope,
     Traced,
@@ -397,11 +397,7 @@ impl Retriever for ExactSearch<'_> {
             Grouping::Chunk => documents.len() as u64,
             Grouping::Document => numbers.len() as u64,
             Grouping::Field(field) => {
-                let first =
-                    |id: &u32| values_of(&self.stored(*id).document.metadata, field).into_iter().next();
-                let values: Vec<Option<Value>> = numbers.iter().map(first).collect();
-                let alone = values.iter().filter(|value| value.is_none()).count();
-                (values.iter().flatten().collect::<HashSet<_>>().len() + alone) as u64
+                count_groups(numbers.iter().map(|id| &*self.stored(*id).document.metadata), field)
             }
         }))
     }
@@ -409,17 +405,7 @@ impl Retriever for ExactSearch<'_> {
     async fn facet(&self, documents: &BTreeSet<u32>, facet: &FacetSpec) -> Result<Vec<ValueCount>> {
         self.engine.call().await?;
         let numbers: BTreeSet<u32> = documents.iter().filter_map(|&id| self.document_of(id)).collect();
-        let mut counts: HashMap<Value, u64> = HashMap::new();
-        for id in numbers {
-            for value in values_of(&self.stored(id).document.metadata, &facet.field) {
-                *counts.entry(value).or_default() += 1;
-            }
-        }
-        let mut counts: Vec<ValueCount> =
-            counts.into_iter().map(|(value, count)| ValueCount { value, count }).collect();
-        counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| by_place(&a.value, &b.value)));
-        counts.truncate(facet.limit);
-        Ok(counts)
+        Ok(count_values(numbers.iter().map(|id| &*self.stored(*id).document.metadata), facet))
     }
 }
 

@@ -156,19 +156,13 @@ fn compared(path: &str, comparison: Comparison, value: &Value, bound: Bound) -> 
             bound == Bound::Upper
         }
     };
-    let range = match (comparison, includes) {
-        (Comparison::Greater | Comparison::GreaterOrEqual, false) => {
-            Range { gt: Some(number), ..Default::default() }
-        }
-        (Comparison::Greater | Comparison::GreaterOrEqual, true) => {
-            Range { gte: Some(number), ..Default::default() }
-        }
-        (Comparison::Less | Comparison::LessOrEqual, false) => {
-            Range { lt: Some(number), ..Default::default() }
-        }
-        (Comparison::Less | Comparison::LessOrEqual, true) => {
-            Range { lte: Some(number), ..Default::default() }
-        }
+    let is_greater = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
+    let if_it_is = |is_it: bool| is_it.then_some(number);
+    let range = Range {
+        gt: if_it_is(is_greater && !includes),
+        gte: if_it_is(is_greater && includes),
+        lt: if_it_is(!is_greater && !includes),
+        lte: if_it_is(!is_greater && includes),
     };
     Ok(Condition::range(number_field(path, is_date), range))
 }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_qdrant::FoundPoint;
 use weir_qdrant::api::{Condition, PointId, ScrollPoints};
+use weir_qdrant::{FoundPoint, version_of};
 
 use tokio::sync::MutexGuard;
 
 use super::QdrantEngine;
 use super::conditions::of_documents;
-use super::known::version_of;
 use super::points::{DOCUMENT, VERSION};
 use crate::{Change, Result};
 

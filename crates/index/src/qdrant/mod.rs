@@ -13,12 +13,12 @@ mod conditions;
 mod engines;
 mod head;
 mod inventory;
-mod known;
 mod points;
 mod retriever;
 mod search;
 mod sets;
 mod statistics;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod verify;

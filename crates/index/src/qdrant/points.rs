@@ -21,6 +21,7 @@ use weir_qdrant::api::vectors::VectorsOptions;
 use weir_qdrant::api::{
     DenseVector, ListValue, NamedVectors, PointId, PointStruct, Struct, Value, Vector, Vectors,
 };
+pub(super) use weir_qdrant::{CHUNK, DOCUMENT, METADATA, VERSION};
 use weir_qdrant::{DENSE, SPARSE, TENANT, Uuid, digest, point_id, sparse_of};
 use weir_text::Language;
 
@@ -28,14 +29,10 @@ use crate::field_values::metadata;
 use crate::{IndexedChunk, IndexedDocument};
 
 pub(super) const OWNER: &str = "o";
-pub(super) const DOCUMENT: &str = "d";
-pub(super) const CHUNK: &str = "k";
-pub(super) const VERSION: &str = "v";
 pub(super) const PATHS: &str = "p";
 pub(super) const VALUES: &str = "f";
 pub(super) const NUMBERS: &str = "x";
 pub(super) const NAMES: &str = "n";
-pub(super) const METADATA: &str = "m";
 pub(super) const TITLE: &str = "t";
 pub(super) const TEXT: &str = "w";
 pub(super) const START: &str = "s";

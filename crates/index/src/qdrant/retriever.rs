@@ -4,15 +4,15 @@ use hashbrown::HashMap;
 use weir_filter::Value;
 use weir_lexical::{NamedDocument, RareChunk, ScoreParts, TermContribution};
 use weir_qdrant::api::{Condition, Filter, Query, QueryPoints, SearchParams};
-use weir_qdrant::{DENSE, FoundPoint, SPARSE, Uuid, frequencies, point_id};
+use weir_qdrant::{DENSE, FoundPoint, KnownPoint, SPARSE, Uuid, frequencies, point_id, version_of};
 use weir_ranking::BestChunk;
 use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, QueryFeatures};
 
 use super::conditions::chunks_around;
-use super::known::{Known, Term, version_of};
 use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE};
 use super::search::QdrantSearch;
 use super::sets::Documents;
+use super::terms::Term;
 use crate::embedded::{hash_of, lock};
 use crate::field_values::values_of;
 use crate::pipeline::{
@@ -31,7 +31,7 @@ const DENSE_DISTANCE: u32 = 8;
 const READ_MAX: usize = 500;
 
 impl QdrantSearch<'_> {
-    fn known(&self, chunk_ids: &[u32]) -> Vec<Known> {
+    fn known(&self, chunk_ids: &[u32]) -> Vec<KnownPoint> {
         let numbers = self.numbers();
         chunk_ids.iter().filter_map(|&chunk_id| numbers.chunks.get(chunk_id as usize).cloned()).collect()
     }
@@ -56,7 +56,7 @@ impl QdrantSearch<'_> {
     async fn points(&self, chunk_ids: &[u32], fields: &[&'static str]) -> Result<Vec<FoundPoint>> {
         let known = self.known(chunk_ids);
         let found = self.read(known.iter().map(|known| known.id).collect(), fields).await?;
-        let one = |known: &Known| found.get(&known.id).cloned().ok_or_else(|| self.changed());
+        let one = |known: &KnownPoint| found.get(&known.id).cloned().ok_or_else(|| self.changed());
         known.iter().map(one).collect()
     }
 
@@ -237,7 +237,7 @@ impl Retriever for QdrantSearch<'_> {
         let ids = known.iter().map(|known| known.id).chain(firsts.iter().copied()).collect();
         let points = self.read(ids, &[METADATA, TITLE, TEXT, START, END, PAGES]).await?;
         let text = |point: &FoundPoint, field| point.text(field).map(str::to_owned);
-        let chunk = |(known, first): (&Known, &Uuid)| {
+        let chunk = |(known, first): (&KnownPoint, &Uuid)| {
             let point = points.get(&known.id).ok_or_else(|| self.changed())?;
             Ok(FoundChunk {
                 place: place_of(known),
@@ -256,13 +256,13 @@ impl Retriever for QdrantSearch<'_> {
     async fn neighbours(&self, chunk_ids: &[u32], count: u32) -> Result<Vec<Vec<Neighbour>>> {
         let known = self.known(chunk_ids);
         let tenant = &self.engine.tenant.name;
-        let around = |known: &Known| {
+        let around = |known: &KnownPoint| {
             let chunks = known.chunk.saturating_sub(count)..=known.chunk.saturating_add(count);
             let (document, own) = (known.document_id.clone(), known.chunk);
             chunks.filter(move |chunk| *chunk != own).map(move |chunk| point_id(tenant, &document, chunk))
         };
         let found = self.read(known.iter().flat_map(around).collect(), &[TEXT, START, END]).await?;
-        let neighbours = |known: &Known| {
+        let neighbours = |known: &KnownPoint| {
             let points = around(known).filter_map(|id| found.get(&id));
             // parts of another version of the text do not belong together
             let points = points.filter(|point| version_of(point) == known.version);
@@ -289,7 +289,7 @@ impl Retriever for QdrantSearch<'_> {
         let points = client.get(&self.engine.alias, ids, fields.into(), vec![SPARSE].into()).await?;
         let points: HashMap<Uuid, &FoundPoint> = points.iter().map(|point| (point.id, point)).collect();
         let language = self.engine.settings.language;
-        let parts = |known: &Known| {
+        let parts = |known: &KnownPoint| {
             let Some(point) = points.get(&known.id) else { return ScoreParts::default() };
             let texts = [point.text(TITLE).unwrap_or_default(), point.text(TEXT).unwrap_or_default()];
             let (frequencies, _) = frequencies(&texts, language);
@@ -330,7 +330,7 @@ impl Retriever for QdrantSearch<'_> {
     }
 }
 
-fn place_of(known: &Known) -> ChunkPlace {
+fn place_of(known: &KnownPoint) -> ChunkPlace {
     ChunkPlace { document_id: known.document_id.to_string(), chunk: known.chunk }
 }
 

@@ -13,15 +13,15 @@ use weir_qdrant::api::{
     Filter, IdfParams, OrderBy, QuantizationSearchParams, Query, QueryPoints, ScrollPoints, SearchParams,
     VectorInput,
 };
-use weir_qdrant::{DENSE, FoundPoint, RANKED_MAX, SPARSE, TENANT, has_any_text};
+use weir_qdrant::{DENSE, FoundPoint, PointNumbers, RANKED_MAX, SPARSE, TENANT, has_any_text, version_of};
 use weir_ranking::relevance::ScoreBaseline;
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::QueryTerm;
 
 use super::Shared;
 use super::conditions::{Bound, first_chunks, has_path, of_document, translated};
-use super::known::{Numbers, Term, terms_of, version_of};
 use super::points::{CHUNK, DOCUMENT, METADATA, NAMES, PATHS, TITLE, VERSION, name_keys};
+use super::terms::{Term, terms_of};
 use crate::embedded::lock;
 use crate::field_values::metadata;
 use crate::pipeline::{Rankings, RelevanceModel, Scope, Traced};
@@ -58,7 +58,7 @@ pub(super) struct QdrantSearch<'a> {
     pub(super) terms: Vec<Term>,
     /// Those of `terms` that are words of the query and no other forms of them.
     pub(super) words: Option<Vec<QueryTerm>>,
-    numbers: Mutex<Numbers>,
+    numbers: Mutex<PointNumbers>,
     rarity: Mutex<Option<Rarity>>,
     /// The rankings that were asked for at the start, and their depth.
     first: Mutex<Option<(usize, Rankings)>>,
@@ -134,7 +134,7 @@ impl<'a> QdrantSearch<'a> {
         }
     }
 
-    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+    pub(super) fn numbers(&self) -> MutexGuard<'_, PointNumbers> {
         lock(&self.numbers)
     }
 
@@ -180,7 +180,7 @@ impl<'a> QdrantSearch<'a> {
         numbers.into_iter().zip(points).filter_map(|(number, point)| Some((number?, point))).collect()
     }
 
-    /// Numbers points that are ours, those that were put earlier first. `None` for what has a newer version among them.
+    /// PointNumbers points that are ours, those that were put earlier first. `None` for what has a newer version among them.
     fn number(&self, points: &[&FoundPoint]) -> Vec<Option<u32>> {
         let order = |place: usize| {
             let point = points[place];

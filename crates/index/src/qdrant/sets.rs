@@ -1,16 +1,14 @@
 //! Sets of documents, which are read whole: for sorting by fields, counts and facets of all matches.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use weir_filter::Value;
-use weir_qdrant::FoundPoint;
 use weir_qdrant::api::{Filter, OrderBy, ScrollPoints};
+use weir_qdrant::{FoundPoint, version_of};
 
 use super::conditions::first_chunks;
-use super::known::version_of;
 use super::points::{METADATA, VERSION};
 use super::search::QdrantSearch;
-use crate::field_values::{by_keys, by_place, values_of};
+use crate::field_values::{by_keys, count_groups, count_values};
 use crate::pipeline::{DocumentSet, ListedChunk};
 use crate::{FacetSpec, Grouping, IndexError, Result, SortKey, ValueCount};
 
@@ -222,11 +220,7 @@ impl QdrantSearch<'_> {
                 Grouping::Chunk => read.values().map(|document| document.chunks.len() as u64).sum(),
                 Grouping::Document => read.len() as u64,
                 Grouping::Field(field) => {
-                    let first =
-                        |document: &ReadDocument| values_of(&document.metadata, field).into_iter().next();
-                    let values: Vec<Option<Value>> = read.values().map(first).collect();
-                    let alone = values.iter().filter(|value| value.is_none()).count();
-                    (values.iter().flatten().collect::<HashSet<_>>().len() + alone) as u64
+                    count_groups(read.values().map(|document| &*document.metadata), field)
                 }
             },
         }))
@@ -250,16 +244,6 @@ impl QdrantSearch<'_> {
 
     pub(super) fn facet_of(&self, documents: &Documents, facet: &FacetSpec) -> Vec<ValueCount> {
         let Documents::Read(read) = documents else { return Vec::new() };
-        let mut counts: HashMap<Value, u64> = HashMap::new();
-        for document in read.values() {
-            for value in values_of(&document.metadata, &facet.field) {
-                *counts.entry(value).or_default() += 1;
-            }
-        }
-        let mut counts: Vec<ValueCount> =
-            counts.into_iter().map(|(value, count)| ValueCount { value, count }).collect();
-        counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| by_place(&a.value, &b.value)));
-        counts.truncate(facet.limit);
-        counts
+        count_values(read.values().map(|document| &*document.metadata), facet)
     }
 }

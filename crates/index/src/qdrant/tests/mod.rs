@@ -8,6 +8,8 @@ mod filters;
 mod rows;
 mod trouble;
 
+use std::time::Duration;
+
 use weir_policy::Caller;
 use weir_qdrant::{Qdrant, QdrantSettings};
 use weir_qdrant_mock::Cluster;
@@ -45,9 +47,13 @@ impl Gateway {
 }
 
 fn engines_of(cluster: &Cluster, service: &str) -> Engines {
+    engines_with(cluster, service, Duration::from_millis(500))
+}
+
+fn engines_with(cluster: &Cluster, service: &str, read_timeout: Duration) -> Engines {
     let mut settings = QdrantSettings::new(cluster.urls());
-    settings.read_timeout = std::time::Duration::from_millis(500);
-    settings.write_timeout = std::time::Duration::from_secs(2);
+    settings.read_timeout = read_timeout;
+    settings.write_timeout = Duration::from_secs(2);
     let placement = QdrantPlacement {
         prefix: "weir".to_owned(),
         service: service.to_owned(),

@@ -1,0 +1,98 @@
+//! The points that a search was given, by their numbers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::{CHUNK, DOCUMENT, FoundPoint, METADATA, VERSION};
+
+/// A point that was found.
+#[derive(Debug, Clone)]
+pub struct KnownPoint {
+    /// Its id.
+    pub id: Uuid,
+    /// The id of its document.
+    pub document_id: Arc<str>,
+    /// Its position in the document.
+    pub chunk: u32,
+    /// The version of the document.
+    pub version: u64,
+    /// The number of its document.
+    pub document: u32,
+    /// Its metadata, if it was asked for.
+    pub metadata: Option<String>,
+}
+
+/// The numbers of points and documents.
+#[derive(Debug, Default)]
+pub struct PointNumbers {
+    /// By number.
+    pub chunks: Vec<KnownPoint>,
+    by_id: HashMap<Uuid, u32>,
+    /// The number of a document: that of its point that came first.
+    pub by_document: HashMap<Arc<str>, u32>,
+    /// By number of the document, its newest version that came.
+    newest: Vec<u64>,
+}
+
+impl PointNumbers {
+    /// Gives a point and its document their numbers; returns that of the point, `None` if it is of no document.
+    pub fn add(&mut self, point: &FoundPoint) -> Option<u32> {
+        let document_id = point.text(DOCUMENT)?;
+        let chunk = point.integer(CHUNK).and_then(|chunk| u32::try_from(chunk).ok());
+        let version = version_of(point);
+        let metadata = point.text(METADATA).map(str::to_owned);
+        if let Some(number) = self.by_id.get(&point.id) {
+            let known = &mut self.chunks[*number as usize];
+            known.version = version;
+            known.metadata = metadata.or(known.metadata.take());
+            let newest = &mut self.newest[known.document as usize];
+            *newest = version.max(*newest);
+            return Some(*number);
+        }
+        let number = self.chunks.len() as u32;
+        let (document, document_id) = match self.by_document.get_key_value(document_id) {
+            Some((id, document)) => (*document, id.clone()),
+            None => {
+                let id: Arc<str> = document_id.into();
+                self.by_document.insert(id.clone(), number);
+                (number, id)
+            }
+        };
+        self.by_id.insert(point.id, number);
+        self.newest.push(0);
+        let newest = &mut self.newest[document as usize];
+        *newest = version.max(*newest);
+        let chunk = chunk.unwrap_or_default();
+        self.chunks.push(KnownPoint { id: point.id, document_id, chunk, version, document, metadata });
+        Some(number)
+    }
+
+    /// Whether no newer version of its document came with a point.
+    pub fn is_newest(&self, chunk_id: u32) -> bool {
+        let known = &self.chunks[chunk_id as usize];
+        known.version == self.newest[known.document as usize]
+    }
+
+    /// The version of the document of a point.
+    pub fn version_of(&self, chunk_id: u32) -> u64 {
+        self.chunks[chunk_id as usize].version
+    }
+
+    /// The place of a point in an order that is the same in each search: of versions, ids and positions.
+    pub fn place(&self, chunk_id: u32) -> (u64, &str, u32) {
+        let known = &self.chunks[chunk_id as usize];
+        (known.version, &known.document_id, known.chunk)
+    }
+
+    /// The number of the document of a point.
+    pub fn document_of(&self, chunk_id: u32) -> Option<u32> {
+        self.chunks.get(chunk_id as usize).map(|known| known.document)
+    }
+}
+
+/// The version of the document of a point; 0 without one.
+pub fn version_of(point: &FoundPoint) -> u64 {
+    point.integer(VERSION).and_then(|version| u64::try_from(version).ok()).unwrap_or(0)
+}
