@@ -19,7 +19,8 @@ struct Text {
 }
 
 impl Walk<'_> {
-    /// Checks texts of an array together, so that nothing passes that begins in one and ends in another; where those begin that were checked so far.
+    /// Checks texts of an array together, so that nothing passes that begins in one and ends in another; where those begin that were checked so far,
+    /// if there are more of them.
     /// Files are left to be checked as such. `field`: the key of the array. `is_unknown`: whether it stands in a field that is none of the APIs'.
     pub(super) fn joined<E>(
         self,
@@ -28,7 +29,7 @@ impl Walk<'_> {
         is_unknown: bool,
         edits: &mut Edits,
         check: &mut Check<'_, E>,
-    ) -> Result<Vec<usize>, E> {
+    ) -> Result<Option<Vec<usize>>, E> {
         if is_unknown {
             self.check_pieces(array, edits, check)?;
         }
@@ -51,7 +52,7 @@ impl Walk<'_> {
         message: Value<'_>,
         edits: &mut Edits,
         check: &mut Check<'_, E>,
-    ) -> Result<Vec<usize>, E> {
+    ) -> Result<Option<Vec<usize>>, E> {
         let mut values = Vec::new();
         if message.get("refusal").is_some_and(Value::is_string) && message.get("content").is_some() {
             texts_of_content(message, &mut values);
@@ -65,12 +66,12 @@ impl Walk<'_> {
         values: &[Value<'_>],
         edits: &mut Edits,
         check: &mut Check<'_, E>,
-    ) -> Result<Vec<usize>, E> {
+    ) -> Result<Option<Vec<usize>>, E> {
         let texts: Vec<Text> = values.iter().filter_map(|value| self.text_of(*value)).collect();
-        let mut starts = self.joined.to_vec();
         if texts.len() < 2 {
-            return Ok(starts);
+            return Ok(None);
         }
+        let mut starts = self.joined.to_vec();
         let before: Vec<&str> =
             texts.iter().filter(|text| !text.is_alone).map(|text| text.text.as_str()).collect();
         let is_one = before.len() < 2;
@@ -94,7 +95,7 @@ impl Walk<'_> {
             starts.push(range.start);
         }
         starts.sort_unstable();
-        Ok(starts)
+        Ok(Some(starts))
     }
 
     /// A text that is checked with others, unless it was before, or is elsewhere.

@@ -47,8 +47,8 @@ pub struct StreamFilter {
     open_texts: Vec<(Chain, String)>,
     /// Where in the texts of an answer its next one begins: an address may have begun in the text before.
     places: Vec<(u32, Place)>,
-    /// Texts of chains that were repeated whole, with their items and parts.
-    repeated: Vec<(Chain, (u32, u32), String)>,
+    /// Texts of chains that were repeated whole, with their items and parts: the end of each and of those before it, and the place behind it.
+    repeated: Vec<(Chain, (u32, u32), String, Place)>,
     /// That of the last event that had one.
     form: Option<Form>,
     /// Whether the name of the event is passed on.

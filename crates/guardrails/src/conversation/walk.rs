@@ -137,7 +137,7 @@ impl Walk<'_> {
                 value.items().try_for_each(|item| {
                     let of_choice = RefCell::default();
                     let place = if field == "choices" { Some(&of_choice) } else { self.place };
-                    let walk = Walk { joined: &joined, place, ..self };
+                    let walk = Walk { joined: joined.as_deref().unwrap_or(self.joined), place, ..self };
                     walk.value(item, field, is_checked, edits, check)
                 })
             }
@@ -207,7 +207,7 @@ impl Walk<'_> {
         check: &mut Check<'_, E>,
     ) -> Result<(), E> {
         let joined = self.joined_fields(object, edits, check)?;
-        let walk = Walk { joined: &joined, ..self };
+        let walk = Walk { joined: joined.as_deref().unwrap_or(self.joined), ..self };
         for (key, value) in object.entries() {
             let name = key.string();
             let is_unknown = !is_name(&name);

@@ -177,7 +177,7 @@ fn of_response(event: Value<'_>) -> Pieces {
         pieces.ended.push(index);
         begin_part(event.get("part"), index, part, &mut pieces);
         begin_item(event.get("item"), index, &mut pieces);
-        if let Some(value) = event.get("text") {
+        if let Some(value) = event.get("text").or(event.get("refusal")) {
             begin(
                 value,
                 Lane { index, kind: kind_of_response(text), part, path: text.to_owned() },

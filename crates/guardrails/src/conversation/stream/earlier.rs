@@ -10,7 +10,6 @@ use super::super::vocabulary::is_name;
 use super::super::walk::{Reading, is_json, restored_text};
 use super::joined::chain_of;
 use super::{BlockedBy, StreamFilter};
-use crate::place::Place;
 
 /// Where the names of events are kept that are none of the APIs'.
 const EVENT_NAMES: &str = "event";
@@ -77,14 +76,14 @@ impl StreamFilter {
                 texts.push(((lane.index, lane.part), place, text));
             }
         }
-        let earlier = self.repeated.iter().filter(|(other, at, _)| *other == chain && *at < first);
-        let before: String = earlier.map(|(.., text)| text.as_str()).collect();
+        let earlier = self.repeated.iter().filter(|(other, at, ..)| *other == chain && *at < first);
+        let earlier =
+            earlier.max_by_key(|(_, at, ..)| *at).map(|(.., end, place)| (end.clone(), place.clone()));
+        let (mut before, mut at) = earlier.unwrap_or_default();
         let all: Vec<&str> =
             std::iter::once(&*before).chain(texts.iter().map(|(.., text)| text.as_str())).collect();
         let checks = self.checks.clone();
         let changed = self.complete(&all, Reading::Text, &checks, false)?;
-        let mut at = Place::default();
-        at.pass(&before);
         for (number, (part, place, text)) in texts.into_iter().enumerate() {
             let changed = changed.as_ref().map(|all| &all[number + 1]).filter(|changed| **changed != text);
             if changed.is_some() || at.is_in_link() {
@@ -96,8 +95,11 @@ impl StreamFilter {
                 edits.replace_by_string(place, restored.flatten().as_ref().unwrap_or(changed));
             }
             at.pass(&text);
-            if !self.repeated.iter().any(|(other, of, _)| (other, *of) == (&chain, part)) {
-                self.repeated.push((chain.clone(), part, text));
+            before.push_str(&text);
+            if !self.repeated.iter().any(|(other, of, ..)| (other, *of) == (&chain, part)) {
+                let bytes_max = self.checks.window_bytes.max(NAMES_BYTES_MAX);
+                let start = before.ceil_char_boundary(before.len().saturating_sub(bytes_max));
+                self.repeated.push((chain.clone(), part, before[start..].to_owned(), at.clone()));
             }
         }
         Ok(())
