@@ -13,8 +13,8 @@ use weir_translate::conversation::error_event;
 use weir_translate::events::{EventFacts, ProviderError, is_preface};
 use weir_translate::json::Tape;
 use weir_translate::{
-    Conversion, EventTooLarge, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator, TokenUsage,
-    TranslateError,
+    Conversion, EventTooLarge, JoinedBytes, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator,
+    TokenUsage, TranslateError,
 };
 use weir_upstream::DecodedBody;
 
@@ -170,7 +170,7 @@ impl StreamSource {
             }
             let Some(body) = &mut self.body else { break };
             if let Some(ending) = &mut self.ending {
-                ready!(poll_end(body, ending, context));
+                ready!(body.poll_end(ending, context));
                 self.body = None;
                 break;
             }
@@ -240,7 +240,7 @@ impl StreamSource {
     /// What a chunk brings for the caller.
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Broken> {
         self.decoder.push(chunk);
-        let mut out = Passed::default();
+        let mut out = JoinedBytes::default();
         while self.broken.is_none()
             && let Some(event) =
                 self.decoder.next_event().map_err(|EventTooLarge| too_large(self.event_bytes_max))?
@@ -257,7 +257,7 @@ impl StreamSource {
     }
 
     /// Takes an event, or several where a server left out the empty lines between them.
-    fn take_events(&mut self, event: SseEvent, out: &mut Passed) {
+    fn take_events(&mut self, event: SseEvent, out: &mut JoinedBytes) {
         let has_lines = event.data_at().is_none();
         match event.data().filter(|data| has_lines && Tape::parse(data).is_err()) {
             Some(_) => {
@@ -273,7 +273,7 @@ impl StreamSource {
     }
 
     /// Appends an event, or its translation, to `out`. An event that breaks the stream is reported after those before it.
-    fn take_event(&mut self, event: SseEvent, out: &mut Passed) {
+    fn take_event(&mut self, event: SseEvent, out: &mut JoinedBytes) {
         if let Some(waiting) = &mut self.waiting
             && self.seen.events == 0
             && event.is_comment()
@@ -340,7 +340,7 @@ impl StreamSource {
 
     /// What the end of the upstream's stream brings for the caller.
     fn end(&mut self) -> Result<Bytes, Broken> {
-        let mut out = Passed::default();
+        let mut out = JoinedBytes::default();
         // an event whose empty line is missing is completed, unless it was cut
         if let Some(rest) = self.decoder.rest() {
             let whole = [rest.raw().trim_ascii_end(), b"\n\n"].concat();
@@ -393,42 +393,6 @@ impl StreamSource {
         let message = self.in_flight.upstream().client.text_without_key(&message);
         let message = output.map_or_else(|| message.clone(), |output| output.cleaned(&message));
         error_event(self.api, &message, broken.code(), broken.is_timeout()).into()
-    }
-}
-
-/// Ready when the body has ended after its last event, or the time for it is over. What still comes is dropped.
-fn poll_end(body: &mut DecodedBody, limit: &mut Pin<Box<Sleep>>, context: &mut Context<'_>) -> Poll<()> {
-    while limit.deadline() > Instant::now().into() {
-        match body.poll_next_unpin(context) {
-            Poll::Ready(Some(Ok(_))) => {}
-            Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
-            Poll::Pending => return limit.as_mut().poll(context),
-        }
-    }
-    Poll::Ready(())
-}
-
-/// What is passed on of a chunk. A single event is not copied.
-#[derive(Default)]
-struct Passed {
-    first: Bytes,
-    all: Vec<u8>,
-}
-
-impl Passed {
-    fn push(&mut self, events: Bytes) {
-        if self.first.is_empty() && self.all.is_empty() {
-            self.first = events;
-            return;
-        }
-        if self.all.is_empty() {
-            self.all.extend_from_slice(&self.first);
-        }
-        self.all.extend_from_slice(&events);
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.all.is_empty() { self.first } else { self.all.into() }
     }
 }
 

@@ -32,7 +32,7 @@ pub use error::{Dialect, error};
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
 pub use seen::Seen;
-pub use sse::{EventTooLarge, SseDecoder, SseEvent};
+pub use sse::{EventTooLarge, JoinedBytes, SseDecoder, SseEvent};
 pub use usage::{ServiceTier, TokenUsage};
 pub use weir_json as json;
 

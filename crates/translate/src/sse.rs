@@ -256,6 +256,32 @@ impl SseDecoder {
     }
 }
 
+/// Bytes of events that follow each other. Those of a single event are not copied.
+#[derive(Default)]
+pub struct JoinedBytes {
+    first: Bytes,
+    all: Vec<u8>,
+}
+
+impl JoinedBytes {
+    /// Appends events.
+    pub fn push(&mut self, events: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = events;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&events);
+    }
+
+    /// All of them.
+    pub fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -11,6 +11,7 @@ use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use tokio::task::coop;
+use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::error::UpstreamError;
@@ -49,6 +50,18 @@ impl DecodedBody {
         let mut decoder = GzipDecoder::new(StreamReader::new(body.map_err(io::Error::other)));
         decoder.multiple_members(true);
         DecodedBody(Body::Gzip(ReaderStream::new(decoder).boxed(), deadline))
+    }
+
+    /// Ready when the body has ended, or the time for it is over. What still comes is dropped.
+    pub fn poll_end(&mut self, limit: &mut Pin<Box<Sleep>>, context: &mut Context<'_>) -> Poll<()> {
+        while limit.deadline() > Instant::now() {
+            match self.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending => return limit.as_mut().poll(context),
+            }
+        }
+        Poll::Ready(())
     }
 
     /// The whole body.
