@@ -46,8 +46,18 @@ impl Failed {
         Failed { error: error.into(), may_go_on: false, is_broken }
     }
 
-    /// The provider reported an error within a reply of success.
-    fn reported(target: &Target, error: ProviderError) -> Failed {
+    /// The provider reported an error within a reply of success. What it counted for it all the same is charged.
+    fn reported(target: &Target, error: ProviderError, settlement: &mut Settlement) -> Failed {
+        let usage = error.usage.filter(|usage| usage.total() > 0);
+        let failed = Failed::by_cause(target, error);
+        if usage.is_none() {
+            return failed;
+        }
+        settlement.count(usage, 0);
+        Failed { is_broken: true, ..failed }
+    }
+
+    fn by_cause(target: &Target, error: ProviderError) -> Failed {
         let client = &target.upstream.client;
         let reason = format!("its reply is an error: {}", error.message);
         match error.cause {
@@ -69,13 +79,6 @@ impl Failed {
                 Failed::upstream(client.refused(status, &HeaderMap::new(), reason.as_bytes()))
             }
         }
-    }
-
-    /// With what the provider counted for it all the same.
-    fn charged(self, usage: Option<TokenUsage>, settlement: &mut Settlement) -> Failed {
-        let Some(usage) = usage.filter(|usage| usage.total() > 0) else { return self };
-        settlement.count(Some(usage), 0);
-        Failed { is_broken: true, ..self }
     }
 
     /// The gateway's account at the provider has to be mended.
@@ -198,7 +201,7 @@ async fn begun(
 ) -> Result<StreamSource, Failed> {
     let filled = source.fill().await;
     if let Some(error) = source.error_at_start() {
-        return Err(Failed::reported(target, error).charged(source.counted(), settlement));
+        return Err(Failed::reported(target, error, settlement));
     }
     match filled {
         Ok(()) => Ok(source),
@@ -226,12 +229,12 @@ async fn whole(
 
 /// The error of a reply that is none. It was charged if it can't be read.
 fn unreadable(target: &Target, error: &TranslateError, body: &[u8], settlement: &mut Settlement) -> Failed {
-    let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
     match error {
         TranslateError::Provider { message, .. } => {
-            Failed::reported(target, ProviderError::new(message, body)).charged(usage, settlement)
+            Failed::reported(target, ProviderError::new(message, body), settlement)
         }
         TranslateError::Request { .. } | TranslateError::Reply(_) => {
+            let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
             settlement.count(usage, body.len() as u64 / 4);
             Failed::within_reply(target.upstream.client.invalid_reply(&error.to_string()), true)
         }

@@ -368,17 +368,12 @@ impl StreamSource {
         Ok(translated.into())
     }
 
-    /// What the provider counted so far.
-    pub(crate) fn counted(&self) -> Option<TokenUsage> {
-        match &self.events {
-            Events::Same { .. } => self.seen.usage,
-            Events::Translated(translator) => Some(translator.usage()),
-        }
-    }
-
     /// Writes what is known of the usage into the account.
     fn count(&self, settlement: &mut Settlement) {
-        let counted = self.counted();
+        let counted = match &self.events {
+            Events::Same { .. } => self.seen.usage,
+            Events::Translated(translator) => Some(translator.usage()),
+        };
         let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
             true => usage,
             // what a provider counts when its stream begins is not what it sent

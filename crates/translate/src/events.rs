@@ -1,6 +1,6 @@
 //! What an event of a provider's stream, or a whole reply, says beside its text: usage, errors, the end.
 
-use crate::json::Value;
+use crate::json::{Tape, Value};
 use crate::{Cause, TokenUsage};
 
 /// What an event of any API says.
@@ -21,12 +21,15 @@ pub struct ProviderError {
     pub message: String,
     /// What caused it.
     pub cause: Cause,
+    /// The tokens that the provider counted for it.
+    pub usage: Option<TokenUsage>,
 }
 
 impl ProviderError {
     /// The error with this message, of an event or of a reply of success.
     pub fn new(message: &str, body: &[u8]) -> ProviderError {
-        ProviderError { message: message.to_owned(), cause: Cause::of(200, body) }
+        let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
+        ProviderError { message: message.to_owned(), cause: Cause::of(200, body), usage }
     }
 }
 
@@ -118,7 +121,6 @@ fn failure(reason: Value<'_>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::Tape;
 
     fn facts(event: &str) -> EventFacts {
         let tape = Tape::parse(event.as_bytes()).unwrap();

@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use super::completion::{Choice, Completion, Part};
 use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, arguments, done_reason};
+use crate::events::{EventFacts, ProviderError};
+use crate::json::Tape;
 use crate::messages::{Call, Calls};
 use crate::sse::{EventTooLarge, SseDecoder};
 use crate::{TokenUsage, TranslateError};
@@ -62,6 +64,12 @@ impl OllamaStream {
             |EventTooLarge| TranslateError::Reply(format!("an event has more than {EVENT_BYTES_MAX} bytes"));
         while let Some(event) = self.decoder.next_event().map_err(too_large)? {
             if let Some(data) = event.data() {
+                let error = Tape::parse(data)
+                    .ok()
+                    .and_then(|tape| EventFacts::named(event.name(), tape.root(data)).error);
+                if let Some(ProviderError { message, .. }) = error {
+                    return Err(TranslateError::Provider { kind: "error".to_owned(), message });
+                }
                 self.push(&String::from_utf8_lossy(data), moment, out)?;
             }
         }
