@@ -172,9 +172,13 @@ impl Keys {
     /// `NotFound`; `RevocationNotStored`, after which the key is refused all the same.
     pub async fn revoke(&self, by: &Caller, id: i64, now: Timestamp) -> Result<KeyReply> {
         self.find(by, id)?;
-        self.revoke_in_memory(KeyId(id), entry(by, "key.revoke", &id.to_string()), now);
+        let was_in_force = self.revoke_in_memory(KeyId(id), entry(by, "key.revoke", &id.to_string()), now);
         self.tell_revocation(KeyId(id)).await;
-        let stored = self.store_revocation(KeyId(id)).await;
+        let stored = match self.store_revocation(KeyId(id)).await {
+            // the task that stores what could not be stored before was first
+            Err(AccessError::NotFound(_)) if was_in_force => Ok(()),
+            stored => stored,
+        };
         if let Err(error @ AccessError::RevocationNotStored { .. }) = &stored {
             tracing::error!(%error, "a revocation is not stored; it is tried again");
         }

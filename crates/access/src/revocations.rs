@@ -30,14 +30,14 @@ impl Unstored {
 }
 
 impl Keys {
-    /// Refuses a key from now on, unless it is revoked. Waits for nothing.
-    pub(crate) fn revoke_in_memory(&self, id: KeyId, entry: NewAuditEntry, now: Timestamp) {
+    /// Refuses a key from now on, unless it is revoked. Waits for nothing. Whether it was in force.
+    pub(crate) fn revoke_in_memory(&self, id: KeyId, entry: NewAuditEntry, now: Timestamp) -> bool {
         // locked until the keys are replaced: a reload would bring the key back
         let mut unstored = self.unstored();
-        if let Some(without) = self.0.active.load().without(id, now) {
-            unstored.own.insert(id, (now, entry));
-            self.0.active.store(without.into());
-        }
+        let Some(without) = self.0.active.load().without(id, now) else { return false };
+        unstored.own.insert(id, (now, entry));
+        self.0.active.store(without.into());
+        true
     }
 
     /// Refuses a key that another gateway has revoked.
