@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::events::FAILURES;
+use crate::json::Tape;
 use crate::messages::{Call, Delta, Piece, provider_error};
 use crate::{TokenUsage, TranslateError, read_reply};
 
@@ -16,10 +17,9 @@ use crate::{TokenUsage, TranslateError, read_reply};
 pub(super) struct Completion<'a> {
     #[serde(borrow)]
     pub(super) choices: Option<Vec<Choice<'a>>>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    x_groq: Option<Counted<'a>>,
+    /// The tokens that it counts, wherever they stand.
+    #[serde(skip)]
+    pub(super) usage: Option<TokenUsage>,
     pub(super) sources: Option<Box<RawValue>>,
     pub(super) citations: Option<Box<RawValue>>,
     pub(super) weir: Option<Box<RawValue>>,
@@ -29,12 +29,6 @@ pub(super) struct Completion<'a> {
     object: Option<&'a RawValue>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Counted<'a> {
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -52,8 +46,6 @@ pub(super) struct Choice<'a> {
     finish_reason: Option<String>,
     logprobs: Option<Logprobs>,
     error: Option<Value>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
 }
 
 /// A string that is borrowed when it has no escapes.
@@ -84,15 +76,8 @@ impl<'a> Completion<'a> {
     pub(super) fn read(json: &'a [u8]) -> Result<Completion<'a>, TranslateError> {
         let completion: Completion<'a> = read_reply(json)?;
         completion.check()?;
-        Ok(completion)
-    }
-
-    /// The tokens that it counts, wherever they stand.
-    pub(super) fn usage(&self) -> Option<TokenUsage> {
-        let of_choices = self.choices.iter().flatten().filter_map(|choice| choice.usage);
-        let groq = self.x_groq.as_ref().and_then(|groq| groq.usage);
-        let usages = self.usage.into_iter().chain(groq).chain(of_choices);
-        usages.filter_map(TokenUsage::of_raw).reduce(TokenUsage::merged)
+        let usage = Tape::parse(json).ok().and_then(|tape| TokenUsage::of(tape.root(json)));
+        Ok(Completion { usage, ..completion })
     }
 
     /// Refuses a body that is an error, or has one in a choice: what [`crate::messages`] refuses.

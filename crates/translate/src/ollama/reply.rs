@@ -33,9 +33,7 @@ impl Reply {
     /// is an error.
     pub fn whole(&self, body: &[u8], moment: &Moment) -> Result<Vec<u8>, TranslateError> {
         let body = whole_characters(body);
-        let completion = Completion::read(&body)?;
-        let usage = completion.usage();
-        let Completion { choices, sources, citations, weir, .. } = completion;
+        let Completion { choices, usage, sources, citations, weir, .. } = Completion::read(&body)?;
         let Some(choice) = choices.unwrap_or_default().into_iter().next() else {
             return Err(TranslateError::Reply("it has no choices".to_owned()));
         };

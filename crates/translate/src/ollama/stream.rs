@@ -87,7 +87,7 @@ impl OllamaStream {
         let data = whole_characters(data.as_bytes());
         let chunk = Completion::read(&data)?;
         self.first.get_or_insert(moment.elapsed);
-        self.usage = chunk.usage().or(self.usage);
+        self.usage = chunk.usage.or(self.usage);
         let Extras { sources, citations, weir } = &mut self.extras;
         *sources = chunk.sources.or(sources.take());
         *citations = chunk.citations.or(citations.take());
