@@ -74,5 +74,5 @@ pub(crate) async fn engines(
         copies: settings.copies,
         copies_written: settings.copies_written,
     };
-    Ok(Some(QdrantEngines::new(client, placement)))
+    Ok(Some(QdrantEngines::new(client, placement, settings.cache_bytes_max)))
 }

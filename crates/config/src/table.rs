@@ -489,6 +489,8 @@ settings! {
         read_timeout_ms: u64 = 1_000, "milliseconds", 10.0..=60_000.0;
         /// Time that one node has for a change, before another one is asked. A node waits up to 30 s until the cluster has marked a lost copy.
         write_timeout_ms: u64 = 35_000, "milliseconds", 100.0..=600_000.0;
+        /// Maximum size of what is kept of points that searches have read: embeddings and texts, which do not change while the document is the same; 0 keeps nothing.
+        cache_bytes_max: usize = 64 << 20, "bytes", ANY;
         /// Time between two comparisons of an index with the store, which put lost points back and remove those of deleted documents; 0: only by `weir collections reconcile`.
         reconcile_every_s: u64 = 86_400, "seconds", 0.0..=31_536_000.0;
         /// Points that such a comparison reads in a second.

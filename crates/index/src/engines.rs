@@ -51,6 +51,8 @@ pub struct EnginesInUse {
     pub filter_cache_bytes: usize,
     /// The bound of these.
     pub filter_cache_bytes_max: usize,
+    /// Bytes that are kept of what searches read of points in a cluster, and their bound.
+    pub point_cache_bytes: [usize; 2],
     /// Copies for other gateways that were written, that were read, and what has failed of both, since the start.
     pub copies: [u64; 3],
 }
@@ -213,6 +215,7 @@ impl Engines {
             open,
             filter_cache_bytes: self.embedded.open.filter_cache_bytes(),
             filter_cache_bytes_max: open * FILTER_CACHE_BYTES_MAX,
+            point_cache_bytes: self.qdrant.as_ref().map_or([0; 2], QdrantEngines::cache_bytes),
             copies: self.embedded.copies.as_ref().map_or([0; 3], |copies| copies.counts()),
         }
     }

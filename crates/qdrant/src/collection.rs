@@ -27,6 +27,8 @@ pub const TENANT: &str = "c";
 pub const DOCUMENT: &str = "d";
 /// The field with the number of the chunk.
 pub const CHUNK: &str = "k";
+/// The field with the number of chunks of the document.
+pub const CHUNKS: &str = "z";
 /// The field with the version of the document.
 pub const VERSION: &str = "v";
 /// The field with the metadata of the document.

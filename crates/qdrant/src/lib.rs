@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod calls;
 mod client;
 mod collection;
@@ -49,9 +50,10 @@ mod sparse;
 
 pub use qdrant_client::qdrant as api;
 
+pub use cache::{PointCache, PointVersion};
 pub use calls::{BATCH_POINTS_MAX, VALUES_MAX};
 pub use client::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
-pub use collection::{CHUNK, DENSE, DOCUMENT, KEYWORDS, Layout, METADATA, SPARSE, TENANT, VERSION};
+pub use collection::{CHUNK, CHUNKS, DENSE, DOCUMENT, KEYWORDS, Layout, METADATA, SPARSE, TENANT, VERSION};
 pub use conditions::{has_any_text, has_integer, has_text};
 pub use depth::{PointsPerUnit, RANKED_MAX};
 pub use error::{QdrantError, Result, SetupError};

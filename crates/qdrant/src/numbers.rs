@@ -1,11 +1,11 @@
 //! The points that a search was given, by their numbers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use uuid::Uuid;
 
-use crate::{CHUNK, DOCUMENT, FoundPoint, METADATA, VERSION};
+use crate::{CHUNK, CHUNKS, DOCUMENT, FoundPoint, METADATA, PointVersion, VERSION};
 
 /// A point that was found.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct KnownPoint {
     pub chunk: u32,
     /// The version of the document.
     pub version: u64,
+    /// The chunks of the document, if their number was asked for.
+    pub chunks: Option<u32>,
     /// The number of its document.
     pub document: u32,
     /// Its metadata, if it was asked for.
@@ -36,6 +38,13 @@ pub struct PointNumbers {
     newest: Vec<u64>,
 }
 
+impl KnownPoint {
+    /// Under which [`PointCache`](crate::PointCache) keeps what belongs to it.
+    pub fn point_version(&self) -> PointVersion {
+        (self.id, self.version)
+    }
+}
+
 impl PointNumbers {
     /// Gives a point and its document their numbers; returns that of the point, `None` if it is of no document.
     pub fn add(&mut self, point: &FoundPoint) -> Option<u32> {
@@ -43,15 +52,17 @@ impl PointNumbers {
         let chunk = point.integer(CHUNK).and_then(|chunk| u32::try_from(chunk).ok());
         let version = version_of(point);
         let metadata = point.text(METADATA).map(str::to_owned);
+        let chunks = point.integer(CHUNKS).and_then(|chunks| u32::try_from(chunks).ok());
         if let Some(number) = self.by_id.get(&point.id) {
             let known = &mut self.chunks[*number as usize];
             known.version = version;
             known.metadata = metadata.or(known.metadata.take());
+            known.chunks = chunks.or(known.chunks);
             let newest = &mut self.newest[known.document as usize];
             *newest = version.max(*newest);
             return Some(*number);
         }
-        let number = self.chunks.len() as u32;
+        let number = self.next();
         let (document, document_id) = match self.by_document.get_key_value(document_id) {
             Some((id, document)) => (*document, id.clone()),
             None => {
@@ -60,13 +71,32 @@ impl PointNumbers {
                 (number, id)
             }
         };
-        self.by_id.insert(point.id, number);
-        self.newest.push(0);
+        let chunk = chunk.unwrap_or_default();
+        let id = point.id;
+        self.push(KnownPoint { id, document_id, chunk, version, chunks, document, metadata });
         let newest = &mut self.newest[document as usize];
         *newest = version.max(*newest);
-        let chunk = chunk.unwrap_or_default();
-        self.chunks.push(KnownPoint { id: point.id, document_id, chunk, version, document, metadata });
         Some(number)
+    }
+
+    /// The number of another chunk of the document of a point that has one, in the same version.
+    pub fn add_sibling(&mut self, known: &KnownPoint, chunk: u32, id: Uuid) -> u32 {
+        if let Some(number) = self.by_id.get(&id) {
+            return *number;
+        }
+        let number = self.next();
+        self.push(KnownPoint { id, chunk, ..known.clone() });
+        number
+    }
+
+    fn next(&self) -> u32 {
+        self.chunks.len() as u32
+    }
+
+    fn push(&mut self, point: KnownPoint) {
+        self.by_id.insert(point.id, self.next());
+        self.newest.push(0);
+        self.chunks.push(point);
     }
 
     /// Whether no newer version of its document came with a point.

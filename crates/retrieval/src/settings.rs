@@ -220,6 +220,8 @@ impl Retrieval {
         self.metrics.indexes_open(in_use.open);
         self.metrics.index_copies(in_use.copies);
         self.metrics.table("filter_results", in_use.filter_cache_bytes, in_use.filter_cache_bytes_max);
+        let [bytes, bytes_max] = in_use.point_cache_bytes;
+        self.metrics.table("qdrant_points", bytes, bytes_max);
         let (nodes, answering) = self.collections.engine_nodes();
         self.metrics.qdrant_nodes(nodes, answering);
         let mut gauges = Vec::new();

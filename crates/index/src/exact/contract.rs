@@ -82,7 +82,7 @@ pub(crate) async fn in_cluster(urls: &[String], service: &str, collection: i64) 
         copies_written: 2,
     };
     let id = EngineId { kind: EngineKind::Qdrant, collection, generation: 1 };
-    let engines = beside_embedded(QdrantEngines::new(client, placement));
+    let engines = beside_embedded(QdrantEngines::new(client, placement, 1 << 20));
     engines.open(id, settings(), 1_000_000).await.unwrap().engine
 }
 

@@ -9,6 +9,7 @@ use weir_qdrant::{Layout, PointsPerUnit, Qdrant, TENANT, digest, has_any_text, h
 use super::cluster::Cluster;
 use super::head::HEAD;
 use super::points::{OWNER, Tenant};
+use super::rows::ReadCache;
 use super::statistics::Statistics;
 use super::{QdrantEngine, Shared, State};
 use crate::embedded::lock;
@@ -34,16 +35,18 @@ pub struct QdrantPlacement {
 pub struct QdrantEngines {
     client: Cluster,
     placement: Arc<QdrantPlacement>,
+    cache: ReadCache,
     /// Aliases whose collections were checked.
     checked: Arc<Mutex<HashSet<String>>>,
 }
 
 impl QdrantEngines {
-    /// Engines in a cluster, which [`Qdrant::check`] has found usable.
-    pub fn new(client: Qdrant, placement: QdrantPlacement) -> QdrantEngines {
+    /// Engines in a cluster, which [`Qdrant::check`] has found usable. They keep `cache_bytes_max` bytes of what searches read.
+    pub fn new(client: Qdrant, placement: QdrantPlacement, cache_bytes_max: usize) -> QdrantEngines {
         QdrantEngines {
             client: Cluster::new(client),
             placement: Arc::new(placement),
+            cache: ReadCache::new(cache_bytes_max),
             checked: Arc::default(),
         }
     }
@@ -51,6 +54,11 @@ impl QdrantEngines {
     /// See [`crate::Engines::nodes`].
     pub(crate) fn nodes(&self) -> (usize, usize) {
         self.client.nodes()
+    }
+
+    /// Bytes of what is kept of points, and their bound.
+    pub(crate) fn cache_bytes(&self) -> [usize; 2] {
+        self.cache.bytes()
     }
 
     /// See [`crate::Engines::check_shared`].
@@ -77,6 +85,7 @@ impl QdrantEngines {
             applying: tokio::sync::Mutex::default(),
             statistics: Statistics::default(),
             points_per_unit: PointsPerUnit::default(),
+            cache: self.cache.clone(),
             learned: Mutex::default(),
             observed: Mutex::default(),
         };

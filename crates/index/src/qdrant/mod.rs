@@ -13,8 +13,10 @@ mod conditions;
 mod engines;
 mod head;
 mod inventory;
+mod names;
 mod points;
 mod retriever;
+mod rows;
 mod search;
 mod sets;
 mod statistics;
@@ -42,6 +44,7 @@ use crate::{
 use cluster::Cluster;
 use conditions::{Bound, first_chunks, of_tenant, older, translated};
 use points::Tenant;
+use rows::ReadCache;
 use search::QdrantSearch;
 use statistics::Statistics;
 
@@ -69,6 +72,7 @@ struct Shared {
     applying: tokio::sync::Mutex<()>,
     statistics: Statistics,
     points_per_unit: PointsPerUnit,
+    cache: ReadCache,
     learned: Mutex<Arc<LearnedRelevance>>,
     observed: Mutex<(RecentQueries, ScoreBaseline)>,
 }

@@ -21,7 +21,7 @@ use weir_qdrant::api::vectors::VectorsOptions;
 use weir_qdrant::api::{
     DenseVector, ListValue, NamedVectors, PointId, PointStruct, Struct, Value, Vector, Vectors,
 };
-pub(super) use weir_qdrant::{CHUNK, DOCUMENT, METADATA, VERSION};
+pub(super) use weir_qdrant::{CHUNK, CHUNKS, DOCUMENT, METADATA, VERSION};
 use weir_qdrant::{DENSE, SPARSE, TENANT, Uuid, digest, point_id, sparse_of};
 use weir_text::Language;
 
@@ -37,7 +37,6 @@ pub(super) const TITLE: &str = "t";
 pub(super) const TEXT: &str = "w";
 pub(super) const START: &str = "s";
 pub(super) const END: &str = "e";
-pub(super) const CHUNKS: &str = "z";
 pub(super) const PAGES: &str = "g";
 
 /// Texts that are compared are stored as they are up to this many bytes, and by a digest beyond.

@@ -1,14 +1,14 @@
 //! The search as a [`Retriever`].
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use weir_filter::Value;
 use weir_lexical::{NamedDocument, RareChunk, ScoreParts, TermContribution};
-use weir_qdrant::api::{Condition, Filter, Query, QueryPoints, SearchParams};
-use weir_qdrant::{DENSE, FoundPoint, KnownPoint, SPARSE, Uuid, frequencies, point_id, version_of};
+use weir_qdrant::{FoundPoint, KnownPoint, PointVersion, SPARSE, Uuid, frequencies, point_id, version_of};
 use weir_ranking::BestChunk;
 use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, QueryFeatures};
 
-use super::conditions::chunks_around;
 use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE};
 use super::search::QdrantSearch;
 use super::sets::Documents;
@@ -21,17 +21,13 @@ use crate::pipeline::{
 };
 use crate::{FacetSpec, Grouping, Neighbour, Result, SortKey, ValueCount};
 
-/// Queries of more words name nothing by a single one.
-const RARE_TERMS_MAX: usize = 8;
 /// A word in more chunks is not rare.
 const RARE_CHUNKS_MAX: u64 = 64;
-/// Of a long document, chunks at this distance from the lexical one are compared at most.
-const DENSE_DISTANCE: u32 = 8;
 /// Chunks that are read by one call.
-const READ_MAX: usize = 500;
+pub(super) const READ_MAX: usize = 500;
 
 impl QdrantSearch<'_> {
-    fn known(&self, chunk_ids: &[u32]) -> Vec<KnownPoint> {
+    pub(super) fn known(&self, chunk_ids: &[u32]) -> Vec<KnownPoint> {
         let numbers = self.numbers();
         chunk_ids.iter().filter_map(|&chunk_id| numbers.chunks.get(chunk_id as usize).cloned()).collect()
     }
@@ -60,18 +56,36 @@ impl QdrantSearch<'_> {
         known.iter().map(one).collect()
     }
 
-    /// The embeddings of chunks; of those that have vanished, zeros.
-    async fn rows(&self, chunk_ids: &[u32]) -> Result<Vec<Vec<f32>>> {
-        let known = self.known(chunk_ids);
-        let mut found = HashMap::new();
-        for known in known.chunks(READ_MAX) {
-            let ids = known.iter().map(|known| known.id).collect();
-            let client = &self.engine.client;
-            let points = client.get(&self.engine.alias, ids, false.into(), vec![DENSE].into()).await?;
-            found.extend(points.into_iter().filter_map(|point| Some((point.id, point.dense?))));
+    /// Reads chunks with what a hit shows of their documents.
+    async fn read_chunks(&self, known: &[&KnownPoint]) -> Result<Vec<FoundChunk>> {
+        if known.is_empty() {
+            return Ok(Vec::new());
         }
-        let none = || vec![0.0; self.engine.settings.dimension];
-        Ok(known.iter().map(|known| found.remove(&known.id).unwrap_or_else(none)).collect())
+        let tenant = &self.engine.tenant.name;
+        // the pages are in the first chunk
+        let firsts: Vec<Uuid> = known.iter().map(|known| point_id(tenant, &known.document_id, 0)).collect();
+        let ids = known.iter().map(|known| known.id).chain(firsts.iter().copied()).collect();
+        let points = self.read(ids, &[METADATA, TITLE, TEXT, START, END, PAGES]).await?;
+        let text = |point: &FoundPoint, field| point.text(field).map(str::to_owned);
+        let chunk = |(known, first): (&&KnownPoint, &Uuid)| {
+            let point = points.get(&known.id).ok_or_else(|| self.changed())?;
+            let first = points.get(first);
+            let chunk = FoundChunk {
+                place: place_of(known),
+                title: text(point, TITLE),
+                metadata: text(point, METADATA).unwrap_or_default(),
+                pages: first.and_then(|first| text(first, PAGES)),
+                version: version_of(point),
+                start: place_in_text(point, START),
+                end: place_in_text(point, END),
+                text: text(point, TEXT).unwrap_or_default(),
+            };
+            if [Some(point), first].iter().all(|read| read.map(version_of) == Some(known.version)) {
+                self.engine.cache.put_chunk(known.point_version(), &chunk);
+            }
+            Ok(chunk)
+        };
+        known.iter().zip(&firsts).map(chunk).collect()
     }
 
     /// The metadata of the documents of chunks.
@@ -89,6 +103,12 @@ impl QdrantSearch<'_> {
         let rarity = self.rarity();
         let place = self.terms.iter().position(|known| known.term.text == term);
         place.and_then(|place| rarity.holding.get(place).copied()).unwrap_or(0)
+    }
+
+    /// Whether more documents than those of a rare word certainly contain a term.
+    fn is_frequent(&self, term: &str) -> bool {
+        let place = self.terms.iter().position(|known| known.term.text == term);
+        place.is_some_and(|place| self.rarity().is_frequent.get(place) == Some(&true))
     }
 
     fn idf(&self, holding: u64) -> f32 {
@@ -158,8 +178,9 @@ impl Retriever for QdrantSearch<'_> {
     async fn rare_chunks(&self) -> Result<Vec<RareChunk>> {
         let words = self.words.as_deref().unwrap_or_default();
         let rarest = words.iter().min_by_key(|word| self.holding_of(&word.text));
-        let Some(rarest) = rarest.filter(|_| words.len() <= RARE_TERMS_MAX) else { return Ok(Vec::new()) };
-        if !(1..=RARE_CHUNKS_MAX).contains(&self.holding_of(&rarest.text)) {
+        let Some(rarest) = rarest.filter(|_| self.can_name_by_word()) else { return Ok(Vec::new()) };
+        let is_frequent = self.request.filter.is_none() && self.is_frequent(&rarest.text);
+        if is_frequent || !(1..=RARE_CHUNKS_MAX).contains(&self.holding_of(&rarest.text)) {
             return Ok(Vec::new());
         }
         let of_words = |term: &&Term| words.iter().any(|word| word.text == term.term.text);
@@ -178,23 +199,7 @@ impl Retriever for QdrantSearch<'_> {
     async fn dense_of(&self, ranked: &[BestChunk]) -> Result<Vec<BestChunk>> {
         let Some(embedding) = &self.request.embedding else { return Ok(Vec::new()) };
         let chunk_ids: Vec<u32> = ranked.iter().map(|best| best.chunk_id).collect();
-        let known = self.known(&chunk_ids);
-        let distance = if self.request.group_by == Grouping::Chunk { 0 } else { DENSE_DISTANCE };
-        let around: Vec<Condition> =
-            known.iter().map(|known| chunks_around(&known.document_id, known.chunk, distance)).collect();
-        let limit = known.len() as u64 * u64::from(2 * distance + 1);
-        let query = QueryPoints {
-            query: Some(Query::new_nearest(embedding.clone())),
-            using: Some(DENSE.to_owned()),
-            filter: Some(Filter { should: around, ..self.selected.clone() }),
-            params: Some(SearchParams { exact: Some(true), ..Default::default() }),
-            limit: Some(limit),
-            with_payload: Some(self.fields().into()),
-            ..Default::default()
-        };
-        let found = self.query(vec![query]).await?.remove(0);
-        let scored: Vec<(u32, f32)> =
-            self.take(found).into_iter().map(|(number, point)| (number, point.score)).collect();
+        let scored = self.scored_around(embedding, &self.known(&chunk_ids)).await?;
         let mut best = self.best(&scored, ranked.len());
         let place = |one: &BestChunk| {
             ranked.iter().position(|best| self.unit_of(best.chunk_id) == Some(one.document))
@@ -204,15 +209,16 @@ impl Retriever for QdrantSearch<'_> {
     }
 
     async fn int8_rows(&self, chunk_ids: &[u32]) -> Result<Vec<i8>> {
-        let quantised = |row: Vec<f32>| {
-            let scale = row.iter().fold(0.0f32, |largest, x| largest.max(x.abs())) / 127.0;
-            row.into_iter().map(move |x| if scale > 0.0 { (x / scale).round() as i8 } else { 0 })
-        };
-        Ok(self.rows(chunk_ids).await?.into_iter().flat_map(quantised).collect())
+        let none = vec![0; self.engine.settings.dimension];
+        let rows = self.rows(&self.known(chunk_ids)).await?;
+        let rows = rows.iter().map(|row| row.as_ref().map_or(&none[..], |row| &row.int8));
+        Ok(rows.collect::<Vec<_>>().concat())
     }
 
     async fn embeddings(&self, chunk_ids: &[u32]) -> Result<Vec<Vec<f32>>> {
-        self.rows(chunk_ids).await
+        let rows = self.rows(&self.known(chunk_ids)).await?;
+        let none = || vec![0.0; self.engine.settings.dimension];
+        Ok(rows.iter().map(|row| row.as_ref().map_or_else(none, |row| row.floats())).collect())
     }
 
     async fn texts(&self, chunk_ids: &[u32]) -> Result<Vec<String>> {
@@ -231,26 +237,19 @@ impl Retriever for QdrantSearch<'_> {
 
     async fn chunks(&self, chunk_ids: &[u32]) -> Result<Vec<FoundChunk>> {
         let known = self.known(chunk_ids);
-        let tenant = &self.engine.tenant.name;
-        // the pages are in the first chunk
-        let firsts: Vec<Uuid> = known.iter().map(|known| point_id(tenant, &known.document_id, 0)).collect();
-        let ids = known.iter().map(|known| known.id).chain(firsts.iter().copied()).collect();
-        let points = self.read(ids, &[METADATA, TITLE, TEXT, START, END, PAGES]).await?;
-        let text = |point: &FoundPoint, field| point.text(field).map(str::to_owned);
-        let chunk = |(known, first): (&KnownPoint, &Uuid)| {
-            let point = points.get(&known.id).ok_or_else(|| self.changed())?;
-            Ok(FoundChunk {
-                place: place_of(known),
-                title: text(point, TITLE),
-                metadata: text(point, METADATA).unwrap_or_default(),
-                pages: points.get(first).and_then(|first| text(first, PAGES)),
-                version: version_of(point),
-                start: place_in_text(point, START),
-                end: place_in_text(point, END),
-                text: text(point, TEXT).unwrap_or_default(),
-            })
+        if known.iter().any(|known| self.engine.is_hidden(&known.document_id)) {
+            return Err(self.changed());
+        }
+        let versions: Vec<PointVersion> = known.iter().map(KnownPoint::point_version).collect();
+        let kept = self.engine.cache.chunks.get(&versions);
+        let missing: Vec<&KnownPoint> =
+            known.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(known, _)| known).collect();
+        let mut read = self.read_chunks(&missing).await?.into_iter();
+        let chunk = |kept: Option<Arc<FoundChunk>>| match kept {
+            Some(kept) => Ok(FoundChunk::clone(&kept)),
+            None => read.next().ok_or_else(|| self.changed()),
         };
-        known.iter().zip(&firsts).map(chunk).collect()
+        kept.into_iter().map(chunk).collect()
     }
 
     async fn neighbours(&self, chunk_ids: &[u32], count: u32) -> Result<Vec<Vec<Neighbour>>> {

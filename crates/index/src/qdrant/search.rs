@@ -3,24 +3,25 @@
 //! The first calls go out together: the rankings, the rarity of each term, counts, names. Every point that comes back is checked: tenant,
 //! removals, filter, and that no newer version of its document came with it.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use weir_lexical::NamedDocument;
 use weir_qdrant::api::{
     Filter, IdfParams, OrderBy, QuantizationSearchParams, Query, QueryPoints, ScrollPoints, SearchParams,
     VectorInput,
 };
-use weir_qdrant::{DENSE, FoundPoint, PointNumbers, RANKED_MAX, SPARSE, TENANT, has_any_text, version_of};
-use weir_ranking::relevance::ScoreBaseline;
+use weir_qdrant::{DENSE, FoundPoint, PointNumbers, RANKED_MAX, SPARSE, TENANT, version_of};
+use weir_ranking::relevance::{RARE_DOCUMENTS_MAX, ScoreBaseline};
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::QueryTerm;
 
 use super::Shared;
-use super::conditions::{Bound, first_chunks, has_path, of_document, translated};
-use super::points::{CHUNK, DOCUMENT, METADATA, NAMES, PATHS, TITLE, VERSION, name_keys};
+use super::conditions::{Bound, has_path, of_document, translated};
+use super::names::NAMED_MAX;
+use super::points::{CHUNK, CHUNKS, DOCUMENT, METADATA, PATHS, VERSION, name_keys};
 use super::terms::{Term, terms_of};
 use crate::embedded::lock;
 use crate::field_values::metadata;
@@ -28,12 +29,10 @@ use crate::pipeline::{Rankings, RelevanceModel, Scope, Traced};
 use crate::restricted::RestrictedQuery;
 use crate::{Grouping, IndexError, IndexQuery, Result};
 
-/// Documents with equal names, and those whose names begin with the query, at most.
-const NAMED_MAX: usize = 64;
-/// Documents of which these are taken, the shortest names first.
-const NAMES_READ: u32 = 500;
 /// Documents whose fields are named where a field is unknown.
 const KNOWN_SAMPLE: u32 = 64;
+/// Queries of more words name nothing by a single one.
+const RARE_TERMS_MAX: usize = 8;
 /// How many more points int8 ranks than are compared exactly.
 const OVERSAMPLING: f64 = 2.0;
 
@@ -42,6 +41,8 @@ const OVERSAMPLING: f64 = 2.0;
 pub(super) struct Rarity {
     /// Chunks that exist for the caller and contain the term, in the order of the terms.
     pub(super) holding: Vec<u64>,
+    /// Whether more than [`RARE_DOCUMENTS_MAX`] documents certainly do.
+    pub(super) is_frequent: Vec<bool>,
 }
 
 /// One search over the points of a tenant.
@@ -101,21 +102,21 @@ impl<'a> QdrantSearch<'a> {
             scope: Scope::default(),
             has_changed: AtomicBool::new(false),
         };
-        let (fields, scope, topicality, named, traced, first) = tokio::join!(
+        let (fields, scope, topicality, traced, first) = tokio::join!(
             search.check_fields(),
             search.counted(),
             engine.topicality(request.embedding.as_deref(), mandatory.as_deref(), &search.existing),
-            search.find_named(),
             search.find_traced(traced),
             search.rank_first(),
         );
         fields?;
         search.scope = scope?;
+        let (first, named) = first?;
         // numbers are given in the same order each time
-        search.named = search.named_of(named?);
+        search.named = search.named_of(named);
         search.traced = search.traced_of(traced?);
         search.scope.prepared_in = started.elapsed();
-        *lock(&search.first) = first?;
+        *lock(&search.first) = first;
         search.relevance_model = search.model(topicality?);
         Ok(search)
     }
@@ -157,6 +158,9 @@ impl<'a> QdrantSearch<'a> {
         let mut fields = vec![TENANT, DOCUMENT, CHUNK, VERSION];
         if self.request.filter.is_some() {
             fields.push(METADATA);
+        }
+        if self.request.embedding.is_some() {
+            fields.push(CHUNKS);
         }
         fields
     }
@@ -228,11 +232,20 @@ impl<'a> QdrantSearch<'a> {
         }
     }
 
-    /// One term alone: the score of the best chunk, by what the chunk has of the term, is the rarity.
+    /// One term alone: the score of the best chunk, by what the chunk has of the term, is the rarity. Some more chunks tell whether several
+    /// documents have it.
     fn rarity_query(&self, term: &Term) -> QueryPoints {
         let alone = Term { term: QueryTerm { weight: 1.0, ..term.term.clone() }, index: term.index };
-        let query = self.sparse_query(&[alone], self.existing.clone(), 1);
-        QueryPoints { with_payload: Some(false.into()), with_vectors: Some(vec![SPARSE].into()), ..query }
+        let limit = if self.can_name_by_word() { RARE_DOCUMENTS_MAX + 1 } else { 1 };
+        let query = self.sparse_query(&[alone], self.existing.clone(), limit as u64);
+        let (fields, vectors) = (vec![DOCUMENT], vec![SPARSE]);
+        QueryPoints { with_payload: Some(fields.into()), with_vectors: Some(vectors.into()), ..query }
+    }
+
+    /// Whether a rare word of the query may name documents.
+    pub(super) fn can_name_by_word(&self) -> bool {
+        let words = self.words.as_ref().map_or(0, Vec::len);
+        self.request.name().is_some() && (1..=RARE_TERMS_MAX).contains(&words)
     }
 
     pub(super) async fn query(&self, queries: Vec<QueryPoints>) -> Result<Vec<Vec<FoundPoint>>> {
@@ -258,26 +271,36 @@ impl<'a> QdrantSearch<'a> {
         Ok(self.query(vec![query]).await?.remove(0))
     }
 
-    /// The rankings that the pipeline asks for first, with the rarity of the terms.
-    async fn rank_first(&self) -> Result<Option<(usize, Rankings)>> {
+    /// The rankings that the pipeline asks for first, with the rarity of the terms; and the documents that the query may name.
+    async fn rank_first(&self) -> Result<(Option<(usize, Rankings)>, Vec<FoundPoint>)> {
         if self.request.is_listing() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
         let depth = self.request.depth.max(1);
         let wanted = self.request.offset.saturating_add(self.request.limit);
         let depth = if self.request.mode == RetrievalMode::Lexical { depth.max(wanted) } else { depth };
-        Ok(Some((depth, self.rank(depth, true).await?)))
+        let keys = self.request.name().and_then(weir_lexical::normalised_name).map(|name| name_keys(&name));
+        let named = keys.as_ref().map(|keys| self.named_query(keys, NAMED_MAX as u64));
+        let rarity = self.terms.iter().map(|term| self.rarity_query(term));
+        let (rankings, mut others) = self.rank(depth, named.into_iter().chain(rarity).collect()).await?;
+        let named = match keys {
+            Some(keys) => self.all_named(&keys, others.remove(0)).await?,
+            None => Vec::new(),
+        };
+        self.note_rarity(others).await?;
+        Ok((Some((depth, rankings)), named))
     }
 
     pub(super) async fn rankings_of(&self, depth: usize) -> Result<Rankings> {
         let first = lock(&self.first).take();
         match first {
             Some((known, rankings)) if known == depth => Ok(rankings),
-            Some(_) | None => self.rank(depth, false).await,
+            Some(_) | None => Ok(self.rank(depth, Vec::new()).await?.0),
         }
     }
 
-    async fn rank(&self, depth: usize, with_rarity: bool) -> Result<Rankings> {
+    /// The rankings, and the answers to other queries, which are sent with them.
+    async fn rank(&self, depth: usize, others: Vec<QueryPoints>) -> Result<(Rankings, Vec<Vec<FoundPoint>>)> {
         let mode = self.request.mode;
         let has_lexical = !self.terms.is_empty() && mode != RetrievalMode::Dense;
         let embedding = self.request.embedding.as_deref().filter(|_| mode != RetrievalMode::Lexical);
@@ -292,23 +315,19 @@ impl<'a> QdrantSearch<'a> {
             queries.push(self.sparse_query(&self.terms, self.selected.clone(), limit as u64));
         }
         queries.extend(embedding.map(|embedding| self.dense_query(embedding, limit as u64)));
-        if with_rarity {
-            queries.extend(self.terms.iter().map(|term| self.rarity_query(term)));
-        }
+        queries.extend(others);
         let answers = if queries.is_empty() { Vec::new() } else { self.query(queries).await? };
         let mut answers = answers.into_iter();
         let lexical = if has_lexical { answers.next() } else { None };
         let dense = if embedding.is_some() { answers.next() } else { None };
-        if with_rarity {
-            self.note_rarity(answers.collect()).await?;
-        }
+        let others = answers.collect();
         let more = |limit: u64| self.sparse_query(&self.terms, self.selected.clone(), limit);
         let lexical = self.deepened(lexical, limit, depth, more).await?;
         let more = |limit: u64| self.dense_query(embedding.unwrap_or_default(), limit);
         let dense = self.deepened(dense, limit, depth, more).await?;
         let [lexical, dense] = self.ranked([lexical, dense], depth);
         let took = started.elapsed();
-        Ok(Rankings { lexical, dense, lexical_took: took, dense_took: took })
+        Ok((Rankings { lexical, dense, lexical_took: took, dense_took: took }, others))
     }
 
     /// The best chunks of `depth` units of each ranking. Points of both are numbered together, when all of them are there: equal scores are in the
@@ -408,15 +427,22 @@ impl<'a> QdrantSearch<'a> {
             return Ok(());
         }
         let chunks = self.existing_chunks().await? as f32;
-        let held = |(term, found): (&Term, Vec<FoundPoint>)| {
-            let point = found.into_iter().next()?;
+        let held = |(term, found): (&Term, &Vec<FoundPoint>)| {
+            let point = found.first()?;
             let share = point.share_of(term.index)?;
             // the inverse of ln(1 + (chunks - held + 0.5) / (held + 0.5))
             let held = (chunks + 1.0) / (point.score / share).exp() - 0.5;
             Some((held.round() as u64).max(1))
         };
-        let holding = self.terms.iter().zip(answers).map(|one| held(one).unwrap_or(0)).collect();
-        *lock(&self.rarity) = Some(Rarity { holding });
+        let holding = self.terms.iter().zip(&answers).map(|one| held(one).unwrap_or(0)).collect();
+        let is_frequent = |found: &Vec<FoundPoint>| {
+            let mut documents: Vec<&str> = found.iter().filter_map(|point| point.text(DOCUMENT)).collect();
+            documents.sort_unstable();
+            documents.dedup();
+            documents.len() > RARE_DOCUMENTS_MAX
+        };
+        let is_frequent = answers.iter().map(is_frequent).collect();
+        *lock(&self.rarity) = Some(Rarity { holding, is_frequent });
         Ok(())
     }
 
@@ -501,59 +527,6 @@ impl<'a> QdrantSearch<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The documents whose title or id is the query or begins with it.
-    async fn find_named(&self) -> Result<Vec<FoundPoint>> {
-        let Some(name) = self.request.name().and_then(weir_lexical::normalised_name) else {
-            return Ok(Vec::new());
-        };
-        let [whole, leading] = name_keys(&name);
-        let keys = vec![whole.clone(), leading];
-        let mut found = self.named_by(keys.clone(), NAMED_MAX as u32).await?;
-        if found.len() == NAMED_MAX {
-            found = self.named_by(keys, NAMES_READ).await?;
-        }
-        if found.len() == NAMES_READ as usize {
-            // of so many whose names begin with the query, the one whose name it is may not be among these
-            found.extend(self.named_by(vec![whole], NAMED_MAX as u32).await?);
-        }
-        Ok(found)
-    }
-
-    async fn named_by(&self, keys: Vec<String>, limit: u32) -> Result<Vec<FoundPoint>> {
-        let keys = has_any_text(NAMES, keys);
-        let filter = Filter {
-            must: [self.selected.must.clone(), vec![keys, first_chunks()]].concat(),
-            ..Default::default()
-        };
-        let fields = [self.fields(), vec![TITLE]].concat();
-        let request = ScrollPoints { with_payload: Some(fields.into()), ..self.scroll(filter, limit) };
-        Ok(self.engine.client.scroll(request).await?.0)
-    }
-
-    fn named_of(&self, points: Vec<FoundPoint>) -> Vec<NamedDocument> {
-        let Some(name) = self.request.name().and_then(weir_lexical::normalised_name) else {
-            return Vec::new();
-        };
-        let share_of = |other: &str| {
-            let other = weir_lexical::normalised_name(other)?;
-            let rest = other.strip_prefix(&name)?;
-            (rest.is_empty() || rest.starts_with(' ')).then_some(name.len() as f32 / other.len() as f32)
-        };
-        let mut named: Vec<NamedDocument> = self
-            .take(points)
-            .into_iter()
-            .filter_map(|(chunk_id, point)| {
-                let names = [point.text(DOCUMENT), point.text(TITLE)];
-                let share = names.into_iter().flatten().filter_map(share_of).reduce(f32::max)?;
-                Some(NamedDocument { chunk_id, share })
-            })
-            .collect();
-        named.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.chunk_id.cmp(&b.chunk_id)));
-        named.dedup_by_key(|named| named.chunk_id);
-        named.truncate(NAMED_MAX);
-        named
     }
 
     /// The document to follow, if it exists for the caller.

@@ -188,5 +188,5 @@ fn engines(config: &Config) -> Engines {
         copies_written: 1,
     };
     let client = Qdrant::new(&QdrantSettings::new(urls)).unwrap();
-    embedded.with_qdrant(QdrantEngines::new(client, placement))
+    embedded.with_qdrant(QdrantEngines::new(client, placement, 1 << 20))
 }

@@ -240,7 +240,7 @@ async fn of_many_documents_whose_names_begin_with_the_query_the_shortest_names_a
 async fn what_is_counted_is_not_read_and_too_large_sets_are_not_counted() {
     let mut gateway = Gateway::start();
     // such replies take their time
-    gateway.engines = engines_with(&gateway.cluster, "service", Duration::from_secs(30));
+    gateway.engines = engines_with(&gateway.cluster, "service", Duration::from_secs(30), 1 << 20);
     let engine = gateway.engine().await;
     // together more than the 64 MiB that a reply has at most
     let metadata = json!({"n": 1, "long": "x".repeat(70_000)}).to_string();

@@ -3,6 +3,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests pick some of the calls that were received")]
 
+mod cache;
 mod changes;
 mod filters;
 mod rows;
@@ -47,10 +48,10 @@ impl Gateway {
 }
 
 fn engines_of(cluster: &Cluster, service: &str) -> Engines {
-    engines_with(cluster, service, Duration::from_millis(500))
+    engines_with(cluster, service, Duration::from_millis(500), 1 << 20)
 }
 
-fn engines_with(cluster: &Cluster, service: &str, read_timeout: Duration) -> Engines {
+fn engines_with(cluster: &Cluster, service: &str, read_timeout: Duration, cache_bytes_max: usize) -> Engines {
     let mut settings = QdrantSettings::new(cluster.urls());
     settings.read_timeout = read_timeout;
     settings.write_timeout = Duration::from_secs(2);
@@ -61,7 +62,7 @@ fn engines_with(cluster: &Cluster, service: &str, read_timeout: Duration) -> Eng
         copies: 3,
         copies_written: 2,
     };
-    beside_embedded(QdrantEngines::new(Qdrant::new(&settings).unwrap(), placement))
+    beside_embedded(QdrantEngines::new(Qdrant::new(&settings).unwrap(), placement, cache_bytes_max))
 }
 
 async fn scores(engine: &Engine, query: IndexQuery) -> Vec<(String, f32)> {

@@ -1,0 +1,71 @@
+//! What searches keep of the points that they have read.
+
+use std::time::Duration;
+
+use weir_policy::Caller;
+use weir_qdrant_mock::Recorded;
+
+use super::{Gateway, engines_with};
+use crate::exact::contract::{both, document, remove, settings};
+use crate::{Change, Engine, EngineId, EngineKind, Hit, IndexQuery};
+
+const ID: EngineId = EngineId { kind: EngineKind::Qdrant, collection: 1, generation: 1 };
+
+/// Documents whose best chunk for the embedding is not the one for the words, and of which each ranking has others.
+fn corpus() -> Vec<Change> {
+    let put = |number: u8| {
+        let near = f32::from(number) / 20.0;
+        let words = if number.is_multiple_of(2) { "apples and pears" } else { "plums" };
+        let chunks = [("nothing", [near, 1.0, 0.0, 0.0]), (words, [0.1, 0.0, 1.0, near])];
+        Change::Put(document(&format!("d{number:02}"), 1, &chunks))
+    };
+    (0..20).map(put).collect()
+}
+
+fn query() -> IndexQuery {
+    IndexQuery { depth: 4, limit: 5, ..both("apples", 0) }
+}
+
+async fn hits(engine: &Engine) -> Vec<Hit> {
+    engine.search(&Caller::system(), query()).await.unwrap().hits
+}
+
+#[tokio::test]
+async fn a_search_among_points_that_were_read_before_makes_one_call() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    engine.apply(corpus(), 1, None).await.unwrap();
+    let without = engines_with(&gateway.cluster, "service", Duration::from_millis(500), 0);
+    let expected = hits(&without.open(ID, settings(), 1_000).await.unwrap().engine).await;
+    let ranked = |of: fn(&Hit) -> bool| expected.iter().any(of);
+    assert!(ranked(|hit| hit.dense.is_none()) && ranked(|hit| hit.lexical.is_none()), "{expected:?}");
+    let first = hits(&engine).await;
+    gateway.cluster.take_recorded();
+    let second = hits(&engine).await;
+    let calls = gateway.cluster.take_recorded();
+    assert!(matches!(calls.as_slice(), [Recorded::QueryBatch(_)]), "{calls:?}");
+    assert_eq!((&first, &second), (&expected, &expected));
+    let [bytes, bytes_max] = gateway.engines.in_use().point_cache_bytes;
+    assert!((1..=bytes_max).contains(&bytes), "{bytes} of {bytes_max}");
+    assert_eq!(without.in_use().point_cache_bytes, [0, 0]);
+}
+
+#[tokio::test]
+async fn a_document_that_another_gateway_has_changed_is_found_as_it_is_now() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    engine.apply(corpus(), 1, None).await.unwrap();
+    let before = hits(&engine).await;
+    let other = engines_with(&gateway.cluster, "service", Duration::from_millis(500), 1 << 20);
+    let other = other.open(ID, settings(), 1_000).await.unwrap().engine;
+    let changed = document("d02", 2, &[("apples", [1.0, 0.0, 0.0, 0.0])]);
+    let gone = before[0].document_id.clone();
+    assert_ne!(gone, "d02");
+    other.apply(vec![Change::Put(changed), remove(&gone, 3)], 3, None).await.unwrap();
+    let after = hits(&engine).await;
+    assert_eq!(
+        (after[0].document_id.as_str(), after[0].text.as_str(), after[0].version),
+        ("d02", "apples", 2)
+    );
+    assert!(after.iter().all(|hit| hit.document_id != gone), "{after:?}");
+}
