@@ -74,11 +74,19 @@ pub struct FoundPoint {
     bytes: Bytes,
 }
 
-/// A field of a payload: where its name stands in the bytes of the point, and its value.
+/// A field of a payload.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
-    name: Range<u32>,
+    name: Name,
     value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Name {
+    /// Of one letter, as are those that searches read.
+    Letter(u8),
+    /// Where it stands in the bytes of the point.
+    Longer(Range<u32>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -156,8 +164,12 @@ impl FoundPoint {
 
     /// The value of a field of the payload.
     fn value(&self, field: &str) -> Option<&Value> {
-        let found = self.payload.iter().find(|entry| self.at(&entry.name) == Some(field.as_bytes()));
-        found.map(|entry| &entry.value)
+        let is_named = |entry: &&Entry| match (&entry.name, field.as_bytes()) {
+            (Name::Letter(letter), [one]) => letter == one,
+            (Name::Longer(place), wanted @ [_, _, ..]) => self.at(place) == Some(wanted),
+            (Name::Letter(_) | Name::Longer(_), _) => false,
+        };
+        self.payload.iter().find(is_named).map(|entry| &entry.value)
     }
 
     fn at(&self, place: &Range<u32>) -> Option<&[u8]> {
@@ -176,7 +188,11 @@ fn entry_of(entry: &[u8], point: &[u8]) -> Option<Entry> {
         (TEXT, Field::Bytes(text)) => Value::Text(place_in(text, point)?),
         _ => return None,
     };
-    Some(Entry { name: place_in(name, point)?, value })
+    let name = match name {
+        [letter] => Name::Letter(*letter),
+        longer => Name::Longer(place_in(longer, point)?),
+    };
+    Some(Entry { name, value })
 }
 
 /// Where a part of a point stands in it.

@@ -86,6 +86,7 @@ impl QdrantEngines {
             statistics: Statistics::default(),
             points_per_unit: PointsPerUnit::default(),
             cache: self.cache.clone(),
+            rarity: Mutex::default(),
             learned: Mutex::default(),
             observed: Mutex::default(),
         };

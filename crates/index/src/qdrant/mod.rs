@@ -15,6 +15,7 @@ mod head;
 mod inventory;
 mod names;
 mod points;
+mod rarity;
 mod retriever;
 mod rows;
 mod search;
@@ -44,6 +45,7 @@ use crate::{
 use cluster::Cluster;
 use conditions::{Bound, first_chunks, of_tenant, older, translated};
 use points::Tenant;
+use rarity::KnownRarity;
 use rows::ReadCache;
 use search::QdrantSearch;
 use statistics::Statistics;
@@ -73,6 +75,7 @@ struct Shared {
     statistics: Statistics,
     points_per_unit: PointsPerUnit,
     cache: ReadCache,
+    rarity: Mutex<KnownRarity>,
     learned: Mutex<Arc<LearnedRelevance>>,
     observed: Mutex<(RecentQueries, ScoreBaseline)>,
 }

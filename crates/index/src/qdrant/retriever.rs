@@ -10,6 +10,7 @@ use weir_ranking::BestChunk;
 use weir_ranking::relevance::{BM25_TERM_MAX, Bm25Bounds, QueryFeatures};
 
 use super::points::{CHUNK, END, METADATA, PAGES, START, TEXT, TITLE};
+use super::rarity::Rarity;
 use super::search::QdrantSearch;
 use super::sets::Documents;
 use super::terms::Term;
@@ -100,15 +101,7 @@ impl QdrantSearch<'_> {
 
     /// Chunks that exist for the caller and contain a term.
     fn holding_of(&self, term: &str) -> u64 {
-        let rarity = self.rarity();
-        let place = self.terms.iter().position(|known| known.term.text == term);
-        place.and_then(|place| rarity.holding.get(place).copied()).unwrap_or(0)
-    }
-
-    /// Whether more documents than those of a rare word certainly contain a term.
-    fn is_frequent(&self, term: &str) -> bool {
-        let place = self.terms.iter().position(|known| known.term.text == term);
-        place.is_some_and(|place| self.rarity().is_frequent.get(place) == Some(&true))
+        self.rarity_of(term).holding
     }
 
     fn idf(&self, holding: u64) -> f32 {
@@ -179,8 +172,9 @@ impl Retriever for QdrantSearch<'_> {
         let words = self.words.as_deref().unwrap_or_default();
         let rarest = words.iter().min_by_key(|word| self.holding_of(&word.text));
         let Some(rarest) = rarest.filter(|_| self.can_name_by_word()) else { return Ok(Vec::new()) };
-        let is_frequent = self.request.filter.is_none() && self.is_frequent(&rarest.text);
-        if is_frequent || !(1..=RARE_CHUNKS_MAX).contains(&self.holding_of(&rarest.text)) {
+        let Rarity { holding, is_frequent } = self.rarity_of(&rarest.text);
+        let is_frequent = self.request.filter.is_none() && is_frequent == Some(true);
+        if is_frequent || !(1..=RARE_CHUNKS_MAX).contains(&holding) {
             return Ok(Vec::new());
         }
         let of_words = |term: &&Term| words.iter().any(|word| word.text == term.term.text);

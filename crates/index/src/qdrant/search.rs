@@ -14,7 +14,7 @@ use weir_qdrant::api::{
     VectorInput,
 };
 use weir_qdrant::{DENSE, FoundPoint, PointNumbers, RANKED_MAX, SPARSE, TENANT, version_of};
-use weir_ranking::relevance::{RARE_DOCUMENTS_MAX, ScoreBaseline};
+use weir_ranking::relevance::ScoreBaseline;
 use weir_ranking::{BestChunk, RetrievalMode, ScoredChunk, best_chunks};
 use weir_text::QueryTerm;
 
@@ -22,6 +22,7 @@ use super::Shared;
 use super::conditions::{Bound, has_path, of_document, translated};
 use super::names::NAMED_MAX;
 use super::points::{CHUNK, CHUNKS, DOCUMENT, METADATA, PATHS, VERSION, name_keys};
+use super::rarity::Rarity;
 use super::terms::{Term, terms_of};
 use crate::embedded::lock;
 use crate::field_values::metadata;
@@ -36,20 +37,11 @@ const RARE_TERMS_MAX: usize = 8;
 /// How many more points int8 ranks than are compared exactly.
 const OVERSAMPLING: f64 = 2.0;
 
-/// What the cluster knows of the query's terms.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Rarity {
-    /// Chunks that exist for the caller and contain the term, in the order of the terms.
-    pub(super) holding: Vec<u64>,
-    /// Whether more than [`RARE_DOCUMENTS_MAX`] documents certainly do.
-    pub(super) is_frequent: Vec<bool>,
-}
-
 /// One search over the points of a tenant.
 pub(super) struct QdrantSearch<'a> {
     pub(super) engine: &'a Shared,
     pub(super) request: &'a IndexQuery,
-    restricted: &'a RestrictedQuery,
+    pub(super) restricted: &'a RestrictedQuery,
     /// Points that exist for the caller, and no others: perhaps not all.
     pub(super) existing: Filter,
     /// Those that pass the filter, and perhaps others.
@@ -60,7 +52,8 @@ pub(super) struct QdrantSearch<'a> {
     /// Those of `terms` that are words of the query and no other forms of them.
     pub(super) words: Option<Vec<QueryTerm>>,
     numbers: Mutex<PointNumbers>,
-    rarity: Mutex<Option<Rarity>>,
+    /// By the numbers of the terms, those that were found out.
+    pub(super) rarity: Mutex<HashMap<u32, Rarity>>,
     /// The rankings that were asked for at the start, and their depth.
     first: Mutex<Option<(usize, Rankings)>>,
     pub(super) named: Vec<NamedDocument>,
@@ -139,8 +132,10 @@ impl<'a> QdrantSearch<'a> {
         lock(&self.numbers)
     }
 
-    pub(super) fn rarity(&self) -> Rarity {
-        lock(&self.rarity).clone().unwrap_or_default()
+    /// Of a term of the query; of others as if no chunk contained them.
+    pub(super) fn rarity_of(&self, term: &str) -> Rarity {
+        let known = self.terms.iter().find(|known| known.term.text == term);
+        known.and_then(|known| lock(&self.rarity).get(&known.index).copied()).unwrap_or_default()
     }
 
     fn model(&self, topicality: f32) -> RelevanceModel {
@@ -200,7 +195,7 @@ impl<'a> QdrantSearch<'a> {
         numbered.into_iter().map(|number| number.filter(|number| numbers.is_newest(*number))).collect()
     }
 
-    fn sparse_query(&self, terms: &[Term], filter: Filter, limit: u64) -> QueryPoints {
+    pub(super) fn sparse_query(&self, terms: &[Term], filter: Filter, limit: u64) -> QueryPoints {
         let (indices, values): (Vec<u32>, Vec<f32>) =
             terms.iter().map(|term| (term.index, term.term.weight)).unzip();
         let idf = IdfParams { corpus: Some(self.existing.clone()) };
@@ -230,16 +225,6 @@ impl<'a> QdrantSearch<'a> {
             with_payload: Some(self.fields().into()),
             ..Default::default()
         }
-    }
-
-    /// One term alone: the score of the best chunk, by what the chunk has of the term, is the rarity. Some more chunks tell whether several
-    /// documents have it.
-    fn rarity_query(&self, term: &Term) -> QueryPoints {
-        let alone = Term { term: QueryTerm { weight: 1.0, ..term.term.clone() }, index: term.index };
-        let limit = if self.can_name_by_word() { RARE_DOCUMENTS_MAX + 1 } else { 1 };
-        let query = self.sparse_query(&[alone], self.existing.clone(), limit as u64);
-        let (fields, vectors) = (vec![DOCUMENT], vec![SPARSE]);
-        QueryPoints { with_payload: Some(fields.into()), with_vectors: Some(vectors.into()), ..query }
     }
 
     /// Whether a rare word of the query may name documents.
@@ -281,13 +266,14 @@ impl<'a> QdrantSearch<'a> {
         let depth = if self.request.mode == RetrievalMode::Lexical { depth.max(wanted) } else { depth };
         let keys = self.request.name().and_then(weir_lexical::normalised_name).map(|name| name_keys(&name));
         let named = keys.as_ref().map(|keys| self.named_query(keys, NAMED_MAX as u64));
-        let rarity = self.terms.iter().map(|term| self.rarity_query(term));
+        let (unknown, seq) = self.terms_of_unknown_rarity();
+        let rarity = unknown.iter().map(|term| self.rarity_query(term));
         let (rankings, mut others) = self.rank(depth, named.into_iter().chain(rarity).collect()).await?;
         let named = match keys {
             Some(keys) => self.all_named(&keys, others.remove(0)).await?,
             None => Vec::new(),
         };
-        self.note_rarity(others).await?;
+        self.note_rarity((&unknown, seq), &others).await?;
         Ok((Some((depth, rankings)), named))
     }
 
@@ -362,8 +348,11 @@ impl<'a> QdrantSearch<'a> {
             let last = points.last().map_or(f32::MAX, |point| point.score);
             points.retain(|point| self.is_ours(point));
             let better = points.partition_point(|point| point.score > last);
-            let has_enough = self.units(&points) >= depth;
-            if is_all || has_enough && self.units(&points[..better]) >= self.ordered_units(depth) {
+            if is_all {
+                return Ok(points);
+            }
+            let (has_enough, ordered) = (self.units(&points) >= depth, self.ordered_units(depth));
+            if has_enough && (ordered == 0 || self.units(&points[..better]) >= ordered) {
                 return Ok(points);
             }
             limit = limit.saturating_mul(4).min(RANKED_MAX);
@@ -421,32 +410,7 @@ impl<'a> QdrantSearch<'a> {
         })
     }
 
-    /// Computes how many chunks have each term from the scores of the terms alone.
-    async fn note_rarity(&self, answers: Vec<Vec<FoundPoint>>) -> Result<()> {
-        if self.terms.is_empty() {
-            return Ok(());
-        }
-        let chunks = self.existing_chunks().await? as f32;
-        let held = |(term, found): (&Term, &Vec<FoundPoint>)| {
-            let point = found.first()?;
-            let share = point.share_of(term.index)?;
-            // the inverse of ln(1 + (chunks - held + 0.5) / (held + 0.5))
-            let held = (chunks + 1.0) / (point.score / share).exp() - 0.5;
-            Some((held.round() as u64).max(1))
-        };
-        let holding = self.terms.iter().zip(&answers).map(|one| held(one).unwrap_or(0)).collect();
-        let is_frequent = |found: &Vec<FoundPoint>| {
-            let mut documents: Vec<&str> = found.iter().filter_map(|point| point.text(DOCUMENT)).collect();
-            documents.sort_unstable();
-            documents.dedup();
-            documents.len() > RARE_DOCUMENTS_MAX
-        };
-        let is_frequent = answers.iter().map(is_frequent).collect();
-        *lock(&self.rarity) = Some(Rarity { holding, is_frequent });
-        Ok(())
-    }
-
-    async fn existing_chunks(&self) -> Result<u64> {
+    pub(super) async fn existing_chunks(&self) -> Result<u64> {
         match self.restricted.mandatory {
             None => self.engine.live_chunks().await,
             Some(_) => self.engine.client.count(&self.engine.alias, self.existing.clone()).await,

@@ -43,7 +43,8 @@ async fn a_search_among_points_that_were_read_before_makes_one_call() {
     gateway.cluster.take_recorded();
     let second = hits(&engine).await;
     let calls = gateway.cluster.take_recorded();
-    assert!(matches!(calls.as_slice(), [Recorded::QueryBatch(_)]), "{calls:?}");
+    let [Recorded::QueryBatch(call)] = calls.as_slice() else { panic!("{calls:?}") };
+    assert_eq!(call.query_points.len(), 3, "two rankings and the names: {call:?}");
     assert_eq!((&first, &second), (&expected, &expected));
     let [bytes, bytes_max] = gateway.engines.in_use().point_cache_bytes;
     assert!((1..=bytes_max).contains(&bytes), "{bytes} of {bytes_max}");
@@ -68,4 +69,20 @@ async fn a_document_that_another_gateway_has_changed_is_found_as_it_is_now() {
         ("d02", "apples", 2)
     );
     assert!(after.iter().all(|hit| hit.document_id != gone), "{after:?}");
+}
+
+#[tokio::test]
+async fn the_rarity_of_a_term_is_counted_anew_when_something_is_applied() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    engine.apply(corpus(), 1, None).await.unwrap();
+    let query = IndexQuery { explain: true, ..query() };
+    let counted = async || {
+        let result = engine.search(&Caller::system(), query.clone()).await.unwrap();
+        let explained = result.hits.iter().filter_map(|hit| hit.explanation.as_ref()?.terms.first());
+        explained.map(|term| term.chunks).max()
+    };
+    assert_eq!((counted().await, counted().await), (Some(10), Some(10)));
+    engine.apply(vec![remove("d02", 2), remove("d04", 2)], 2, None).await.unwrap();
+    assert_eq!(counted().await, Some(8));
 }
