@@ -26,6 +26,11 @@ mod joined;
 mod text_state;
 mod write;
 
+/// Texts, calls and names that one stream has at most. A stream with more is stopped: what is checked together is looked up among all of them.
+const PLACES_MAX: usize = 2048;
+/// What stops it, as the name of a rule.
+const PLACES_RULE: &str = "at most 2,048 texts, calls and names in a stream";
+
 /// Checks the events of one stream.
 pub struct StreamFilter {
     api: Api,
@@ -164,6 +169,9 @@ impl StreamFilter {
         root: Option<Value<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
+        if self.places_held() > PLACES_MAX {
+            return Err(BlockedBy(PLACES_RULE.to_owned()));
+        }
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
         let Pieces { texts: mut found, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
         self.begin_calls(calls, out)?;
@@ -231,6 +239,12 @@ impl StreamFilter {
             write_event(event, data, &edits, self.keeps_name, out);
         }
         Ok(())
+    }
+
+    /// The most that is held of one kind.
+    fn places_held(&self) -> usize {
+        let texts = self.lanes.len().max(self.ended.len()).max(self.open_texts.len()).max(self.places.len());
+        texts.max(self.calls.len()).max(self.names.len()).max(self.repeated.len())
     }
 
     /// Takes in a piece, in its quotes.

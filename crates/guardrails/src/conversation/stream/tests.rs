@@ -320,6 +320,26 @@ fn a_name_in_pieces_is_checked_as_clients_append_it() {
 }
 
 #[test]
+fn a_stream_of_very_many_texts_or_calls_is_stopped() {
+    let of_choice = |index: usize| json!({"index": index, "delta": {"content": "a"}});
+    let of_call = |index: usize| {
+        let call =
+            json!({"index": index, "id": format!("c{index}"), "function": {"name": "f", "arguments": "{"}});
+        json!({"index": 0, "delta": {"tool_calls": [call]}})
+    };
+    let event = |choice: Value| format!("data: {}\n\n", json!({"choices": [choice]}));
+    for part in [&of_choice as &dyn Fn(usize) -> Value, &of_call] {
+        // a call has a name and an id
+        let events: Vec<String> = (0..PLACES_MAX / 2).map(|index| event(part(index))).collect();
+        assert_eq!(run(&redacting(), &events).0, Ok(()));
+        let more: Vec<String> = (0..3 * PLACES_MAX).map(|index| event(part(index))).collect();
+        let started = std::time::Instant::now();
+        assert_eq!(run(&redacting(), &more).0, Err(BlockedBy(PLACES_RULE.to_owned())));
+        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+}
+
+#[test]
 fn a_text_that_begins_with_its_block_is_found_with_what_follows() {
     let written = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
     let address = "ann@example.com";
