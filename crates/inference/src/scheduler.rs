@@ -262,7 +262,8 @@ impl Scheduler {
     /// its end, by the turns of the flows, at the measured speed of the lane.
     fn admit_bulk(&self, flow: FlowKey, tokens: usize, left: Duration) -> Result<(), InferenceError> {
         let bulk = &self.0.bulk;
-        let (Some(takes), Some(wait)) = (bulk.undisturbed_time_for(tokens), bulk.wait_of(flow, tokens)) else {
+        let (Some(takes), Some(wait)) = (bulk.undisturbed_time_for(tokens), bulk.wait_of(flow, tokens))
+        else {
             return Ok(()); // not measured yet
         };
         let limit = left.mul_f64(DEADLINE_SHARE);
