@@ -12,7 +12,6 @@ mod memory_budget;
 mod models;
 mod normalise;
 mod pool;
-mod progress;
 mod pseudo;
 mod request;
 mod rerank;

@@ -31,10 +31,12 @@ pub(super) const MICRO_BATCH_TOKENS: usize = 128;
 /// Tokens of the micro-batches that a thread of the bulk lane computes together: texts of a usual passage are computed a few per cent faster by
 /// two or more.
 pub(super) const BULK_TOKENS_MAX: usize = 256;
-/// A text of at most this many tokens is computed by all idle threads together.
+/// A faster micro-batch is computed by the thread of its caller, because waking another one takes a good part of this.
+const SHORT_TIME_MAX: Duration = Duration::from_micros(500);
+/// A text of at most this many tokens is computed by all idle threads together,
 const PARALLEL_TOKENS_MAX: usize = 32;
-/// A faster micro-batch is computed by one thread, because waking and joining others takes this long.
-const SINGLE_THREAD_TIME_MAX: Duration = Duration::from_micros(500);
+/// unless one thread is faster than this: what others gain then is lost by waking and joining them.
+const PARALLEL_TIME_MIN: Duration = Duration::from_millis(3);
 
 /// Sequences that are computed together, and the channel for their rows.
 pub(super) struct MicroBatch {
@@ -57,14 +59,25 @@ impl MicroBatch {
         }
     }
 
-    /// Whether one thread computes it in less than [`SINGLE_THREAD_TIME_MAX`].
+    /// The estimated time on one thread, of a text for a local model.
+    fn time(&self) -> Option<Duration> {
+        match &self.task {
+            ModelTask::Embed(_, token_time) => Some(*token_time * self.tokens as u32),
+            ModelTask::EmbedOnnx(_)
+            | ModelTask::ScorePairs(_)
+            | ModelTask::EmbedTokens(_)
+            | ModelTask::MaxSim(..) => None,
+        }
+    }
+
+    /// Whether one thread computes it in less than [`SHORT_TIME_MAX`].
     fn is_short(&self) -> bool {
-        matches!(self.task, ModelTask::Embed(_, token_time) if token_time * self.tokens as u32 <= SINGLE_THREAD_TIME_MAX)
+        self.time().is_some_and(|time| time <= SHORT_TIME_MAX)
     }
 
     /// Whether several threads would compute it faster than one.
     fn benefits_from_threads(&self) -> bool {
-        matches!(self.task, ModelTask::Embed(..)) && self.tokens <= PARALLEL_TOKENS_MAX && !self.is_short()
+        self.tokens <= PARALLEL_TOKENS_MAX && self.time().is_some_and(|time| time > PARALLEL_TIME_MIN)
     }
 
     /// A pass for up to `threads` threads; `None` if the task or model does not support it.

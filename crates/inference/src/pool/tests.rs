@@ -140,6 +140,7 @@ fn a_short_or_parallel_micro_batch_is_computed_on_the_calling_thread() {
     let (fast, slow) = (Duration::from_micros(1), Duration::from_millis(1));
     assert!(compute(8, fast).is_some(), "short");
     assert!(compute(60, fast).is_some(), "short, though it has many tokens");
+    assert!(compute(2, slow).is_none(), "neither short nor long enough for several threads");
     assert!(compute(8, slow).is_some(), "parallel");
     assert!(compute(60, slow).is_none(), "queued for the pool");
     let queue = pool.shared.lock();
