@@ -119,8 +119,7 @@ settings! {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8000)), "address", ANY;
         /// The folder with the store and the indexes; created if it does not exist.
         data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
-        /// What this gateway does: `embed` serves embeddings and reranking without collections, `gateway` runs no model and uses those of other
-        /// servers, `all` does both.
+        /// What this gateway does: `embed` serves embeddings and reranking without collections, `gateway` runs no model and uses those of other servers, `all` does both.
         role: Role = Role::All, "all, embed or gateway", ANY;
         /// Allow a listen address that other machines can reach, although there is no API key.
         insecure_no_auth: bool = false, "true or false", ANY;
@@ -131,8 +130,7 @@ settings! {
         /// Comma-separated origins, such as `https://app.example.com`, whose web pages may call the gateway from a browser and read its
         /// replies (CORS); `*` allows all. Requests from other pages are refused.
         cors_origins: String = String::new(), "origins", ANY;
-        /// Compress replies by gzip or zstd for clients that accept it. It saves bytes on a slow network and costs CPU time; most clients ask for it,
-        /// also on the same machine.
+        /// Compress replies by gzip or zstd for clients that accept it. It saves bytes on a slow network and costs CPU time; most clients ask for it, also on the same machine.
         compress_replies: bool = false, "true or false", ANY;
         /// Time limit of a request; after it the reply is `deadline_exceeded`.
         request_deadline_ms: u64 = 30_000, "milliseconds", ONE;

@@ -15,8 +15,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crc32fast::Hasher;
+use weir_quantization::Codebook;
 
-use super::codebook::Codebook;
 use super::files::MappedVectors;
 use super::head::FileState;
 use super::pq4::{Pq4Codes, ROWS_MIN, SEGMENT_ROWS};

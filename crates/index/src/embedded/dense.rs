@@ -9,6 +9,7 @@ use half::f16;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use weir_kernels::{AlignedVec, Kernels, prefetch, view};
+use weir_quantization::quantise;
 use weir_ranking::{BestChunk, ScoredChunk, Visible};
 
 use super::files::{AppendVectors, MappedVectors};
@@ -252,16 +253,6 @@ fn score_int8(
     candidates.truncate(count);
 }
 
-/// Symmetric int8 with one scale for the whole row: `value ≈ quantised * scale`, quantised in -127..=127.
-pub(super) fn quantise(values: &[f32]) -> (Vec<i8>, f32) {
-    let largest = values.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
-    let scale = largest / 127.0;
-    if scale == 0.0 {
-        return (vec![0; values.len()], 0.0);
-    }
-    (values.iter().map(|value| (value / scale).round().clamp(-127.0, 127.0) as i8).collect(), scale)
-}
-
 #[cfg(test)]
 mod tests {
     use weir_kernels::PQ4_BLOCK_ROWS;
@@ -269,13 +260,6 @@ mod tests {
 
     use super::*;
     use crate::embedded::pq4::tests::{codes_of, made_up};
-
-    #[test]
-    fn quantising_keeps_the_largest_value_and_the_sign() {
-        assert_eq!(quantise(&[1.27, -2.54, 0.0]), (vec![64, -127, 0], 2.54 / 127.0));
-        assert_eq!(quantise(&[0.0, -0.0]), (vec![0, 0], 0.0));
-        assert_eq!(quantise(&[f32::MIN_POSITIVE]).0.len(), 1);
-    }
 
     #[test]
     fn the_scan_finds_the_best_also_after_an_unrepresentative_sample() {

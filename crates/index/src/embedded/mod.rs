@@ -8,7 +8,6 @@
 //! A batch is one commit: texts and vectors are appended, Tantivy writes a segment, and the head is replaced last.
 
 mod batch;
-mod codebook;
 mod codes;
 mod compact;
 mod copies;

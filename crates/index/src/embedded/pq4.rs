@@ -12,8 +12,8 @@ use weir_kernels::{
     AlignedVec, Kernels, PQ4_BLOCK_ROWS, Pq4Query, pq4_block_bytes, pq4_write_row, prefetch, view,
 };
 use weir_mapped::{LARGE_PAGE_BYTES, LargePages};
+use weir_quantization::{Codebook, EncodedRow};
 
-use super::codebook::{Codebook, EncodedRow};
 use super::files::MappedVectors;
 use super::threads;
 

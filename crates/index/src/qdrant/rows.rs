@@ -7,6 +7,7 @@ use half::slice::HalfFloatSliceExt as _;
 use weir_kernels::Kernels;
 use weir_qdrant::api::{Condition, Filter, Query, QueryPoints, SearchParams};
 use weir_qdrant::{DENSE, KnownPoint, PointCache, PointVersion, Uuid, point_id, version_of};
+use weir_quantization::quantise;
 
 use super::conditions::chunks_around;
 use super::points::VERSION;
@@ -28,12 +29,10 @@ pub(super) struct Row {
 
 impl Row {
     fn new(floats: &[f32]) -> Row {
-        let scale = floats.iter().fold(0.0f32, |largest, x| largest.max(x.abs())) / 127.0;
-        let quantised = |x: &f32| if scale > 0.0 { (x / scale).round() as i8 } else { 0 };
-        let int8 = floats.iter().map(quantised).collect();
+        let (int8, _) = quantise(floats);
         let mut f16 = vec![f16::ZERO; floats.len()];
         f16.convert_from_f32_slice(floats);
-        Row { f16: f16.into(), int8 }
+        Row { f16: f16.into(), int8: int8.into() }
     }
 
     pub(super) fn floats(&self) -> Vec<f32> {

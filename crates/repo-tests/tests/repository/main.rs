@@ -21,7 +21,7 @@ const BINARY: &str = "weir";
 /// Crates that contain unsafe code; the roots of all others forbid it.
 const CRATES_WITH_UNSAFE: [&str; 2] = ["kernels", "mapped"];
 /// Crates whose results depend on their arguments alone. Their `clippy.toml` is a link to `PURE_CLIPPY`, which bans clocks.
-const PURE_CRATES: [&str; 14] = [
+const PURE_CRATES: [&str; 15] = [
     "api",
     "documents",
     "encoder",
@@ -31,6 +31,7 @@ const PURE_CRATES: [&str; 14] = [
     "kernels",
     "policy",
     "prices",
+    "quantization",
     "query",
     "ranking",
     "schema",

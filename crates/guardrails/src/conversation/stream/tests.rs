@@ -333,9 +333,7 @@ fn a_stream_of_very_many_texts_or_calls_is_stopped() {
         let events: Vec<String> = (0..PLACES_MAX / 2).map(|index| event(part(index))).collect();
         assert_eq!(run(&redacting(), &events).0, Ok(()));
         let more: Vec<String> = (0..3 * PLACES_MAX).map(|index| event(part(index))).collect();
-        let started = std::time::Instant::now();
         assert_eq!(run(&redacting(), &more).0, Err(BlockedBy(PLACES_RULE.to_owned())));
-        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
     }
 }
 

@@ -25,7 +25,7 @@ const LENGTH_MIN: f32 = 1e-3;
 
 /// Orthogonal directions and the centroids of each group of them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Codebook {
+pub struct Codebook {
     dimension: usize,
     /// One after the other, those of a group adjacent; int8 with one scale for all.
     directions: Vec<i8>,
@@ -34,16 +34,16 @@ pub(crate) struct Codebook {
 }
 
 /// The codes of a row.
-pub(crate) struct EncodedRow<'a> {
+pub struct EncodedRow<'a> {
     /// One per group.
-    pub(crate) codes: &'a [u8],
+    pub codes: &'a [u8],
     /// Multiplies the product of query and centroids to estimate that of query and row: `|x|² / <x, centroids>`, which is exact
     /// if the query is the row (RaBitQ, Gao and Long, 2024, has it for signs).
-    pub(crate) factor: f32,
+    pub factor: f32,
 }
 
 /// Buffers for encoding rows.
-pub(crate) struct RowEncoder<'a> {
+pub struct RowEncoder<'a> {
     codebook: &'a Codebook,
     products: Vec<i32>,
     values: Vec<f32>,
@@ -52,7 +52,7 @@ pub(crate) struct RowEncoder<'a> {
 
 impl Codebook {
     /// Trains a codebook on rows of `dimension` values. Equal rows in equal order give an equal codebook.
-    pub(crate) fn train(rows: &[Vec<f32>], dimension: usize) -> Codebook {
+    pub fn train(rows: &[Vec<f32>], dimension: usize) -> Codebook {
         let count = direction_count(dimension);
         let rows: Vec<Vec<f32>> = rows.iter().map(|row| normalised(row)).collect();
         let directions = balance_groups(directions(&rows, dimension, count));
@@ -69,19 +69,19 @@ impl Codebook {
     }
 
     /// Bytes of a stored codebook.
-    pub(crate) fn len(dimension: usize) -> usize {
+    pub fn len(dimension: usize) -> usize {
         let directions = direction_count(dimension);
         directions * dimension + directions.div_ceil(GROUP) * GROUP * PQ4_CENTROIDS * size_of::<f32>()
     }
 
     /// Appends the codebook to `out`: directions, then centroids.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.directions.iter().map(|value| value.cast_unsigned()));
         out.extend(self.centroids.iter().flatten().flatten().flat_map(|value| value.to_le_bytes()));
     }
 
     /// The inverse of [`Codebook::write`]; `None` unless the bytes are as many as those of a codebook.
-    pub(crate) fn read(dimension: usize, bytes: &[u8]) -> Option<Codebook> {
+    pub fn read(dimension: usize, bytes: &[u8]) -> Option<Codebook> {
         if bytes.len() != Codebook::len(dimension) {
             return None;
         }
@@ -100,12 +100,12 @@ impl Codebook {
     }
 
     /// Codes per row.
-    pub(crate) fn groups(&self) -> usize {
+    pub fn groups(&self) -> usize {
         self.centroids.len()
     }
 
     /// New buffers for encoding rows.
-    pub(crate) fn encoder(&self) -> RowEncoder<'_> {
+    pub fn encoder(&self) -> RowEncoder<'_> {
         let directions = self.directions.len() / self.dimension.max(1);
         RowEncoder {
             codebook: self,
@@ -116,7 +116,7 @@ impl Codebook {
     }
 
     /// Prepares an int8 query for comparison with codes. It estimates products up to a factor that is equal for all rows.
-    pub(crate) fn query(&self, kernels: &Kernels, query: &[i8]) -> Pq4Query {
+    pub fn query(&self, kernels: &Kernels, query: &[i8]) -> Pq4Query {
         let mut encoder = self.encoder();
         encoder.project(kernels, query);
         let groups = self.centroids.iter().zip(encoder.values.as_chunks::<GROUP>().0);
@@ -135,7 +135,7 @@ impl RowEncoder<'_> {
     }
 
     /// Encodes the row `row * scale`.
-    pub(crate) fn encode(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
+    pub fn encode(&mut self, kernels: &Kernels, row: &[i8], scale: f32) -> EncodedRow<'_> {
         self.project(kernels, row);
         let squares = (kernels.dot)(&self.values, &self.values);
         let to_unit = if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 };
@@ -315,10 +315,15 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::dense::quantise;
-    use crate::pipeline::cosine;
+    use crate::quantise;
 
     const DIMENSION: usize = 384;
+
+    fn cosine(a: &[f32], b: &[f32]) -> f32 {
+        let dot = Kernels::current().dot;
+        let lengths = (dot(a, a) * dot(b, b)).sqrt();
+        if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
+    }
 
     fn direction(codebook: &Codebook, at: usize) -> Vec<f32> {
         let directions = codebook.directions.chunks_exact(codebook.dimension);
