@@ -46,15 +46,18 @@ impl Failed {
         Failed { error: error.into(), may_go_on: false, is_broken }
     }
 
-    /// The provider reported an error within a reply of success. What it counted for it all the same is charged.
+    /// The provider reported an error within a reply of success.
     fn reported(target: &Target, error: ProviderError, settlement: &mut Settlement) -> Failed {
-        let usage = error.usage.filter(|usage| usage.total() > 0);
-        let failed = Failed::by_cause(target, error);
-        if usage.is_none() {
-            return failed;
-        }
-        settlement.count(usage, 0);
-        Failed { is_broken: true, ..failed }
+        let usage = error.usage;
+        Failed::by_cause(target, error).charged(usage, settlement)
+    }
+
+    /// What the provider counted for it all the same is charged, and it is sent once more at most.
+    fn charged(self, usage: Option<TokenUsage>, settlement: &mut Settlement) -> Failed {
+        let usage = usage.filter(|usage| usage.total() > 0);
+        let is_charged = usage.is_some();
+        usage.into_iter().for_each(|usage| settlement.count(Some(usage), 0));
+        Failed { is_broken: self.is_broken || is_charged, ..self }
     }
 
     fn by_cause(target: &Target, error: ProviderError) -> Failed {
@@ -136,7 +139,7 @@ pub(crate) async fn attempt(
     upstream.observe(started.elapsed());
     let status = reply.status();
     if !status.is_success() {
-        return Box::pin(refusal(reply, target, conversion)).await;
+        return Box::pin(refusal(reply, target, conversion, settlement)).await;
     }
     let headers = passed_on(reply.headers(), conversion);
     let is_events = is_event_stream(reply.headers());
@@ -246,6 +249,7 @@ async fn refusal(
     reply: Response<ReplyBody>,
     target: &Target,
     conversion: Conversion,
+    settlement: &mut Settlement,
 ) -> Result<Attempted, Failed> {
     let upstream = &target.upstream;
     let (head, body) = reply.into_parts();
@@ -253,14 +257,18 @@ async fn refusal(
     let body = whole(target, DecodedBody::new(&head.headers, body), ERROR_BYTES_MAX, &mut 0).await;
     let read = body.as_ref().map_or(&[][..], |body| body);
     let failed = |status| upstream.client.refused(status, &head.headers, read);
-    match Cause::of(status.as_u16(), read) {
+    let usage = Tape::parse(read).ok().and_then(|tape| TokenUsage::of(tape.root(read)));
+    let failed = match Cause::of(status.as_u16(), read) {
         Cause::Account(account) => {
             drop(failed(status)); // counted and logged
-            return Err(Failed::account(target, status, account));
+            Some(Failed::account(target, status, account))
         }
-        Cause::Limit => return Err(Failed::upstream(failed(StatusCode::TOO_MANY_REQUESTS))),
-        Cause::Outage => return Err(Failed::upstream(failed(status))),
-        Cause::Request => {}
+        Cause::Limit => Some(Failed::upstream(failed(StatusCode::TOO_MANY_REQUESTS))),
+        Cause::Outage => Some(Failed::upstream(failed(status))),
+        Cause::Request => None,
+    };
+    if let Some(failed) = failed {
+        return Err(failed.charged(usage, settlement));
     }
     if status == StatusCode::NOT_FOUND {
         let (upstream, model) = (&*upstream.id, target.model.as_str());
@@ -273,7 +281,12 @@ async fn refusal(
     let body = upstream.client.error_without_key(body?);
     let body = conversion.error(status.as_u16(), body);
     let headers = passed_on(&head.headers, conversion);
-    Ok(Attempted { upstream: upstream.name.clone(), status, headers, body: AttemptedBody::Whole(body, None) })
+    Ok(Attempted {
+        upstream: upstream.name.clone(),
+        status,
+        headers,
+        body: AttemptedBody::Whole(body, usage),
+    })
 }
 
 /// The headers of a reply that are passed on.

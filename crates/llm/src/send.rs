@@ -108,6 +108,8 @@ async fn replied(
                     let completion = if output.api.has_completion() { body.len() as u64 / 4 } else { 0 };
                     settlement.count(usage, completion);
                 }
+                // what a provider counted for an error it charges
+                false if usage.is_some_and(|usage| usage.total() > 0) => settlement.count(usage, 0),
                 false => settlement.uncharged(),
             }
             if let Some(cost) = settlement.cost().filter(|_| is_charged) {

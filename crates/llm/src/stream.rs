@@ -14,7 +14,7 @@ use weir_translate::events::{EventFacts, ProviderError, is_preface};
 use weir_translate::json::Tape;
 use weir_translate::{
     Conversion, EventTooLarge, JoinedBytes, ReplyContext, Seen, SseDecoder, SseEvent, StreamTranslator,
-    TokenUsage, TranslateError,
+    TranslateError,
 };
 use weir_upstream::DecodedBody;
 
@@ -309,7 +309,8 @@ impl StreamSource {
                 self.seen.count(data);
                 let tape = Tape::parse(data);
                 let facts = tape.as_ref().map(|tape| EventFacts::named(event.name(), tape.root(data)));
-                let EventFacts { is_last, error, .. } = facts.unwrap_or_default();
+                let EventFacts { is_last, error, usage } = facts.unwrap_or_default();
+                self.seen.counts(usage);
                 if let Some(error) = error {
                     self.broken = Some(Broken::Events(error.message.clone()));
                     self.seen.error = Some(error);
@@ -374,11 +375,7 @@ impl StreamSource {
             Events::Same { .. } => self.seen.usage,
             Events::Translated(translator) => Some(translator.usage()),
         };
-        let counted = counted.filter(|usage| usage.total() > 0).map(|usage| match self.seen.is_complete {
-            true => usage,
-            // what a provider counts when its stream begins is not what it sent
-            false => TokenUsage { completion: usage.completion.max(self.seen.tokens), ..usage },
-        });
+        let counted = counted.filter(|usage| usage.total() > 0).map(|usage| self.seen.charged(usage));
         settlement.count(counted, self.seen.tokens);
     }
 

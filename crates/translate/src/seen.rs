@@ -16,6 +16,8 @@ pub struct Seen {
     pub events: u64,
     /// Tokens, where the provider does not count: about one for each event, and more for a long one.
     pub tokens: u64,
+    /// Events up to the last one in which the provider counted tokens of the answer.
+    counted_to: u64,
     /// Whether an event came that says more than that a reply begins, and is no error.
     pub has_begun: bool,
     /// Whether an event came that is or may be a part of an answer.
@@ -30,12 +32,30 @@ pub struct Seen {
 
 /// Bytes of an event with one token, give or take the names of its fields.
 const EVENT_BYTES: usize = 512;
+/// Events that may follow those counts in a complete stream.
+const EVENTS_BEHIND_COUNTS: u64 = 8;
 
 impl Seen {
     /// Counts an event with data.
     pub fn count(&mut self, data: &[u8]) {
         self.events += 1;
         self.tokens += (data.len().saturating_sub(EVENT_BYTES) as u64 / 4).max(1);
+    }
+
+    /// Takes note of what an event counts.
+    pub fn counts(&mut self, usage: Option<TokenUsage>) {
+        if usage.is_some_and(|usage| usage.completion > 0) {
+            self.counted_to = self.events;
+        }
+    }
+
+    /// What a provider counted, with no fewer tokens than came, unless it counted them at the end.
+    pub fn charged(&self, counted: TokenUsage) -> TokenUsage {
+        match self.is_complete && self.events - self.counted_to <= EVENTS_BEHIND_COUNTS {
+            true => counted,
+            // what a provider counts when its stream begins is not what it sent
+            false => TokenUsage { completion: counted.completion.max(self.tokens), ..counted },
+        }
     }
 
     /// Looks at an event. What is passed on of it: without a usage that the caller did not ask for, if that is to be removed.
@@ -65,6 +85,7 @@ impl Seen {
         // a chunk with the usage alone is none
         self.has_answer |= root.get("choices").is_none_or(|choices| choices.items().next().is_some());
         self.has_begun = self.has_begun || self.error.is_none() && !is_preface(root);
+        self.counts(usage);
         if let Some(usage) = usage {
             let usage = self.usage.unwrap_or_default().merged(usage);
             self.usage = Some(TokenUsage { tier: usage.tier.or(self.tier), ..usage });
@@ -134,6 +155,7 @@ mod tests {
                 usage: Some(usage),
                 events: 4,
                 tokens: 4,
+                counted_to: 3,
                 has_begun: true,
                 has_answer: true,
                 is_complete: true,

@@ -26,8 +26,10 @@ mod joined;
 mod text_state;
 mod write;
 
-/// Texts, calls and names that one stream has at most. A stream with more is stopped: what is checked together is looked up among all of them.
+/// Texts, calls and names that one stream has at most: what is checked together is looked up among all of them.
 const PLACES_MAX: usize = 2048;
+/// Bytes of an event for each of its texts, together: each is kept with the form of its event.
+const FORMS_BYTES_MAX: usize = 8 << 20;
 /// What stops it, as the name of a rule.
 const PLACES_RULE: &str = "at most 2,048 texts, calls and names in a stream";
 
@@ -169,7 +171,8 @@ impl StreamFilter {
         root: Option<Value<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
-        if self.places_held() > PLACES_MAX {
+        let texts = pieces.texts.len() + pieces.begins.len() + pieces.once.len();
+        if self.places_held().max(texts) > PLACES_MAX || texts * data.len() > FORMS_BYTES_MAX {
             return Err(BlockedBy(PLACES_RULE.to_owned()));
         }
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
@@ -239,12 +242,6 @@ impl StreamFilter {
             write_event(event, data, &edits, self.keeps_name, out);
         }
         Ok(())
-    }
-
-    /// The most that is held of one kind.
-    fn places_held(&self) -> usize {
-        let texts = self.lanes.len().max(self.ended.len()).max(self.open_texts.len()).max(self.places.len());
-        texts.max(self.calls.len()).max(self.names.len()).max(self.repeated.len())
     }
 
     /// Takes in a piece, in its quotes.

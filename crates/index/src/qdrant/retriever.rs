@@ -49,11 +49,15 @@ impl QdrantSearch<'_> {
         Ok(found)
     }
 
-    /// The points of chunks, in their order. Those that have vanished, or don't pass any more, end the search.
+    /// The points of chunks, in their order. Those that have vanished or changed, or don't pass any more, end the search.
     async fn points(&self, chunk_ids: &[u32], fields: &[&'static str]) -> Result<Vec<FoundPoint>> {
         let known = self.known(chunk_ids);
         let found = self.read(known.iter().map(|known| known.id).collect(), fields).await?;
-        let one = |known: &KnownPoint| found.get(&known.id).cloned().ok_or_else(|| self.changed());
+        let is_same = |known: &KnownPoint, point: &&FoundPoint| version_of(point) == known.version;
+        let one = |known: &KnownPoint| {
+            let point = found.get(&known.id).filter(|point| is_same(known, point));
+            point.cloned().ok_or_else(|| self.changed())
+        };
         known.iter().map(one).collect()
     }
 
@@ -69,8 +73,10 @@ impl QdrantSearch<'_> {
         let points = self.read(ids, &[METADATA, TITLE, TEXT, START, END, PAGES]).await?;
         let text = |point: &FoundPoint, field| point.text(field).map(str::to_owned);
         let chunk = |(known, first): (&&KnownPoint, &Uuid)| {
-            let point = points.get(&known.id).ok_or_else(|| self.changed())?;
-            let first = points.get(first);
+            // parts of several versions of a document do not belong together
+            let is_same = |point: &&FoundPoint| version_of(point) == known.version;
+            let point = points.get(&known.id).filter(is_same).ok_or_else(|| self.changed())?;
+            let first = points.get(first).filter(is_same);
             let chunk = FoundChunk {
                 place: place_of(known),
                 title: text(point, TITLE),
@@ -81,7 +87,7 @@ impl QdrantSearch<'_> {
                 end: place_in_text(point, END),
                 text: text(point, TEXT).unwrap_or_default(),
             };
-            if [Some(point), first].iter().all(|read| read.map(version_of) == Some(known.version)) {
+            if first.is_some() {
                 self.engine.cache.put_chunk(known.point_version(), &chunk);
             }
             Ok(chunk)

@@ -351,8 +351,9 @@ impl<'a> QdrantSearch<'a> {
             if is_all {
                 return Ok(points);
             }
-            let (has_enough, ordered) = (self.units(&points) >= depth, self.ordered_units(depth));
-            if has_enough && (ordered == 0 || self.units(&points[..better]) >= ordered) {
+            let ordered = self.units(&points[..better]);
+            let has_enough = ordered >= depth || self.units(&points) >= depth;
+            if has_enough && ordered >= self.ordered_units(depth) {
                 return Ok(points);
             }
             limit = limit.saturating_mul(4).min(RANKED_MAX);
@@ -364,12 +365,14 @@ impl<'a> QdrantSearch<'a> {
         }
     }
 
-    /// Units whose order is to be the same at each depth: those up to the end of the page, where the depth follows the page.
+    /// Units that are to be the same whatever number of points is asked for: all of a ranking, or those up to the end of the page where the depth
+    /// follows the page.
     fn ordered_units(&self, depth: usize) -> usize {
         match self.request.mode {
-            RetrievalMode::Lexical if self.request.is_postprocessed() => depth,
-            RetrievalMode::Lexical => self.request.offset.saturating_add(self.request.limit).min(depth),
-            RetrievalMode::Dense | RetrievalMode::Hybrid => 0,
+            RetrievalMode::Lexical if !self.request.is_postprocessed() => {
+                self.request.offset.saturating_add(self.request.limit).min(depth)
+            }
+            RetrievalMode::Lexical | RetrievalMode::Dense | RetrievalMode::Hybrid => depth,
         }
     }
 

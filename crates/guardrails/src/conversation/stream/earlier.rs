@@ -17,6 +17,14 @@ const EVENT_NAMES: &str = "event";
 const NAMES_BYTES_MAX: usize = 4096;
 
 impl StreamFilter {
+    /// The most that is held of one kind.
+    pub(super) fn places_held(&self) -> usize {
+        let texts = self.lanes.len().max(self.ended.len()).max(self.open_texts.len());
+        [self.places.len(), self.calls.len(), self.names.len(), self.repeated.len()]
+            .into_iter()
+            .fold(texts, usize::max)
+    }
+
     /// Whether nothing is found in the name of an event that is none of the API's, and in those before it.
     pub(super) fn is_name_clean(&mut self, event: &SseEvent) -> Result<bool, BlockedBy> {
         let Ok(name) = str::from_utf8(event.name()) else { return Ok(false) };

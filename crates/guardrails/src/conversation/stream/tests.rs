@@ -338,6 +338,22 @@ fn a_stream_of_very_many_texts_or_calls_is_stopped() {
 }
 
 #[test]
+fn one_event_of_very_many_texts_is_stopped() {
+    let event = |count: usize, index: &dyn Fn(usize) -> usize| {
+        let choices: Vec<Value> =
+            (0..count).map(|number| json!({"index": index(number), "delta": {"content": "a"}})).collect();
+        format!("data: {}\n\n", json!({"choices": choices}))
+    };
+    for index in [&|number| number, &|_| 0] as [&dyn Fn(usize) -> usize; 2] {
+        assert_eq!(run(&redacting(), &[event(128, index), END.to_owned()]).0, Ok(()));
+        for count in [1_000, 20_000] {
+            let stopped = run(&redacting(), &[event(count, index)]).0;
+            assert_eq!(stopped, Err(BlockedBy(PLACES_RULE.to_owned())), "{count}");
+        }
+    }
+}
+
+#[test]
 fn a_text_that_begins_with_its_block_is_found_with_what_follows() {
     let written = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
     let address = "ann@example.com";

@@ -16,7 +16,8 @@ fn corpus() -> Vec<Change> {
     let put = |number: u8| {
         let near = f32::from(number) / 20.0;
         let words = if number.is_multiple_of(2) { "apples and pears" } else { "plums" };
-        let chunks = [("nothing", [near, 1.0, 0.0, 0.0]), (words, [0.1, 0.0, 1.0, near])];
+        let words = format!("{words}{}", " more".repeat(usize::from(number)));
+        let chunks = [("nothing", [near, 1.0, 0.0, 0.0]), (words.as_str(), [0.1, 0.0, 1.0, near])];
         Change::Put(document(&format!("d{number:02}"), 1, &chunks))
     };
     (0..20).map(put).collect()
@@ -85,4 +86,24 @@ async fn the_rarity_of_a_term_is_counted_anew_when_something_is_applied() {
     assert_eq!((counted().await, counted().await), (Some(10), Some(10)));
     engine.apply(vec![remove("d02", 2), remove("d04", 2)], 2, None).await.unwrap();
     assert_eq!(counted().await, Some(8));
+}
+
+#[tokio::test]
+async fn candidates_of_equal_scores_do_not_depend_on_the_points_that_other_searches_needed() {
+    let gateway = Gateway::start();
+    let engine = gateway.engine().await;
+    let equal =
+        |number: u8| Change::Put(document(&format!("d{number:02}"), 1, &[("apples", [1.0, 0.0, 0.0, 0.0])]));
+    engine.apply((0..60).map(equal).collect(), 1, None).await.unwrap();
+    let found = async || {
+        let query = IndexQuery { depth: 10, ..both("apples", 0) };
+        let hits = engine.search(&Caller::system(), query).await.unwrap().hits;
+        hits.into_iter().map(|hit| hit.document_id).collect::<Vec<_>>()
+    };
+    let first = found().await;
+    for number in 0..20 {
+        let query = IndexQuery { depth: 1 + number, ..both("apples", 1) };
+        engine.search(&Caller::system(), query).await.unwrap();
+        assert_eq!(found().await, first, "after {number} other searches");
+    }
 }

@@ -86,6 +86,63 @@ fn an_error_that_the_provider_counted_is_charged_and_asked_for_once_more_at_most
 }
 
 #[test]
+fn an_error_by_its_status_that_the_provider_counted_is_charged_too() {
+    let body = r#"{"error":{"message":"m"},"usage":{"prompt_tokens":1000,"completion_tokens":5000}}"#;
+    for (status, asked, cost) in [
+        ("500 Internal Server Error", 2, 0.204),
+        ("429 Too Many Requests", 2, 0.204),
+        ("400 Bad Request", 1, 0.102),
+        ("404 Not Found", 1, 0.102),
+    ] {
+        let length = body.len();
+        let reply = format!(
+            "{status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        let first = Scripted::in_parts(vec![(Duration::ZERO, reply.into_bytes())], BRIEF);
+        let proxy = Proxy::start(&format!("{}{PRICE}", first.upstream("first", "")));
+        assert!(proxy.post("/v1/chat/completions", &ask("m"), &[]).unwrap().status >= 400);
+        assert_eq!(first.requests.load(Ordering::Relaxed), asked, "{status}");
+        proxy.client.wait("the row", || proxy.usage_of("m")["requests"] == 1);
+        assert_eq!(proxy.usage_of("m")["cost"], cost, "{status}");
+    }
+}
+
+#[test]
+fn an_answer_whose_tokens_the_provider_did_not_count_is_estimated() {
+    let cost = |first: Scripted, request: &Value| {
+        let proxy = Proxy::start(&format!("{}{PRICE}", first.upstream("first", "")));
+        let reply = proxy.post("/v1/chat/completions", request, &[]).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        proxy.client.wait("the row", || proxy.usage_of("m")["requests"] == 1);
+        proxy.usage_of("m")["cost"].as_f64().unwrap()
+    };
+    let text = "word ".repeat(2_000);
+    for usage in [r#"{"prompt_tokens":10}"#, r#"{"prompt_tokens":10,"completion_tokens":0}"#] {
+        let message = format!(r#"{{"role":"assistant","content":"{text}"}}"#);
+        let body = format!(
+            r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}],"usage":{usage}}}"#
+        );
+        let cost = cost(whole(&body), &ask("m"));
+        assert!((0.04..0.06).contains(&cost), "about 2,300 tokens for {usage}: {cost}");
+    }
+    let empty = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":0}}"#;
+    assert_eq!(cost(whole(empty), &ask("m")), 0.00002, "no answer");
+    let counted = |completion: u64| {
+        let usage = format!(r#"{{"prompt_tokens":10,"completion_tokens":{completion}}}"#);
+        format!("data: {{\"choices\":[],\"usage\":{usage}}}\n\n")
+    };
+    let events = TEXT.repeat(100);
+    for (events, expected) in [
+        (format!("{}{events}{END}", counted(1)), 0.00206),
+        (format!("{events}{}{END}", counted(0)), 0.00208),
+        (format!("{}{events}{}{END}", counted(1), counted(50)), 0.00102),
+    ] {
+        let cost = cost(stream(&events, BRIEF), &ask_stream("m"));
+        assert!((cost - expected).abs() < 0.0001, "{cost} instead of {expected}");
+    }
+}
+
+#[test]
 fn an_error_of_any_form_ends_a_stream_and_is_not_kept() {
     for error in [
         "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"error\":\"over capacity\"}}\n\n",
