@@ -29,7 +29,7 @@ mod write;
 /// Texts, calls and names that one stream has at most: what is checked together is looked up among all of them.
 const PLACES_MAX: usize = 2048;
 /// Bytes of an event for each of its texts, together: each is kept with the form of its event.
-const FORMS_BYTES_MAX: usize = 8 << 20;
+const FORMS_BYTES_MAX: usize = 32 << 20;
 /// What stops it, as the name of a rule.
 const PLACES_RULE: &str = "at most 2,048 texts, calls and names in a stream";
 
@@ -171,8 +171,8 @@ impl StreamFilter {
         root: Option<Value<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
-        let texts = pieces.texts.len() + pieces.begins.len() + pieces.once.len();
-        if self.places_held().max(texts) > PLACES_MAX || texts * data.len() > FORMS_BYTES_MAX {
+        let (texts, names) = (pieces.texts.len(), pieces.begins.len() + pieces.once.len());
+        if self.places_held().max(texts + names) > PLACES_MAX || texts * data.len() > FORMS_BYTES_MAX {
             return Err(BlockedBy(PLACES_RULE.to_owned()));
         }
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
