@@ -12,6 +12,7 @@ mod memory_budget;
 mod models;
 mod normalise;
 mod pool;
+mod progress;
 mod pseudo;
 mod request;
 mod rerank;

@@ -12,7 +12,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -23,6 +24,7 @@ use super::input::Input;
 use super::memory_budget::MemoryBudget;
 use super::models::{Embedder, LoadedModel, Models};
 use super::pool::{MICRO_BATCH_TOKENS, MicroBatch, Pool, Settings};
+use super::progress::{DEADLINE_SHARE, Progress};
 use super::request::{Caching, EmbedOptions, Embedded, InferenceError, Lane};
 use super::rows::Rows;
 use super::task::{ModelTask, Sequence};
@@ -35,8 +37,6 @@ use weir_telemetry::metrics::Metrics;
 const QUERY_WAIT_MIN: Duration = Duration::from_millis(5);
 /// The same of small requests for embeddings.
 const REQUEST_WAIT_MIN: Duration = Duration::from_millis(50);
-/// Share of the time to its deadline that a request may be expected to take: the speed is an estimate.
-const DEADLINE_SHARE: f64 = 0.8;
 
 /// Tokens per second of one thread, for models without calibration.
 const RATE_DEFAULT: f64 = 4000.0;
@@ -229,28 +229,6 @@ impl Scheduler {
             }
             Lane::Bulk => return self.compute_bulk(FlowKey::of(flow), batches, replies, deadline).await,
         }
-        self.all_of(replies).await
-    }
-
-    /// Embeds in the bulk lane. Work that would not be done by `deadline` is refused on arrival.
-    async fn compute_bulk(
-        &self,
-        flow: FlowKey,
-        mut batches: Vec<MicroBatch>,
-        replies: Vec<oneshot::Receiver<Embedded>>,
-        deadline: Option<Instant>,
-    ) -> Result<Embedded, InferenceError> {
-        let tokens = batches.iter().map(|batch| batch.tokens).sum();
-        if let Some(until) = deadline {
-            self.admit_bulk(flow, tokens, until.saturating_duration_since(Instant::now()))?;
-        }
-        batches.iter_mut().for_each(|batch| self.count_queued(batch, Lane::Bulk));
-        self.0.bulk.push_bulk(flow, batches)?;
-        self.all_of(replies).await
-    }
-
-    /// The parts of a request, in their order.
-    async fn all_of(&self, replies: Vec<oneshot::Receiver<Embedded>>) -> Result<Embedded, InferenceError> {
         let mut embedded = Embedded::default();
         for reply in replies {
             embedded.append(reply.await.map_err(|_| self.no_reply_error())?);
@@ -258,12 +236,52 @@ impl Scheduler {
         Ok(embedded)
     }
 
-    /// Refuses bulk work that would not be done within `left`: by the time that it takes if nothing disturbs it, and by what is computed before
-    /// its end, by the turns of the flows, at the measured speed of the lane.
-    fn admit_bulk(&self, flow: FlowKey, tokens: usize, left: Duration) -> Result<(), InferenceError> {
-        let bulk = &self.0.bulk;
-        let (Some(takes), Some(wait)) = (bulk.undisturbed_time_for(tokens), bulk.wait_of(flow, tokens))
-        else {
+    /// Embeds in the bulk lane. Work that would not be done by `deadline` is refused, on arrival or as soon as its speed shows it.
+    async fn compute_bulk(
+        &self,
+        flow: FlowKey,
+        mut batches: Vec<MicroBatch>,
+        replies: Vec<oneshot::Receiver<Embedded>>,
+        deadline: Option<Instant>,
+    ) -> Result<Embedded, InferenceError> {
+        let sizes: Vec<usize> = batches.iter().map(|batch| batch.tokens).collect();
+        let tokens = sizes.iter().sum();
+        let mut progress = None;
+        if let Some(until) = deadline {
+            let takes = self.0.bulk.undisturbed_time_for(tokens);
+            self.admit_bulk(flow, tokens, takes, until.saturating_duration_since(Instant::now()))?;
+            progress = Some(Progress::new(until, tokens, takes));
+        }
+        batches.iter_mut().for_each(|batch| self.count_queued(batch, Lane::Bulk));
+        self.0.bulk.push_bulk(flow, batches)?;
+        // in order of completion, as the threads of the lane are not equally fast
+        let mut waiting: FuturesUnordered<_> = replies
+            .into_iter()
+            .enumerate()
+            .map(|(index, reply)| reply.map(move |part| (index, part)))
+            .collect();
+        let mut parts = vec![Embedded::default(); sizes.len()];
+        while let Some((index, part)) = waiting.next().await {
+            parts[index] = part.map_err(|_| self.no_reply_error())?;
+            if let Some(progress) = &mut progress {
+                progress.add(Instant::now(), sizes[index])?;
+            }
+        }
+        let mut embedded = Embedded::default();
+        parts.into_iter().for_each(|part| embedded.append(part));
+        Ok(embedded)
+    }
+
+    /// Refuses bulk work that would not be done within `left`: it takes the time `takes` if nothing disturbs it, and what is computed before
+    /// its end, by the turns of the flows, is done at the measured speed of the lane.
+    fn admit_bulk(
+        &self,
+        flow: FlowKey,
+        tokens: usize,
+        takes: Option<Duration>,
+        left: Duration,
+    ) -> Result<(), InferenceError> {
+        let (Some(takes), Some(wait)) = (takes, self.0.bulk.wait_of(flow, tokens)) else {
             return Ok(()); // not measured yet
         };
         let limit = left.mul_f64(DEADLINE_SHARE);
