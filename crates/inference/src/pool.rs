@@ -32,7 +32,7 @@ pub(super) const MICRO_BATCH_TOKENS: usize = 128;
 /// two or more.
 pub(super) const BULK_TOKENS_MAX: usize = 256;
 /// A faster micro-batch is computed by the thread of its caller, because waking another one takes a good part of this.
-const SHORT_TIME_MAX: Duration = Duration::from_micros(500);
+const SHORT_TIME_MAX: Duration = Duration::from_millis(1);
 /// A text of at most this many tokens is computed by all idle threads together,
 const PARALLEL_TOKENS_MAX: usize = 32;
 /// unless one thread is faster than this: what others gain then is lost by waking and joining them.

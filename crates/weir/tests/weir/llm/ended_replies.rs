@@ -99,7 +99,7 @@ fn an_error_by_its_status_that_the_provider_counted_is_charged_too() {
             "{status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
         );
         let first = Scripted::in_parts(vec![(Duration::ZERO, reply.into_bytes())], BRIEF);
-        let proxy = Proxy::start(&format!("{}{PRICE}", first.upstream("first", "")));
+        let proxy = Proxy::start(&format!("{}{PRICE}", first.upstream_of("openai", "first", "")));
         assert!(proxy.post("/v1/chat/completions", &ask("m"), &[]).unwrap().status >= 400);
         assert_eq!(first.requests.load(Ordering::Relaxed), asked, "{status}");
         proxy.client.wait("the row", || proxy.usage_of("m")["requests"] == 1);
