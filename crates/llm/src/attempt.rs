@@ -258,17 +258,15 @@ async fn refusal(
     let read = body.as_ref().map_or(&[][..], |body| body);
     let failed = |status| upstream.client.refused(status, &head.headers, read);
     let usage = Tape::parse(read).ok().and_then(|tape| TokenUsage::of(tape.root(read)));
-    let failed = match Cause::of(status.as_u16(), read) {
+    let mut ended = |failed: Failed| Err(failed.charged(usage, settlement));
+    match Cause::of(status.as_u16(), read) {
         Cause::Account(account) => {
             drop(failed(status)); // counted and logged
-            Some(Failed::account(target, status, account))
+            return ended(Failed::account(target, status, account));
         }
-        Cause::Limit => Some(Failed::upstream(failed(StatusCode::TOO_MANY_REQUESTS))),
-        Cause::Outage => Some(Failed::upstream(failed(status))),
-        Cause::Request => None,
-    };
-    if let Some(failed) = failed {
-        return Err(failed.charged(usage, settlement));
+        Cause::Limit => return ended(Failed::upstream(failed(StatusCode::TOO_MANY_REQUESTS))),
+        Cause::Outage => return ended(Failed::upstream(failed(status))),
+        Cause::Request => {}
     }
     if status == StatusCode::NOT_FOUND {
         let (upstream, model) = (&*upstream.id, target.model.as_str());

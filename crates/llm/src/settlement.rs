@@ -9,9 +9,6 @@ use weir_prices::{Cost, ModelPrice};
 use weir_telemetry::requests::{Charge, RequestEntry};
 use weir_translate::{ServiceTier, TokenUsage};
 
-/// What the frame of a reply without an answer has by the estimate of its length.
-const FRAME_TOKENS: u64 = 256;
-
 /// The account of one request. Dropping it settles: a client that leaves or a stream that breaks changes nothing about that.
 pub(crate) struct Settlement {
     entry: RequestEntry,
@@ -96,11 +93,7 @@ impl Settlement {
             ..TokenUsage::default()
         };
         let counted = counted.filter(|counted| counted.total() > 0);
-        self.used = Some(counted.map_or(estimate, |counted| match counted.completion {
-            // what is longer than the frame of a reply is an answer
-            0 => TokenUsage { completion: completion_estimate.saturating_sub(FRAME_TOKENS), ..counted },
-            _ => counted,
-        }));
+        self.used = Some(counted.map_or(estimate, |counted| counted.with_answer(completion_estimate)));
     }
 
     /// What was used so far, and what it costs in billionths.

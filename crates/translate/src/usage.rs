@@ -72,6 +72,9 @@ impl ServiceTier {
     }
 }
 
+/// What the frame of a reply without an answer has by the estimate of its length.
+const FRAME_TOKENS: u64 = 256;
+
 impl TokenUsage {
     /// The counts of a reply or an event, where its API has them. Words of the caller or of the model are never taken for them.
     pub fn of(reply: json::Value<'_>) -> Option<TokenUsage> {
@@ -246,6 +249,15 @@ impl TokenUsage {
             completion: self.completion + other.completion,
             reasoning: self.reasoning + other.reasoning,
             ..self
+        }
+    }
+
+    /// With an answer of about so many tokens by the length of the reply, if the provider has counted none of it.
+    pub fn with_answer(self, estimate: u64) -> TokenUsage {
+        match self.completion {
+            // what is longer than the frame of a reply is an answer
+            0 => TokenUsage { completion: estimate.saturating_sub(FRAME_TOKENS), ..self },
+            _ => self,
         }
     }
 
