@@ -252,7 +252,7 @@ impl TokenUsage {
         }
     }
 
-    /// With an answer of about so many tokens by the length of the reply, if the provider has counted none of it.
+    /// With an estimated completion if the provider has counted none. `estimate`: tokens by the length of the whole reply.
     pub fn with_answer(self, estimate: u64) -> TokenUsage {
         match self.completion {
             // what is longer than the frame of a reply is an answer

@@ -76,20 +76,18 @@ impl QdrantSearch<'_> {
             // parts of several versions of a document do not belong together
             let is_same = |point: &&FoundPoint| version_of(point) == known.version;
             let point = points.get(&known.id).filter(is_same).ok_or_else(|| self.changed())?;
-            let first = points.get(first).filter(is_same);
+            let first = points.get(first).filter(is_same).ok_or_else(|| self.changed())?;
             let chunk = FoundChunk {
                 place: place_of(known),
                 title: text(point, TITLE),
                 metadata: text(point, METADATA).unwrap_or_default(),
-                pages: first.and_then(|first| text(first, PAGES)),
+                pages: text(first, PAGES),
                 version: version_of(point),
                 start: place_in_text(point, START),
                 end: place_in_text(point, END),
                 text: text(point, TEXT).unwrap_or_default(),
             };
-            if first.is_some() {
-                self.engine.cache.put_chunk(known.point_version(), &chunk);
-            }
+            self.engine.cache.put_chunk(known.point_version(), &chunk);
             Ok(chunk)
         };
         known.iter().zip(&firsts).map(chunk).collect()
