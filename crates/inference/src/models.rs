@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_encoder::{Kernels, LoadError, Model, Precision, Prompts, Scratch, Tokenizer};
 use weir_onnx::{OnnxError, OnnxModel, Runtime};
 
 use super::normalise::l2_normalise;
+use super::pool::thread_cpu_time;
 use super::pseudo::Pseudo;
 use super::request::InferenceError;
 use super::rerank::{CrossEncoder, Reranker};
@@ -346,15 +347,15 @@ fn within<T: Send + 'static>(limit: Duration, run: impl FnOnce() -> T + Send + '
     result.recv_timeout(limit).ok()
 }
 
-/// The time of our encoder for one token of a short text on one thread: the fastest of some passes.
+/// The CPU time of our encoder for one token of a short text on one thread: the fastest of some passes. Other work on the cores does not count.
 fn token_time(embedder: &Embedder) -> Duration {
     let Embedder::Local(model) = embedder else { return Duration::ZERO };
     let ids = vec![0; CALIBRATION_TOKENS.min(model.info().max_tokens)];
     let (mut scratch, mut out) = (Scratch::new(), vec![0.0; model.info().dimension]);
     let mut pass = || {
-        let started = Instant::now();
+        let started = thread_cpu_time();
         model.embed(&[&ids], &mut scratch, &mut out);
-        started.elapsed() / ids.len() as u32
+        thread_cpu_time().saturating_sub(started) / ids.len() as u32
     };
     (0..CALIBRATION_PASSES).map(|_| pass()).min().unwrap_or_default()
 }

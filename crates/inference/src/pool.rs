@@ -24,7 +24,8 @@ mod running;
 
 pub(super) use floor::charge_cpu_time;
 use floor::{Computation, FloorAccount};
-use running::{RunningGuard, thread_cpu_time};
+use running::RunningGuard;
+pub(super) use running::thread_cpu_time;
 
 /// Maximum tokens of a micro-batch; a longer text is a micro-batch of its own.
 pub(super) const MICRO_BATCH_TOKENS: usize = 128;

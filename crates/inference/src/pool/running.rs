@@ -12,7 +12,7 @@ use super::{MicroBatch, Shared};
 const RATE_WEIGHT: f64 = 0.1;
 
 /// The CPU time of the calling thread.
-pub(super) fn thread_cpu_time() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
