@@ -14,7 +14,8 @@ use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
 use super::walk::{Reading, Walk};
 use super::{Checks, Direction, Report, StreamMode};
 use crate::place::Place;
-use crate::{Action, Placeholders, Restorer, redact_parts};
+use crate::{Action, PartFindings, Placeholders, Restorer, redact_parts};
+use earlier::EarlierStrings;
 use form::Form;
 use joined::{Chain, EndedText, Ends, chain_of, is_whole_json, reader_of};
 use text_state::TextState;
@@ -31,7 +32,7 @@ const PLACES_MAX: usize = 2048;
 /// Bytes of an event for each of its texts, together: each is kept with the form of its event.
 const FORMS_BYTES_MAX: usize = 32 << 20;
 /// What stops it, as the name of a rule.
-const PLACES_RULE: &str = "at most 2,048 texts, calls and names in a stream";
+const PLACES_RULE: &str = "at most 2,048 texts and calls in a stream";
 
 /// Checks the events of one stream.
 pub struct StreamFilter {
@@ -45,8 +46,7 @@ pub struct StreamFilter {
     own: Placeholders,
     /// The calls of tools that are running, as index, path and id.
     calls: Vec<(u32, String, String)>,
-    /// The names and ids of them and of others so far, as index, path and text: clients that go by the place append those of other calls too.
-    names: Vec<(u32, String, String)>,
+    earlier: EarlierStrings,
     lanes: Vec<LaneState>,
     /// Texts that have ended: a server may still continue one.
     ended: Vec<EndedText>,
@@ -98,7 +98,7 @@ impl StreamFilter {
         models: Vec<String>,
     ) -> StreamFilter {
         let own = checks.placeholders_of_output(&placeholders);
-        let (calls, names, lanes, ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (calls, lanes, ended) = (Vec::new(), Vec::new(), Vec::new());
         StreamFilter {
             api,
             checks,
@@ -106,7 +106,7 @@ impl StreamFilter {
             models,
             own,
             calls,
-            names,
+            earlier: EarlierStrings::default(),
             lanes,
             ended,
             open_texts: Vec::new(),
@@ -171,12 +171,13 @@ impl StreamFilter {
         root: Option<Value<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
-        let (texts, names) = (pieces.texts.len(), pieces.begins.len() + pieces.once.len());
-        if self.places_held().max(texts + names) > PLACES_MAX || texts * data.len() > FORMS_BYTES_MAX {
+        let (texts, begins) = (pieces.texts.len(), pieces.begins.len());
+        if self.places_held().max(texts + begins) > PLACES_MAX || texts * data.len() > FORMS_BYTES_MAX {
             return Err(BlockedBy(PLACES_RULE.to_owned()));
         }
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
-        let Pieces { texts: mut found, ended, calls, once, begins, repeats, ends_all, has_more } = pieces;
+        let Pieces { texts: mut found, ended, calls, once, complete, begins, repeats, ends_all, has_more } =
+            pieces;
         self.begin_calls(calls, out)?;
         let places: Vec<Range<usize>> = found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
         // JSON that went on after its end is held until no more can come
@@ -193,14 +194,8 @@ impl StreamFilter {
             if self.checks.changes_streams() {
                 without_repeated(root, &mut edits);
             }
-            self.form = form_of_event.filter(|_| edits.is_empty() && !self.has_found);
-        }
-        for (index, path, place) in &once {
-            if let Some(text) = self.name_goes_on(*index, path, &data[place.clone()])? {
-                // in place of what it becomes by itself
-                edits.take(place);
-                edits.replace_by_string(place.clone(), &text);
-            }
+            let are_repeated = self.complete_go_on(complete, data, &mut edits)?;
+            self.form = form_of_event.filter(|_| are_repeated && edits.is_empty() && !self.has_found);
         }
         self.repeated(repeats, data, &mut edits)?;
         // what is removed goes on nowhere
@@ -217,7 +212,7 @@ impl StreamFilter {
         // of the form in which text is sent later, each other text is empty
         let mut form = edits.clone();
         places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
-        once.iter().for_each(|(.., place)| form.replace(place.clone(), b"null".to_vec()));
+        once.iter().for_each(|place| form.replace(place.clone(), b"null".to_vec()));
         let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
         let keeps_name = self.keeps_name;
         for ((lane, place), checked) in found.into_iter().zip(checked) {
@@ -312,30 +307,6 @@ impl StreamFilter {
         Ok(Some(released).filter(|released| unescaped(literal).as_ref() != Some(released)))
     }
 
-    /// The changes to strings that are complete in an event, but for those at `places`. `restores`: the placeholders that are replaced.
-    fn complete_strings(
-        &mut self,
-        root: Value<'_>,
-        places: &[Range<usize>],
-        restores: Option<&Placeholders>,
-    ) -> Result<Edits, BlockedBy> {
-        self.has_found = false;
-        let checks = self.checks.clone();
-        let models = std::mem::take(&mut self.models);
-        let walk = Walk {
-            skipped: places,
-            removes_tokens: checks.changes_streams(),
-            models: &models,
-            restores,
-            ..Walk::default()
-        };
-        // the events of responses repeat texts that were counted
-        let is_new = !self.api.repeats_texts();
-        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &checks, is_new));
-        self.models = models;
-        edits
-    }
-
     /// What whole texts become, which their reader takes for one. `is_new`: whether what is found in them is counted.
     fn complete(
         &mut self,
@@ -345,7 +316,19 @@ impl StreamFilter {
         is_new: bool,
     ) -> Result<Option<Vec<String>>, BlockedBy> {
         let Some(rules) = &checks.output else { return Ok(None) };
-        let found = reading.scan(texts, rules);
+        self.found(texts, &reading.scan(texts, rules), reading, checks, is_new)
+    }
+
+    /// The same of texts in which this was found.
+    fn found(
+        &mut self,
+        texts: &[&str],
+        found: &PartFindings,
+        reading: Reading,
+        checks: &Checks,
+        is_new: bool,
+    ) -> Result<Option<Vec<String>>, BlockedBy> {
+        let Some(rules) = &checks.output else { return Ok(None) };
         let mut is_redacted = false;
         for rule in found.rules() {
             self.has_found = true;
@@ -361,7 +344,7 @@ impl StreamFilter {
             is_redacted |= rule.action == Action::Redact;
         }
         let is_changed = is_redacted && checks.mode != StreamMode::Audit && reading != Reading::Again;
-        Ok(is_changed.then(|| redact_parts(texts, &found, rules, &mut self.own)))
+        Ok(is_changed.then(|| redact_parts(texts, found, rules, &mut self.own)))
     }
 
     /// The JSON string of a piece with the half of a character that the piece before ended with, and without the half at its own end.

@@ -1,6 +1,7 @@
 //! The pieces of text in an event of a stream, where they stand, and which texts end by it. A piece is part of a text that further events continue;
 //! every other string of an event is complete in itself.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use super::Api;
@@ -40,6 +41,9 @@ const OF_STREAM: u32 = u32::MAX;
 /// The path of the summary of what a model of `/v1/responses` thinks.
 const SUMMARY_PATH: &str = "response.reasoning_summary_text";
 
+/// Longest path, in bytes; a longer one is replaced by its hash, since each text of an event has one.
+const PATH_BYTES_MAX: usize = 256;
+
 /// The quotes of an empty string.
 const EMPTY_BYTES: usize = 2;
 
@@ -52,9 +56,11 @@ pub struct Pieces {
     pub ended: Vec<u32>,
     /// Calls of tools that name themselves in this event, as index, path and id: one of another id at the same place has ended.
     pub calls: Vec<(u32, String, String)>,
-    /// Values that clients take once, and would append to themselves from another event: ids, names, roles. With the choice, block or item, and the
-    /// names to the value.
-    pub once: Vec<(u32, String, Range<usize>)>,
+    /// Values that clients take once, and would append to themselves from another event: ids, names, roles.
+    pub once: Vec<Range<usize>>,
+    /// All strings that are no pieces, with a hash of the names to the value and of the indices beside it: some clients append what comes under the
+    /// same names later.
+    pub complete: Vec<(u64, Range<usize>)>,
     /// Texts with which a block, part or item begins and that further events continue, whose lane may have another path: the place of their JSON value.
     pub begins: Vec<(Lane, Range<usize>)>,
     /// Whole texts that earlier events had in pieces.
@@ -83,8 +89,49 @@ pub fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
         Api::Messages | Api::CountTokens => of_message(event),
         Api::Responses => of_response(event),
     };
-    pieces.has_more |= pieces.texts.is_empty() || has_more(event, "", &pieces);
+    let mut at: Vec<usize> = pieces.texts.iter().map(|(_, place)| place.start).collect();
+    at.sort_unstable();
+    pieces.has_more |= at.is_empty() || has_more(event, "", &at);
+    at.extend(pieces.begins.iter().chain(&pieces.repeats).map(|(_, place)| place.start));
+    at.sort_unstable();
+    add_complete(event, 0, &at, &mut pieces.complete);
     pieces
+}
+
+/// Adds the strings of a value that are no pieces. `names`: the hash of the names to the value. `pieces`: where pieces begin, in order.
+fn add_complete(value: Value<'_>, names: u64, pieces: &[usize], complete: &mut Vec<(u64, Range<usize>)>) {
+    match value.kind() {
+        JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Number => {}
+        JsonKind::Plain | JsonKind::Escaped => {
+            let place = value.range();
+            if pieces.binary_search(&place.start).is_err() {
+                complete.push((names, place));
+            }
+        }
+        JsonKind::Array => value.items().for_each(|item| add_complete(item, names, pieces, complete)),
+        JsonKind::Object => {
+            let is_index = |name: &str| name == "index" || name.ends_with("_index");
+            let indices = value.entries().filter(|(name, _)| is_index(&name.string()));
+            let names = hash_of(&(names, indices.map(|(_, index)| index.raw()).collect::<Vec<_>>()));
+            for (name, value) in value.entries() {
+                // padding of random characters
+                if !name.is("obfuscation") {
+                    add_complete(value, hash_of(&(names, &*name.string())), pieces, complete);
+                }
+            }
+        }
+    }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A path, or a short name for it.
+fn bounded(path: String) -> String {
+    if path.len() > PATH_BYTES_MAX { format!("#{:016x}", hash_of(&path)) } else { path }
 }
 
 fn of_chunk(chunk: Value<'_>) -> Pieces {
@@ -98,8 +145,8 @@ fn of_chunk(chunk: Value<'_>) -> Pieces {
                 of_choice(choice, number, &mut pieces);
             }
         } else if !is_complete(&name.string()) && value.is_string() {
-            let lane =
-                Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path: format!(".{}", name.string()) };
+            let path = bounded(format!(".{}", name.string()));
+            let lane = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path };
             pieces.texts.push((lane, value.range()));
         }
     }
@@ -129,7 +176,7 @@ fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
             }
             name if !is_complete(name) => {
                 let kind = kind_of(name, Kind::Other);
-                add(value, Lane { index, kind, part: 0, path: name.to_owned() }, pieces);
+                add(value, Lane { index, kind, part: 0, path: bounded(name.to_owned()) }, pieces);
             }
             _ => {}
         }
@@ -146,17 +193,15 @@ fn of_message(event: Value<'_>) -> Pieces {
             }
         }
         Some("content_block_start") => {
-            for (name, value) in event.get("content_block").into_iter().flat_map(Value::entries) {
-                let name = name.string();
-                if !is_complete(&name) {
-                    let kind = kind_of(&name, Kind::Other);
-                    begin(value, Lane { index, kind, part: 0, path: format!(".{name}") }, &mut pieces);
-                }
-            }
+            event.get("content_block").into_iter().for_each(|block| begin_block(block, index, &mut pieces));
         }
         Some("content_block_stop") => pieces.ended.push(index),
         Some("message_delta" | "message_stop" | "error") => pieces.ends_all = true,
-        Some("message_start" | "ping") => {}
+        Some("message_start") => {
+            let blocks = event.at(&["message", "content"]).into_iter().flat_map(Value::items);
+            (0..).zip(blocks).for_each(|(number, block)| begin_block(block, number, &mut pieces));
+        }
+        Some("ping") => {}
         _ => return of_unknown(event, index),
     }
     pieces
@@ -196,7 +241,10 @@ fn of_response(event: Value<'_>) -> Pieces {
             event.at(&["part", "text"]).into_iter().for_each(|text| begin(text, lane.clone(), &mut pieces));
         }
         "response.output_item.added" => begin_item(event.get("item"), index, &mut pieces),
-        kind if is_event_of_responses(kind) => {}
+        kind if is_event_of_responses(kind) => {
+            let items = event.at(&["response", "output"]).into_iter().flat_map(Value::items);
+            (0..).zip(items).for_each(|(number, item)| begin_item(Some(item), number, &mut pieces));
+        }
         _ => return of_unknown(event, index),
     }
     pieces
@@ -233,6 +281,18 @@ fn is_event_of_responses(kind: &str) -> bool {
 fn begin(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
     if value.is_string() && value.range().len() > EMPTY_BYTES {
         pieces.begins.push((lane, value.range()));
+    }
+}
+
+/// Adds the texts with which a block begins.
+fn begin_block(block: Value<'_>, index: u32, pieces: &mut Pieces) {
+    for (name, value) in block.entries() {
+        let name = name.string();
+        if !is_complete(&name) {
+            let kind = kind_of(&name, Kind::Other);
+            let path = bounded(format!(".{name}"));
+            begin(value, Lane { index, kind, part: 0, path }, pieces);
+        }
     }
 }
 
@@ -275,7 +335,8 @@ fn begin_item(item: Option<Value<'_>>, index: u32, pieces: &mut Pieces) {
 
 /// Adds the strings of a value that further events continue. `lane`: that of the value itself.
 fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
-    let within = |kind: Kind, name: String| Lane { kind, path: format!("{}{name}", lane.path), ..lane };
+    let within =
+        |kind: Kind, name: String| Lane { kind, path: bounded(format!("{}{name}", lane.path)), ..lane };
     match value.kind() {
         JsonKind::Plain | JsonKind::Escaped => pieces.texts.push((lane, value.range())),
         JsonKind::Array => {
@@ -297,10 +358,10 @@ fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
 /// Adds the strings of an object. `lane`: that of the object.
 fn add_fields(object: Value<'_>, lane: &Lane, pieces: &mut Pieces) {
     for (name, value) in object.entries().map(|(key, value)| (key.string(), value)) {
-        let path = format!("{}.{name}", lane.path);
         if matches!(&*name, "id" | "name" | "role" | "call_id" | "tool_call_id") && value.is_string() {
-            pieces.once.push((lane.index, path, value.range()));
+            pieces.once.push(value.range());
         } else if !is_complete(&name) {
+            let path = bounded(format!("{}.{name}", lane.path));
             add(value, Lane { kind: kind_of(&name, lane.kind), path, ..*lane }, pieces);
         }
     }
@@ -360,19 +421,20 @@ fn is_complete(name: &str) -> bool {
 }
 
 /// Whether an event has something of its own beside pieces and what every event of its stream repeats.
-fn has_more(value: Value<'_>, field: &str, pieces: &Pieces) -> bool {
+/// `texts`: where pieces begin, in order.
+fn has_more(value: Value<'_>, field: &str, texts: &[usize]) -> bool {
     match value.kind() {
         JsonKind::Null => false,
         JsonKind::Plain | JsonKind::Escaped => {
-            !is_repeated(field) && !pieces.texts.iter().any(|(_, range)| *range == value.range())
+            !is_repeated(field) && texts.binary_search(&value.range().start).is_err()
         }
         JsonKind::True | JsonKind::False | JsonKind::Number => !is_repeated(field),
-        JsonKind::Array => value.items().any(|item| has_more(item, field, pieces)),
+        JsonKind::Array => value.items().any(|item| has_more(item, field, texts)),
         JsonKind::Object => value.entries().any(|(key, value)| {
             let name = key.string();
             // the id of the stream is repeated; that of a call is not
             let is_own_id = name == "id" && !field.is_empty();
-            name != "id" && has_more(value, &name, pieces) || is_own_id && !value.is_null()
+            name != "id" && has_more(value, &name, texts) || is_own_id && !value.is_null()
         }),
     }
 }

@@ -1,28 +1,51 @@
-//! What of an event is checked together with earlier ones, but for the pieces of texts: names and ids, and texts whose pieces were sent.
+//! What of an event is checked together with earlier ones, but for the pieces of texts: strings that are complete in it, and texts whose pieces were
+//! sent.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::iter;
 use std::ops::Range;
 
 use weir_translate::SseEvent;
 use weir_translate::conversation::Lane;
-use weir_translate::json::{Edits, unescaped, write_string};
+use weir_translate::json::{Edits, Value, unescaped};
 
 use super::super::vocabulary::is_name;
-use super::super::walk::{Reading, is_json, restored_text};
+use super::super::walk::{Reading, Walk, is_json, restored_text};
 use super::joined::chain_of;
 use super::{BlockedBy, StreamFilter};
+use crate::Placeholders;
 
 /// Where the names of events are kept that are none of the APIs'.
-const EVENT_NAMES: &str = "event";
-/// How much of the names and ids at one place is checked with the next one.
-const NAMES_BYTES_MAX: usize = 4096;
+const EVENT_NAMES: u64 = 0;
+/// How much of the strings under the same names is checked with the next one.
+const EARLIER_BYTES_MAX: usize = 1024;
+
+/// Different names under which one stream has strings that are no pieces of texts.
+const EARLIER_MAX: usize = 16_384;
+/// What stops it, as the name of a rule.
+const EARLIER_RULE: &str = "at most 16,384 strings under different names in a stream";
+
+/// Strings that were complete in earlier events, by a hash of their names.
+#[derive(Default)]
+pub(super) struct EarlierStrings {
+    strings: HashMap<u64, Earlier>,
+    hash_keys: RandomState,
+}
+
+/// What came under the same names.
+struct Earlier {
+    /// The end of all that came.
+    end: String,
+    /// The hash of what came, if each event had the same.
+    repeated: Option<u64>,
+}
 
 impl StreamFilter {
     /// The most that is held of one kind.
     pub(super) fn places_held(&self) -> usize {
         let texts = self.lanes.len().max(self.ended.len()).max(self.open_texts.len());
-        [self.places.len(), self.calls.len(), self.names.len(), self.repeated.len()]
-            .into_iter()
-            .fold(texts, usize::max)
+        [self.places.len(), self.calls.len(), self.repeated.len()].into_iter().fold(texts, usize::max)
     }
 
     /// Whether nothing is found in the name of an event that is none of the API's, and in those before it.
@@ -31,38 +54,101 @@ impl StreamFilter {
         if is_name(name) {
             return Ok(true);
         }
-        let mut literal = Vec::new();
-        write_string(&mut literal, name);
         let checks = self.checks.clone();
         let is_changed = self.complete(&[name], Reading::Text, &checks, true)?.is_some();
-        Ok(self.name_goes_on(u32::MAX, EVENT_NAMES, &literal)?.is_none() && !is_changed)
+        let (_, joined) = self.go_on(EVENT_NAMES, &[name])?;
+        Ok(joined.is_none() && !is_changed)
     }
 
-    /// Checks a name together with what came of it before: some clients append it. What it becomes, if it changes.
-    pub(super) fn name_goes_on(
+    /// The changes to strings that are complete in an event, but for those at `places`. `restores`: the placeholders that are replaced.
+    pub(super) fn complete_strings(
         &mut self,
-        index: u32,
-        path: &str,
-        name: &[u8],
-    ) -> Result<Option<String>, BlockedBy> {
-        let name = unescaped(name).unwrap_or_default();
-        let place = self.names.iter().position(|(of, at, _)| (*of, at.as_str()) == (index, path));
-        let Some(place) = place else {
-            self.names.push((index, path.to_owned(), name));
-            return Ok(None);
-        };
-        let before = self.names[place].2.clone();
-        // some servers repeat it in each event
-        if name.is_empty() || before == name {
-            return Ok(None);
-        }
+        root: Value<'_>,
+        places: &[Range<usize>],
+        restores: Option<&Placeholders>,
+    ) -> Result<Edits, BlockedBy> {
+        self.has_found = false;
         let checks = self.checks.clone();
-        let changed = self.complete(&[&before, &name], Reading::Text, &checks, true)?;
-        let names = &mut self.names[place].2;
-        names.push_str(&name);
-        let start = names.ceil_char_boundary(names.len().saturating_sub(NAMES_BYTES_MAX));
-        names.drain(..start);
-        Ok(changed.and_then(|mut texts| texts.pop()).filter(|text| *text != name))
+        let models = std::mem::take(&mut self.models);
+        let walk = Walk {
+            skipped: places,
+            removes_tokens: checks.changes_streams(),
+            models: &models,
+            restores,
+            ..Walk::default()
+        };
+        // the events of responses repeat texts that were counted
+        let is_new = !self.api.repeats_texts();
+        let edits = walk.edits(root, &mut |texts, reading| self.complete(texts, reading, &checks, is_new));
+        self.models = models;
+        edits
+    }
+
+    /// Checks the strings that are complete in an event together with what came under the same names before: some clients append them, and what was
+    /// sent before stays. Whether earlier events had the same, and nothing else.
+    pub(super) fn complete_go_on(
+        &mut self,
+        mut complete: Vec<(u64, Range<usize>)>,
+        data: &[u8],
+        edits: &mut Edits,
+    ) -> Result<bool, BlockedBy> {
+        if self.checks.output.is_none() {
+            return Ok(true);
+        }
+        complete.sort_by_key(|(names, _)| *names);
+        let mut are_repeated = true;
+        for same in complete.chunk_by(|(names, _), (other, _)| names == other) {
+            let texts: Vec<String> =
+                same.iter().map(|(_, place)| unescaped(&data[place.clone()]).unwrap_or_default()).collect();
+            let (is_repeated, changed) = self.go_on(same[0].0, &texts)?;
+            are_repeated &= is_repeated;
+            for (((_, place), text), changed) in same.iter().zip(&texts).zip(changed.into_iter().flatten()) {
+                if changed != *text {
+                    // in place of what it becomes by itself
+                    edits.take(place);
+                    edits.replace_by_string(place.clone(), &changed);
+                }
+            }
+        }
+        Ok(are_repeated)
+    }
+
+    /// Checks texts together with what came under the same names before. Whether they were repeated, and what they become if something begins in one and
+    /// ends in another.
+    fn go_on<T: AsRef<str> + Hash>(
+        &mut self,
+        names: u64,
+        texts: &[T],
+    ) -> Result<(bool, Option<Vec<String>>), BlockedBy> {
+        if texts.iter().all(|text| text.as_ref().is_empty()) {
+            return Ok((true, None));
+        }
+        let hash = self.earlier.hash_keys.hash_one(texts);
+        let Some(earlier) = self.earlier.strings.get_mut(&names) else {
+            if self.earlier.strings.len() == EARLIER_MAX {
+                return Err(BlockedBy(EARLIER_RULE.to_owned()));
+            }
+            let mut earlier = Earlier { end: String::new(), repeated: Some(hash) };
+            texts.iter().for_each(|text| earlier.push(text.as_ref()));
+            self.earlier.strings.insert(names, earlier);
+            return Ok((false, None));
+        };
+        // most servers repeat them in each event
+        if earlier.repeated == Some(hash) {
+            return Ok((true, None));
+        }
+        earlier.repeated = None;
+        let before = earlier.end.clone();
+        texts.iter().for_each(|text| earlier.push(text.as_ref()));
+        let all: Vec<&str> = iter::once(&*before).chain(texts.iter().map(AsRef::as_ref)).collect();
+        let checks = self.checks.clone();
+        let Some(rules) = &checks.output else { return Ok((false, None)) };
+        let found = Reading::Text.scan(&all, rules);
+        if found.crossing.is_empty() {
+            return Ok((false, None));
+        }
+        let changed = self.found(&all, &found, Reading::Text, &checks, true)?;
+        Ok((false, changed.map(|changed| changed.into_iter().skip(1).collect())))
     }
 
     /// The changes to whole texts whose pieces were sent, if something of them began in the texts before: it is removed as from the pieces.
@@ -89,7 +175,7 @@ impl StreamFilter {
             earlier.max_by_key(|(_, at, ..)| *at).map(|(.., end, place)| (end.clone(), place.clone()));
         let (mut before, mut at) = earlier.unwrap_or_default();
         let all: Vec<&str> =
-            std::iter::once(&*before).chain(texts.iter().map(|(.., text)| text.as_str())).collect();
+            iter::once(&*before).chain(texts.iter().map(|(.., text)| text.as_str())).collect();
         let checks = self.checks.clone();
         let changed = self.complete(&all, Reading::Text, &checks, false)?;
         for (number, (part, place, text)) in texts.into_iter().enumerate() {
@@ -105,11 +191,19 @@ impl StreamFilter {
             at.pass(&text);
             before.push_str(&text);
             if !self.repeated.iter().any(|(other, of, ..)| (other, *of) == (&chain, part)) {
-                let bytes_max = self.checks.window_bytes.max(NAMES_BYTES_MAX);
+                let bytes_max = self.checks.window_bytes.max(EARLIER_BYTES_MAX);
                 let start = before.ceil_char_boundary(before.len().saturating_sub(bytes_max));
                 self.repeated.push((chain.clone(), part, before[start..].to_owned(), at.clone()));
             }
         }
         Ok(())
+    }
+}
+
+impl Earlier {
+    fn push(&mut self, text: &str) {
+        self.end.push_str(text);
+        let start = self.end.ceil_char_boundary(self.end.len().saturating_sub(EARLIER_BYTES_MAX));
+        self.end.drain(..start);
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Detect, Rule, RuleSet};
 
+mod complete;
 mod continued;
 mod ends;
 
