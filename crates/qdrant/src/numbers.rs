@@ -46,6 +46,14 @@ impl KnownPoint {
 }
 
 impl PointNumbers {
+    /// Makes room for more points.
+    pub fn reserve(&mut self, more: usize) {
+        self.chunks.reserve(more);
+        self.by_id.reserve(more);
+        self.by_document.reserve(more);
+        self.newest.reserve(more);
+    }
+
     /// Gives a point and its document their numbers; returns that of the point, `None` if it is of no document.
     pub fn add(&mut self, point: &FoundPoint) -> Option<u32> {
         let document_id = point.text(DOCUMENT)?;

@@ -59,6 +59,9 @@ const VALUE: u32 = 2;
 const INTEGER: u32 = 3;
 const TEXT: u32 = 4;
 
+/// As many fields of a payload as most searches ask for.
+const FIELDS_MOST: usize = 6;
+
 /// A point that was found or read. It shares the memory of the reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FoundPoint {
@@ -108,7 +111,7 @@ impl FoundPoint {
     }
 
     fn decode(bytes: Bytes, vectors: u32) -> Option<FoundPoint> {
-        let mut point = FoundPoint::default();
+        let mut point = FoundPoint { payload: Vec::with_capacity(FIELDS_MOST), ..FoundPoint::default() };
         let mut fields = Fields(&bytes);
         while !fields.0.is_empty() {
             match fields.next()? {
@@ -142,8 +145,13 @@ impl FoundPoint {
 
     /// A text of the payload.
     pub fn text(&self, field: &str) -> Option<&str> {
+        std::str::from_utf8(self.text_bytes(field)?).ok()
+    }
+
+    /// The same, which may not be UTF-8: cheaper to compare.
+    pub fn text_bytes(&self, field: &str) -> Option<&[u8]> {
         match self.value(field)? {
-            Value::Text(place) => std::str::from_utf8(self.at(place)?).ok(),
+            Value::Text(place) => self.at(place),
             Value::Integer(_) => None,
         }
     }
@@ -234,7 +242,19 @@ impl<'a> Fields<'a> {
         Some(taken)
     }
 
+    #[inline]
     fn varint(&mut self) -> Option<u64> {
+        match self.0.split_first()? {
+            // as most are
+            (&byte, rest) if byte < 0x80 => {
+                self.0 = rest;
+                Some(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for place in 0..10 {
             let (&byte, rest) = self.0.split_first()?;
@@ -251,6 +271,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = (u32, Field<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<(u32, Field<'a>)> {
         let key = self.varint()?;
         let field = match key & 7 {

@@ -162,19 +162,34 @@ impl<'a> QdrantSearch<'a> {
 
     /// Whether a point is of the tenant, not removed, and passes the filter: whatever the cluster says.
     pub(super) fn is_ours(&self, point: &FoundPoint) -> bool {
+        self.is_visible(point)
+            && point.text(DOCUMENT).is_some_and(|document| !self.engine.is_hidden(document))
+    }
+
+    /// Removes the points that are not ours.
+    fn retain_ours(&self, points: &mut Vec<FoundPoint>) {
+        points.retain(|point| self.is_visible(point));
+        let state = lock(&self.engine.state);
+        if !state.hidden.is_empty() {
+            points.retain(|point| {
+                point.text(DOCUMENT).is_some_and(|document| !state.hidden.contains_key(document))
+            });
+        }
+    }
+
+    /// Whether a point is of the tenant and passes the filter.
+    fn is_visible(&self, point: &FoundPoint) -> bool {
         let passes = || match (&self.request.filter, point.text(METADATA)) {
             (None, _) => true,
             (Some(filter), Some(json)) => filter.evaluate(&metadata(json)),
             (Some(_), None) => false,
         };
-        point.text(TENANT) == Some(&self.engine.tenant.name)
-            && point.text(DOCUMENT).is_some_and(|document| !self.engine.is_hidden(document))
-            && passes()
+        point.text_bytes(TENANT) == Some(self.engine.tenant.name.as_bytes()) && passes()
     }
 
     /// The points with their numbers, without those that have none.
     pub(super) fn take(&self, mut points: Vec<FoundPoint>) -> Vec<(u32, FoundPoint)> {
-        points.retain(|point| self.is_ours(point));
+        self.retain_ours(&mut points);
         let numbers = self.number(&points.iter().collect::<Vec<_>>());
         numbers.into_iter().zip(points).filter_map(|(number, point)| Some((number?, point))).collect()
     }
@@ -183,11 +198,12 @@ impl<'a> QdrantSearch<'a> {
     fn number(&self, points: &[&FoundPoint]) -> Vec<Option<u32>> {
         let order = |place: usize| {
             let point = points[place];
-            (point.integer(VERSION), point.text(DOCUMENT), point.integer(CHUNK), place)
+            (point.integer(VERSION), point.text_bytes(DOCUMENT), point.integer(CHUNK), place)
         };
         let mut in_order: Vec<_> = (0..points.len()).map(order).collect();
         in_order.sort_unstable();
         let mut numbers = self.numbers();
+        numbers.reserve(points.len());
         let mut numbered = vec![None; points.len()];
         for (.., place) in in_order {
             numbered[place] = numbers.add(points[place]);
@@ -346,7 +362,7 @@ impl<'a> QdrantSearch<'a> {
         loop {
             let is_all = points.len() < limit || limit >= RANKED_MAX;
             let last = points.last().map_or(f32::MAX, |point| point.score);
-            points.retain(|point| self.is_ours(point));
+            self.retain_ours(&mut points);
             let better = points.partition_point(|point| point.score > last);
             if is_all {
                 return Ok(points);
@@ -378,13 +394,13 @@ impl<'a> QdrantSearch<'a> {
 
     /// The number of units that points are of.
     fn units(&self, points: &[FoundPoint]) -> usize {
-        let mut newest: HashMap<&str, u64> = HashMap::new();
+        let mut newest: HashMap<&[u8], u64> = HashMap::with_capacity(points.len());
         for point in points {
-            let version = newest.entry(point.text(DOCUMENT).unwrap_or_default()).or_default();
+            let version = newest.entry(point.text_bytes(DOCUMENT).unwrap_or_default()).or_default();
             *version = version_of(point).max(*version);
         }
         let is_newest = |point: &&FoundPoint| {
-            newest.get(point.text(DOCUMENT).unwrap_or_default()) == Some(&version_of(point))
+            newest.get(point.text_bytes(DOCUMENT).unwrap_or_default()) == Some(&version_of(point))
         };
         match self.request.group_by {
             Grouping::Chunk => points.iter().filter(is_newest).count(),
