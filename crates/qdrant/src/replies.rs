@@ -187,6 +187,31 @@ impl FoundPoint {
 
 /// An entry of the payload, in which the name comes first; `None` if it is neither a text nor an integer.
 fn entry_of(entry: &[u8], point: &[u8]) -> Option<Entry> {
+    short_entry(entry, point).or_else(|| any_entry(entry, point))
+}
+
+/// An entry as most are: a name of one letter, and a number or a short text. The bytes before them are the keys of their fields.
+fn short_entry(entry: &[u8], point: &[u8]) -> Option<Entry> {
+    let [0x0a, 1, letter, 0x12, length, value @ ..] = entry else { return None };
+    if usize::from(*length) != value.len() {
+        return None;
+    }
+    let value = match value {
+        [0x18, number @ ..] => {
+            let mut rest = Fields(number);
+            // negative ones are in two's complement
+            let number = rest.varint()? as i64;
+            rest.0.is_empty().then_some(Value::Integer(number))?
+        }
+        [0x22, length, text @ ..] if usize::from(*length) == text.len() && *length < 0x80 => {
+            Value::Text(place_in(text, point)?)
+        }
+        _ => return None,
+    };
+    (*length < 0x80).then_some(Entry { name: Name::Letter(*letter), value })
+}
+
+fn any_entry(entry: &[u8], point: &[u8]) -> Option<Entry> {
     let mut fields = Fields(entry);
     let (NAME, Field::Bytes(name)) = fields.next()? else { return None };
     let value = find(fields.0, VALUE)?.bytes()?;
@@ -353,6 +378,26 @@ mod tests {
         check(&FoundPoint::read(read.encode_to_vec().into()).unwrap(), uuid);
         let numbered = ScoredPoint { id: Some(7.into()), ..Default::default() };
         assert_eq!(FoundPoint::scored(numbered.encode_to_vec().into()).unwrap().id, Uuid::nil());
+    }
+
+    #[test]
+    fn short_entries_are_read_as_all_entries_are() {
+        for text in [0, 1, 122, 123, 124, 125, 126, 127, 128, 300].map(|length| "a".repeat(length)) {
+            let payload = HashMap::from([("t".to_owned(), qdrant::Value::from(text.as_str()))]);
+            let point = ScoredPoint { payload, ..Default::default() }.encode_to_vec();
+            let entry = find(&point, PAYLOAD).unwrap().bytes().unwrap();
+            assert_eq!(entry_of(entry, &point), any_entry(entry, &point), "{}", text.len());
+            assert_eq!(short_entry(entry, &point).is_some(), text.len() < 126, "{}", text.len());
+        }
+        for number in [0, 1, 127, 128, 1 << 40, -1] {
+            let payload = HashMap::from([("v".to_owned(), qdrant::Value::from(number))]);
+            let point = ScoredPoint { payload, ..Default::default() }.encode_to_vec();
+            let entry = find(&point, PAYLOAD).unwrap().bytes().unwrap();
+            assert_eq!(entry_of(entry, &point), any_entry(entry, &point), "{number}");
+            assert!(short_entry(entry, &point).is_some(), "{number}");
+        }
+        // the last of several values counts
+        assert_eq!(short_entry(b"\x0a\x01v\x12\x02\x18\x01\x12\x02\x18\x02", b""), None);
     }
 
     #[test]
