@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -20,6 +21,10 @@ use crate::{CollectionView, Result, Retrieval, jobs, run_to_completion};
 use weir_originals::KeptFile;
 use weir_preparation::own_vectors;
 use weir_refusal::RequestError;
+
+/// How long a job may be noted as finished after its documents are searchable, and how often this is looked up.
+const NOTED_IN_MAX: Duration = Duration::from_secs(2);
+const NOTED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Documents that are on disk and become searchable soon.
 pub struct IngestOutcome {
@@ -264,8 +269,14 @@ impl Retrieval {
             job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
         }
         let searchable = view.wait_until_searchable(job.last_operation);
-        let _ = tokio::time::timeout_at(until, searchable).await;
-        let job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
+        let is_searchable = tokio::time::timeout_at(until, searchable).await.is_ok();
+        job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
+        // another gateway that applies the documents notes the job after the index has them
+        let noted_until = until.min(Instant::now() + NOTED_IN_MAX);
+        while is_searchable && job.finished_at.is_none() && Instant::now() < noted_until {
+            tokio::time::sleep(NOTED_INTERVAL).await;
+            job = self.store.job(view.caller(), &job.id).await?.unwrap_or(job);
+        }
         Ok(self.render_job(view.caller(), job))
     }
 }

@@ -77,6 +77,14 @@ fn one_gateway_applies_what_all_have_taken_and_all_find_it() {
 }
 
 #[test]
+fn who_waits_at_any_gateway_is_told_that_the_job_is_completed() {
+    let (_nodes, cluster) = start();
+    for number in 0..30 {
+        ingest(&cluster.gateways[number % 2].client, "far", &notes(number, number + 1));
+    }
+}
+
+#[test]
 fn another_gateway_goes_on_when_the_one_that_applies_dies() {
     let (nodes, cluster) = start();
     let [one, two] = cluster.gateways.as_slice() else { panic!("two gateways") };
