@@ -109,3 +109,144 @@ fn a_stream_of_very_many_names_or_of_long_ones_is_bounded() {
     let pieces = pieces_of(Api::ChatCompletions, tape.root(event.as_bytes()));
     assert!(pieces.texts.len() == 2_000 && pieces.texts.iter().all(|(lane, _)| lane.path.len() < 512));
 }
+
+/// Events of real services, in which nothing is found.
+fn streams() -> Vec<(Api, Vec<Value>)> {
+    let choice = |delta: Value| json!([{"index": 0, "delta": delta, "finish_reason": null}]);
+    let end = json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]);
+    let safe = json!({"hate": {"filtered": false, "severity": "safe"}, "violence": {"filtered": false, "severity": "safe"}});
+    let azure = |text: &str| {
+        json!({"id": "chatcmpl-9x", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "gpt-4o", "system_fingerprint": "fp_1",
+            "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]})
+    };
+    let perplexity = |text: &str, count: usize| {
+        let page = |number: usize| format!("https://example.com/{number}");
+        let results: Vec<Value> = (0..count)
+            .map(|number| json!({"title": format!("Weirs of {number}"), "url": page(number), "date": "2024-05-01"}))
+            .collect();
+        let citations: Vec<String> = (0..count).map(page).collect();
+        json!({"id": "p1", "model": "sonar", "created": 1, "object": "chat.completion.chunk", "citations": citations, "search_results": results,
+            "choices": [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": null}]})
+    };
+    let open_router = |delta: Value| json!({"id": "gen-1", "provider": "Anthropic", "model": "m", "object": "chat.completion.chunk", "created": 1, "choices": choice(delta)});
+    let block =
+        |index: u32, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let begin = |index: u32, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let stop = |index: u32| json!({"type": "content_block_stop", "index": index});
+    let of_text = |kind: &str, number: u32, more: Value| {
+        let mut event = json!({"type": kind, "item_id": "msg_1", "output_index": 1, "content_index": 0, "sequence_number": number});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let note = |number: u32| {
+        let annotation = json!({"type": "url_citation", "start_index": number, "end_index": number + 5, "url": format!("https://example.com/{number}"),
+            "title": format!("Page {number} of 12")});
+        of_text(
+            "response.output_text.annotation.added",
+            number,
+            json!({"annotation_index": number, "annotation": annotation}),
+        )
+    };
+    vec![
+        (
+            Api::ChatCompletions,
+            vec![
+                json!({"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": safe}]}),
+                azure("A weir "),
+                azure("of stone. "),
+                json!({"id": "chatcmpl-9x", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o", "system_fingerprint": "fp_1", "choices": end}),
+            ],
+        ),
+        (
+            Api::ChatCompletions,
+            vec![perplexity("A ", 2), perplexity("weir ", 2), perplexity("of ", 3), perplexity("stone. ", 3)],
+        ),
+        (
+            Api::ChatCompletions,
+            vec![
+                open_router(
+                    json!({"reasoning_details": [{"type": "reasoning.text", "text": "So: ", "index": 0, "format": "anthropic-claude-v1"}]}),
+                ),
+                open_router(
+                    json!({"reasoning_details": [{"type": "reasoning.text", "signature": "EqQBCkgIBxABGAIiQL2", "index": 0, "format": "anthropic-claude-v1"}]}),
+                ),
+                open_router(json!({"content": "A weir. "})),
+                json!({"id": "c", "x_groq": {"id": "req_01", "usage": {"queue_time": 0.01}}, "choices": end}),
+            ],
+        ),
+        (
+            Api::Messages,
+            vec![
+                json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": 5}}}),
+                begin(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+                block(0, json!({"type": "thinking_delta", "thinking": "So: "})),
+                block(0, json!({"type": "signature_delta", "signature": "EqQBCkgIBxABGAIiQL2+/="})),
+                stop(0),
+                begin(1, json!({"type": "text", "text": "", "citations": []})),
+                block(1, json!({"type": "text_delta", "text": "A weir. "})),
+                block(
+                    1,
+                    json!({"type": "citations_delta", "citation": {"type": "char_location", "cited_text": "A weir of 1900", "document_title": "Weirs", "document_index": 0}}),
+                ),
+                block(
+                    1,
+                    json!({"type": "citations_delta", "citation": {"type": "char_location", "cited_text": "12 m high", "document_title": "Weirs", "document_index": 0}}),
+                ),
+                stop(1),
+                begin(2, json!({"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}})),
+                stop(2),
+                json!({"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": null}, "usage": {"output_tokens": 9}}),
+                json!({"type": "message_stop"}),
+            ],
+        ),
+        (
+            Api::Responses,
+            vec![
+                json!({"type": "response.created", "sequence_number": 0, "response": {"id": "resp_1", "status": "in_progress", "model": "m", "output": []}}),
+                json!({"type": "response.in_progress", "sequence_number": 1, "response": {"id": "resp_1", "status": "in_progress", "model": "m", "output": []}}),
+                json!({"type": "response.output_item.added", "output_index": 0, "sequence_number": 2, "item": {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}}),
+                json!({"type": "response.web_search_call.searching", "output_index": 0, "item_id": "ws_1", "sequence_number": 3}),
+                json!({"type": "response.output_item.done", "output_index": 0, "sequence_number": 4, "item": {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "weirs of 1900"}}}),
+                json!({"type": "response.output_item.added", "output_index": 1, "sequence_number": 5, "item": {"id": "msg_1", "type": "message", "status": "in_progress", "role": "assistant", "content": []}}),
+                of_text(
+                    "response.output_text.delta",
+                    6,
+                    json!({"delta": "A weir ", "obfuscation": "x7Qa", "logprobs": []}),
+                ),
+                of_text(
+                    "response.output_text.delta",
+                    7,
+                    json!({"delta": "of stone. ", "obfuscation": "9bZt1", "logprobs": []}),
+                ),
+                note(8),
+                note(9),
+                note(10),
+                of_text(
+                    "response.output_text.done",
+                    11,
+                    json!({"text": "A weir of stone. ", "logprobs": []}),
+                ),
+                json!({"type": "response.completed", "sequence_number": 12, "response": {"id": "resp_1", "status": "completed", "model": "m", "output": [
+                    {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "A weir of stone. ", "annotations": []}]}]}}),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn streams_in_which_nothing_is_found_pass_as_they_came() {
+    for (api, events) in streams() {
+        for action in [Action::Redact, Action::Block] {
+            let written: Vec<String> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+            let mut filter = StreamFilter::new(api, Arc::new(rules(action)), Arc::default(), Vec::new());
+            let mut out = Vec::new();
+            for event in &written {
+                let start = out.len();
+                assert_eq!(filter.push(event.as_bytes(), &mut out), Ok(()), "{event}");
+                assert_eq!(str::from_utf8(&out[start..]).unwrap(), event);
+            }
+            assert_eq!(filter.finish(&mut out), Ok(()));
+            assert_eq!(String::from_utf8(out).unwrap(), written.concat());
+        }
+    }
+}
