@@ -110,8 +110,11 @@ fn add_complete(value: Value<'_>, names: u64, pieces: &[usize], complete: &mut V
         }
         JsonKind::Array => value.items().for_each(|item| add_complete(item, names, pieces, complete)),
         JsonKind::Object => {
-            let is_index = |name: &str| name == "index" || name.ends_with("_index");
-            let indices = value.entries().filter(|(name, _)| is_index(&name.string()));
+            // of a choice, block, call or item; any other may change while a client appends
+            let is_index = |name: &str| matches!(name, "index" | "output_index");
+            let is_number = |index: Value<'_>| index.kind() == JsonKind::Number;
+            let indices =
+                value.entries().filter(|(name, index)| is_index(&name.string()) && is_number(*index));
             let names = hash_of(&(names, indices.map(|(_, index)| index.raw()).collect::<Vec<_>>()));
             for (name, value) in value.entries() {
                 // padding of random characters
