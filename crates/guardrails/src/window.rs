@@ -320,6 +320,23 @@ impl Window {
     }
 }
 
+impl RuleSet {
+    /// The end of a text in which something may have begun that more text completes, with what stands before it: at most so many bytes.
+    pub fn open_text<'t>(&self, text: &'t str, bytes_max: usize) -> &'t str {
+        let source = Source { text, is_final: false, from: 0, unchanged: 0, offset: 0, carried: &[] };
+        let scan = Scan::run(self, source, false);
+        let open = before_crossing(&scan.findings, scan.open);
+        if open == text.len() {
+            return "";
+        }
+        // phrases of prompt injection count together
+        let is_near = |event: &&Event| event.end > text.len() as isize - SPAN_BYTES;
+        let event = scan.events.iter().find(is_near).map_or(open, |event| event.start as usize);
+        let start = shown_before(text, open.min(event), CONTEXT_BYTES, CONTEXT_WITH_INVISIBLE_BYTES_MAX);
+        &text[text.ceil_char_boundary(start.max(text.len().saturating_sub(bytes_max)))..]
+    }
+}
+
 /// `open`, or the start of the first of findings that overlap each other and reach beyond it.
 fn before_crossing(findings: &[Finding], open: usize) -> usize {
     let mut end = open;

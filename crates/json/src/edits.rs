@@ -19,6 +19,11 @@ impl Edits {
         self.0.push((range, json));
     }
 
+    /// Adds changes. Of one range, an earlier change holds.
+    pub fn extend(&mut self, edits: &Edits) {
+        self.0.extend_from_slice(&edits.0);
+    }
+
     /// Takes out the change of exactly this range.
     pub fn take(&mut self, range: &Range<usize>) -> Option<Vec<u8>> {
         let place = self.0.iter().position(|(place, _)| place == range)?;

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use weir_translate::SseEvent;
-use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
-use weir_translate::json::{Edits, Tape, Value, unescaped, write_string};
+use weir_translate::conversation::{Api, Kind, Lane, Pieces, frame_of, pieces_of};
+use weir_translate::json::{Edits, Tape, Value, unescaped};
 
 use super::walk::{Reading, Walk};
 use super::{Checks, Direction, Report, StreamMode};
@@ -19,7 +19,7 @@ use earlier::EarlierStrings;
 use form::Form;
 use joined::{Chain, EndedText, Ends, chain_of, is_whole_json, reader_of};
 use text_state::TextState;
-use write::{template, without_repeated, write_event};
+use write::{Template, without_repeated, write_event};
 
 mod earlier;
 mod form;
@@ -68,8 +68,8 @@ pub struct StreamFilter {
 struct LaneState {
     lane: Lane,
     text: TextState,
-    /// The last event of the lane before and behind its text, without what else it has: text that is released later is sent in its form.
-    template: (Vec<u8>, Vec<u8>),
+    /// That of the last event of the lane: text that is released later is sent in it.
+    template: Option<Arc<Template>>,
     /// The escape of half a character at its end, whose other half comes with the next piece.
     half: Vec<u8>,
 }
@@ -176,8 +176,7 @@ impl StreamFilter {
             return Err(BlockedBy(PLACES_RULE.to_owned()));
         }
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
-        let Pieces { texts: mut found, ended, calls, once, complete, begins, repeats, ends_all, has_more } =
-            pieces;
+        let Pieces { texts: mut found, ended, calls, complete, begins, repeats, ends_all, has_more } = pieces;
         self.begin_calls(calls, out)?;
         let places: Vec<Range<usize>> = found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
         // JSON that went on after its end is held until no more can come
@@ -196,6 +195,10 @@ impl StreamFilter {
             }
             let are_repeated = self.complete_go_on(complete, data, &mut edits)?;
             self.form = form_of_event.filter(|_| are_repeated && edits.is_empty() && !self.has_found);
+            if let Some(form) = &mut self.form {
+                let frame = frame_of(root, &places[0]);
+                form.template = Arc::new(Template::new(event, &frame, data, &places[0], self.keeps_name));
+            }
         }
         self.repeated(repeats, data, &mut edits)?;
         // what is removed goes on nowhere
@@ -209,19 +212,21 @@ impl StreamFilter {
                 edits.replace_by_string(place, &text);
             }
         }
-        // of the form in which text is sent later, each other text is empty
-        let mut form = edits.clone();
-        places.iter().for_each(|place| form.replace_by_string(place.clone(), ""));
-        once.iter().for_each(|place| form.replace(place.clone(), b"null".to_vec()));
         let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
         let keeps_name = self.keeps_name;
+        let of_form = self.form.as_ref().map(|form| form.template.clone());
         for ((lane, place), checked) in found.into_iter().zip(checked) {
             if data[place.clone()] != *b"\"\"" {
                 self.end_others(&lane, &mut sent, out)?;
             }
             let literal = checked.as_deref().unwrap_or(&data[place.clone()]);
             let mut piece = self.piece(lane, place.clone(), literal, |place| {
-                template(event, &form, data, place, keeps_name)
+                let of_event = || {
+                    let mut frame = root.map(|root| frame_of(root, place)).unwrap_or_default();
+                    frame.extend(&edits);
+                    Arc::new(Template::new(event, &frame, data, place, keeps_name))
+                };
+                of_form.clone().unwrap_or_else(of_event)
             })?;
             piece.is_cut |= checked.is_some();
             sent.push(piece);
@@ -245,7 +250,7 @@ impl StreamFilter {
         lane: Lane,
         place: Range<usize>,
         piece: &[u8],
-        template: impl FnOnce(&Range<usize>) -> (Vec<u8>, Vec<u8>),
+        template: impl FnOnce(&Range<usize>) -> Arc<Template>,
     ) -> Result<Piece, BlockedBy> {
         let literal = self.with_half(&lane, piece);
         let text = unescaped(&literal).unwrap_or_default();
@@ -374,7 +379,7 @@ impl StreamFilter {
         &mut self,
         lane: &Lane,
         text: &str,
-        template: impl FnOnce() -> (Vec<u8>, Vec<u8>),
+        template: impl FnOnce() -> Arc<Template>,
     ) -> Result<String, BlockedBy> {
         let index = match self.lanes.iter().position(|state| state.lane == *lane) {
             Some(index) => index,
@@ -382,8 +387,8 @@ impl StreamFilter {
             None => self.begin_lane(lane.clone()),
         };
         let state = &mut self.lanes[index];
-        if !text.is_empty() || state.template.0.is_empty() {
-            state.template = template();
+        if !text.is_empty() || state.template.is_none() {
+            state.template = Some(template());
         }
         match state.text.push(text) {
             Ok(released) => Ok(released),
@@ -407,7 +412,7 @@ impl StreamFilter {
                 text.go_on(self.ended.swap_remove(index));
             }
         }
-        self.lanes.push(LaneState { lane, text, template: Default::default(), half: Vec::new() });
+        self.lanes.push(LaneState { lane, text, template: None, half: Vec::new() });
         self.lanes.len() - 1
     }
 
@@ -424,16 +429,14 @@ impl StreamFilter {
                 index += 1;
                 continue;
             }
-            let LaneState { lane, text, template: (head, tail), .. } = self.lanes.remove(index);
+            let LaneState { lane, text, template, .. } = self.lanes.remove(index);
             let piece = sent.iter_mut().rev().find(|piece| piece.lane == lane && !piece.text.is_empty());
             let mut released = String::new();
             let ended = self.end(lane, text, false, &mut released);
             if let Some(piece) = piece {
                 piece.released.push_str(&released);
-            } else if !released.is_empty() {
-                out.extend_from_slice(&head);
-                write_string(out, &released);
-                out.extend_from_slice(&tail);
+            } else if let Some(template) = template.filter(|_| !released.is_empty()) {
+                template.write(&released, out);
             }
             ended?;
         }

@@ -197,3 +197,24 @@ fn a_flagged_secret_longer_than_the_window_is_released_and_what_follows_is_redac
     let (out, ..) = windowed(&rules, &format!("{token} ada@example.com {token}"), 9, &mut Rng(11));
     assert_eq!(out, format!("{token} [EMAIL_1] {token}"));
 }
+
+#[test]
+fn the_open_text_of_a_text_tells_what_ends_in_the_next() {
+    let rules = compile(&rules_with_own());
+    let mut rng = Rng(77);
+    for _ in 0..4_000 {
+        let text = stream(&mut rng);
+        let (start, rest) = text.split_at(text.floor_char_boundary(rng.below(text.len() + 1)));
+        let open = rules.open_text(start, 1024);
+        assert!(start.ends_with(open));
+        let crossing = |start: &str| -> Vec<(usize, usize)> {
+            let found = rules.scan_parts(&[start, rest]).crossing;
+            found.iter().map(|finding| (finding.rule, finding.spans[1].end)).collect()
+        };
+        assert_eq!(crossing(open), crossing(start), "{open:?} of {start:?}, {rest:?}");
+    }
+    let long = ["nothing is open. ".repeat(50), "4111 1111".to_owned()].concat();
+    assert!((9..100).contains(&rules.open_text(&long, 1024).len()));
+    assert_eq!(rules.open_text("ada@example", 4), "mple");
+    assert_eq!(rules.open_text("nothing is open. ", 1024), "");
+}

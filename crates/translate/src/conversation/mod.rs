@@ -5,6 +5,7 @@ mod annotations;
 mod answer;
 mod cited_response;
 mod cited_stream;
+mod frame;
 mod made;
 mod pieces;
 mod question;
@@ -13,8 +14,9 @@ mod request;
 pub use annotations::Citation;
 pub use answer::{Additions, attach, texts};
 pub use cited_stream::CitedStream;
+pub use frame::frame_of;
 pub use made::{ChunkHead, blocked_events, error_event, made_reply};
-pub use pieces::{Kind, Lane, Pieces, pieces, pieces_of};
+pub use pieces::{CompleteString, Kind, Lane, Pieces, pieces, pieces_of};
 pub use question::{WithoutList, condensing, place, question, text_of};
 pub use request::{COMPLETION_TOKENS_DEFAULT, InvalidRequest, Request};
 

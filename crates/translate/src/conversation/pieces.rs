@@ -1,6 +1,7 @@
 //! The pieces of text in an event of a stream, where they stand, and which texts end by it. A piece is part of a text that further events continue;
 //! every other string of an event is complete in itself.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -56,11 +57,8 @@ pub struct Pieces {
     pub ended: Vec<u32>,
     /// Calls of tools that name themselves in this event, as index, path and id: one of another id at the same place has ended.
     pub calls: Vec<(u32, String, String)>,
-    /// Values that clients take once, and would append to themselves from another event: ids, names, roles.
-    pub once: Vec<Range<usize>>,
-    /// All strings that are no pieces, with a hash of the names to the value and of the indices beside it: some clients append what comes under the
-    /// same names later.
-    pub complete: Vec<(u64, Range<usize>)>,
+    /// All strings that are no pieces.
+    pub complete: Vec<CompleteString>,
     /// Texts with which a block, part or item begins and that further events continue, whose lane may have another path: the place of their JSON value.
     pub begins: Vec<(Lane, Range<usize>)>,
     /// Whole texts that earlier events had in pieces.
@@ -69,6 +67,17 @@ pub struct Pieces {
     pub ends_all: bool,
     /// Whether there is more than pieces, so that the event is sent also when nothing of them can be.
     pub has_more: bool,
+}
+
+/// A string that is complete in its event. Some clients append what comes under the same names later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompleteString {
+    /// A hash of the names to the value and of the indices beside it.
+    pub names: u64,
+    /// The place of its JSON value, quotes included.
+    pub place: Range<usize>,
+    /// Whether it is of an entry of a list with the index of one before, to which clients append it.
+    pub is_of_same_entry: bool,
 }
 
 /// The pieces of an event's data. Data that is no JSON has none.
@@ -94,36 +103,51 @@ pub fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
     pieces.has_more |= at.is_empty() || has_more(event, "", &at);
     at.extend(pieces.begins.iter().chain(&pieces.repeats).map(|(_, place)| place.start));
     at.sort_unstable();
-    add_complete(event, 0, &at, &mut pieces.complete);
+    add_complete(event, (0, false), &at, &mut pieces.complete);
     pieces
 }
 
 /// Adds the strings of a value that are no pieces. `names`: the hash of the names to the value. `pieces`: where pieces begin, in order.
-fn add_complete(value: Value<'_>, names: u64, pieces: &[usize], complete: &mut Vec<(u64, Range<usize>)>) {
+fn add_complete(
+    value: Value<'_>,
+    (names, is_of_same_entry): (u64, bool),
+    pieces: &[usize],
+    complete: &mut Vec<CompleteString>,
+) {
     match value.kind() {
         JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Number => {}
         JsonKind::Plain | JsonKind::Escaped => {
             let place = value.range();
             if pieces.binary_search(&place.start).is_err() {
-                complete.push((names, place));
+                complete.push(CompleteString { names, place, is_of_same_entry });
             }
         }
-        JsonKind::Array => value.items().for_each(|item| add_complete(item, names, pieces, complete)),
+        JsonKind::Array => {
+            let mut seen = HashSet::new();
+            for item in value.items() {
+                let is_of_same_entry = is_of_same_entry || numbered(item).any(|index| !seen.insert(index));
+                add_complete(item, (names, is_of_same_entry), pieces, complete);
+            }
+        }
         JsonKind::Object => {
-            // of a choice, block, call or item; any other may change while a client appends
-            let is_index = |name: &str| matches!(name, "index" | "output_index");
-            let is_number = |index: Value<'_>| index.kind() == JsonKind::Number;
-            let indices =
-                value.entries().filter(|(name, index)| is_index(&name.string()) && is_number(*index));
-            let names = hash_of(&(names, indices.map(|(_, index)| index.raw()).collect::<Vec<_>>()));
+            let names = hash_of(&(names, numbered(value).collect::<Vec<_>>()));
             for (name, value) in value.entries() {
                 // padding of random characters
                 if !name.is("obfuscation") {
-                    add_complete(value, hash_of(&(names, &*name.string())), pieces, complete);
+                    let names = hash_of(&(names, &*name.string()));
+                    add_complete(value, (names, is_of_same_entry), pieces, complete);
                 }
             }
         }
     }
+}
+
+/// The indices of a choice, block, call or item. Any other index may change while a client appends.
+fn numbered(value: Value<'_>) -> impl Iterator<Item = &[u8]> {
+    let is_index = |name: &str| matches!(name, "index" | "output_index");
+    let is_number = |index: Value<'_>| index.kind() == JsonKind::Number;
+    let indices = value.entries().filter(move |(name, index)| is_index(&name.string()) && is_number(*index));
+    indices.map(|(_, index)| index.raw())
 }
 
 fn hash_of(value: &impl Hash) -> u64 {
@@ -147,10 +171,10 @@ fn of_chunk(chunk: Value<'_>) -> Pieces {
             for (number, choice) in (0..).zip(value.items()) {
                 of_choice(choice, number, &mut pieces);
             }
-        } else if !is_complete(&name.string()) && value.is_string() {
-            let path = bounded(format!(".{}", name.string()));
-            let lane = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path };
-            pieces.texts.push((lane, value.range()));
+        } else if is_text(&name.string()) && value.is_string() {
+            let name = name.string();
+            let (kind, path) = (kind_of(&name, Kind::Other), format!(".{name}"));
+            pieces.texts.push((Lane { index: OF_STREAM, kind, part: 0, path }, value.range()));
         }
     }
     pieces
@@ -177,9 +201,9 @@ fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
             "delta" | "message" => {
                 add(value, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, pieces)
             }
-            name if !is_complete(name) => {
+            name if is_text(name) => {
                 let kind = kind_of(name, Kind::Other);
-                add(value, Lane { index, kind, part: 0, path: bounded(name.to_owned()) }, pieces);
+                add(value, Lane { index, kind, part: 0, path: name.to_owned() }, pieces);
             }
             _ => {}
         }
@@ -190,11 +214,7 @@ fn of_message(event: Value<'_>) -> Pieces {
     let mut pieces = Pieces::default();
     let index = index_of(event, "index").unwrap_or_default();
     match event.get("type").and_then(Value::as_str).as_deref() {
-        Some("content_block_delta") => {
-            if let Some(delta) = event.get("delta") {
-                add(delta, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
-            }
-        }
+        Some("content_block_delta" | "ping") => {}
         Some("content_block_start") => {
             event.get("content_block").into_iter().for_each(|block| begin_block(block, index, &mut pieces));
         }
@@ -204,8 +224,11 @@ fn of_message(event: Value<'_>) -> Pieces {
             let blocks = event.at(&["message", "content"]).into_iter().flat_map(Value::items);
             (0..).zip(blocks).for_each(|(number, block)| begin_block(block, number, &mut pieces));
         }
-        Some("ping") => {}
         _ => return of_unknown(event, index),
+    }
+    // some clients read it whatever the type
+    if let Some(delta) = event.get("delta") {
+        add(delta, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
     }
     pieces
 }
@@ -216,10 +239,14 @@ fn of_response(event: Value<'_>) -> Pieces {
     let part = index_of(event, "content_index").or_else(|| index_of(event, "summary_index"));
     let part = part.unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-    if let (Some(text), Some(delta)) = (kind.strip_suffix(".delta"), event.get("delta")) {
-        let lane = Lane { index, kind: kind_of_response(text), part, path: text.to_owned() };
+    if let Some(delta) = event.get("delta") {
+        let text = kind.strip_suffix(".delta");
+        let name = text.unwrap_or("response.output_text");
+        let lane = Lane { index, kind: kind_of_response(name), part, path: name.to_owned() };
         add(delta, lane, &mut pieces);
-        return pieces;
+        if text.is_some() {
+            return pieces;
+        }
     }
     if let Some(text) = kind.strip_suffix(".done") {
         pieces.ended.push(index);
@@ -358,12 +385,12 @@ fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
     }
 }
 
-/// Adds the strings of an object. `lane`: that of the object.
+/// Adds the strings of an object. `lane`: that of the object. Beside a text by a name that is known, strings by other names tell of it.
 fn add_fields(object: Value<'_>, lane: &Lane, pieces: &mut Pieces) {
+    let has_text = object.entries().any(|(name, value)| is_text(&name.string()) && value.is_string());
     for (name, value) in object.entries().map(|(key, value)| (key.string(), value)) {
-        if matches!(&*name, "id" | "name" | "role" | "call_id" | "tool_call_id") && value.is_string() {
-            pieces.once.push(value.range());
-        } else if !is_complete(&name) {
+        let is_attribute = has_text && value.is_string() && !is_text(&name);
+        if !is_complete(&name) && !is_attribute {
             let path = bounded(format!("{}.{name}", lane.path));
             add(value, Lane { kind: kind_of(&name, lane.kind), path, ..*lane }, pieces);
         }
@@ -378,6 +405,11 @@ fn kind_of(name: &str, outer: Kind) -> Kind {
         name if name.starts_with("reasoning") || name == "thinking" => Kind::Reasoning,
         _ => outer,
     }
+}
+
+/// Whether a name says that its value is a text in pieces.
+fn is_text(name: &str) -> bool {
+    kind_of(name, Kind::Other) != Kind::Other
 }
 
 /// Whether the value of a field is complete in the event that has it. What is not named here is taken for a piece.
@@ -419,6 +451,7 @@ fn is_complete(name: &str) -> bool {
             | "expires_at"
             | "tool_call_id"
             | "stop_reason"
+            | "stop_sequence"
             | "native_finish_reason"
     )
 }
@@ -464,116 +497,4 @@ fn index_of(value: Value<'_>, name: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value as Json, json};
-
-    use super::*;
-
-    fn check(api: Api, data: &str, expected: &[(u32, Kind, &str)], has_more: bool) -> Pieces {
-        let found = pieces(api, data);
-        let seen: Vec<(u32, Kind, &str)> =
-            found.texts.iter().map(|(lane, range)| (lane.index, lane.kind, &data[range.clone()])).collect();
-        assert_eq!((seen.as_slice(), found.has_more), (expected, has_more), "{data}");
-        found
-    }
-
-    #[test]
-    fn the_pieces_of_each_api_are_found() {
-        let chat = Api::ChatCompletions;
-        let (answer, arguments) = (Kind::Answer, Kind::Arguments);
-        let text = r#"{"id":"1","model":"m","choices":[{"index":1,"delta":{"content":"a\"b"},"finish_reason":null}]}"#;
-        check(chat, text, &[(1, answer, r#""a\"b""#)], false);
-        let first = r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":""}}]}"#;
-        check(chat, first, &[(1, answer, "\"\"")], true);
-        let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"function":{"arguments":"{"}}]}}]}"#;
-        assert!(check(chat, call, &[(0, arguments, "\"{\"")], false).calls.is_empty());
-        let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"id":"c","function":{"name":"f","arguments":""}}]}}]}"#;
-        assert_eq!(
-            check(chat, call, &[(0, arguments, "\"\"")], true).calls,
-            [(0, ".tool_calls[2]".to_owned(), "c".to_owned())]
-        );
-        let end = check(chat, r#"{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}"#, &[], true);
-        assert_eq!(end.ended, [1]);
-        assert!(check(chat, "[DONE]", &[], true).ends_all);
-        let message = r#"{"choices":[{"index":1,"message":{"content":"a"},"delta":null}]}"#;
-        assert_eq!(check(chat, message, &[(1, answer, "\"a\"")], false).texts[0].0.path, ".content");
-        let beside = r#"{"choices":[{"index":1,"message":{"content":"ab"},"delta":{"content":"b"}}]}"#;
-        check(chat, beside, &[(1, answer, "\"b\"")], true);
-        check(Api::Completions, r#"{"choices":[{"index":1,"text":"a"}]}"#, &[(1, answer, "\"a\"")], false);
-        let delta = r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a"}}"#;
-        check(Api::Messages, delta, &[(1, answer, "\"a\"")], false);
-        let delta = r#"{"type":"content_block_delta","delta":{"text":null,"thinking":1}}"#;
-        check(Api::Messages, delta, &[], true);
-        assert_eq!(check(Api::Messages, r#"{"type":"content_block_stop","index":1}"#, &[], true).ended, [1]);
-        let delta = r#"{"type":"response.output_text.delta","output_index":1,"content_index":0,"delta":"a"}"#;
-        check(Api::Responses, delta, &[(1, answer, "\"a\"")], false);
-        assert!(check(Api::Responses, r#"{"type":"response.completed","response":{}}"#, &[], true).ends_all);
-    }
-
-    #[test]
-    fn texts_with_which_blocks_parts_and_items_begin_are_found_with_their_kind() {
-        let check = |api: Api, data: Json, expected: &[(Kind, u32, &str)]| {
-            let data = data.to_string();
-            let found = pieces(api, &data);
-            let begins: Vec<(Kind, u32, &str)> = found
-                .begins
-                .iter()
-                .map(|(lane, place)| (lane.kind, lane.part, &data[place.clone()]))
-                .collect();
-            assert_eq!((begins.as_slice(), found.texts.len()), (expected, 0), "{data}");
-        };
-        let block = |block: Json| json!({"type": "content_block_start", "index": 0, "content_block": block});
-        let thinking = json!({"type": "thinking", "thinking": "a", "signature": "s"});
-        check(Api::Messages, block(thinking), &[(Kind::Reasoning, 0, "\"a\"")]);
-        check(Api::Messages, block(json!({"type": "text", "text": "a"})), &[(Kind::Answer, 0, "\"a\"")]);
-        check(Api::Messages, block(json!({"type": "text", "text": ""})), &[]);
-        check(
-            Api::Messages,
-            block(json!({"type": "tool_use", "id": "t", "name": "f", "input": {"a": "b"}})),
-            &[],
-        );
-        let part = |of: &str, part: Json| json!({"type": format!("response.{of}.added"), "content_index": 1, "part": part});
-        let text = json!({"type": "output_text", "text": "a"});
-        check(Api::Responses, part("content_part", text), &[(Kind::Answer, 1, "\"a\"")]);
-        let refusal = json!({"type": "refusal", "refusal": "a"});
-        check(Api::Responses, part("content_part", refusal), &[(Kind::Refusal, 1, "\"a\"")]);
-        let text = json!({"type": "reasoning_text", "text": "a"});
-        check(Api::Responses, part("content_part", text), &[(Kind::Reasoning, 1, "\"a\"")]);
-        let text = json!({"type": "summary_text", "text": "a"});
-        check(Api::Responses, part("reasoning_summary_part", text), &[(Kind::Reasoning, 1, "\"a\"")]);
-        let item =
-            |item: Json| json!({"type": "response.output_item.added", "output_index": 0, "item": item});
-        let call = json!({"type": "function_call", "id": "i", "name": "f", "arguments": "{"});
-        check(Api::Responses, item(call), &[(Kind::Arguments, 0, "\"{\"")]);
-        let call = json!({"type": "custom_tool_call", "name": "f", "input": "a"});
-        check(Api::Responses, item(call), &[(Kind::Other, 0, "\"a\"")]);
-        let message = json!({"type": "message", "content": [{"type": "output_text", "text": "a"}]});
-        check(Api::Responses, item(message), &[(Kind::Answer, 0, "\"a\"")]);
-    }
-
-    #[test]
-    fn texts_under_names_that_no_api_has_are_pieces_too() {
-        let chat = Api::ChatCompletions;
-        let details =
-            r#"{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"a"}]}}]}"#;
-        check(chat, details, &[(0, Kind::Reasoning, "\"a\"")], false);
-        let list = r#"{"choices":[{"delta":{"content":[{"type":"text","text":"a"}]}}]}"#;
-        check(chat, list, &[(0, Kind::Answer, "\"a\"")], false);
-        let call = r#"{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{"}}}]}"#;
-        check(chat, call, &[(0, Kind::Arguments, "\"{\"")], true);
-        check(
-            chat,
-            r#"{"choices":[{"delta":{"new":{"words":"a"}}}],"other":"b"}"#,
-            &[(0, Kind::Other, "\"a\""), (OF_STREAM, Kind::Other, "\"b\"")],
-            false,
-        );
-        check(
-            Api::Messages,
-            r#"{"type":"content_block_delta","index":0,"delta":{"type":"new_delta","words":"a"}}"#,
-            &[(0, Kind::Other, "\"a\"")],
-            false,
-        );
-        let custom = r#"{"type":"response.custom_tool_call_input.delta","delta":"a"}"#;
-        check(Api::Responses, custom, &[(0, Kind::Other, "\"a\"")], false);
-    }
-}
+mod tests;

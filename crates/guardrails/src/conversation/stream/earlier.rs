@@ -2,12 +2,13 @@
 //! sent.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter;
 use std::ops::Range;
 
 use weir_translate::SseEvent;
-use weir_translate::conversation::Lane;
+use weir_translate::conversation::{CompleteString, Lane};
 use weir_translate::json::{Edits, Value, unescaped};
 
 use super::super::vocabulary::is_name;
@@ -34,9 +35,10 @@ pub(super) struct EarlierStrings {
 }
 
 /// What came under the same names.
+#[derive(Default)]
 struct Earlier {
-    /// The end of all that came.
-    end: String,
+    /// The end of all that came, in which something may have begun. `None` before the first.
+    end: Option<String>,
     /// The hash of what came, if each event had the same.
     repeated: Option<u64>,
 }
@@ -56,7 +58,7 @@ impl StreamFilter {
         }
         let checks = self.checks.clone();
         let is_changed = self.complete(&[name], Reading::Text, &checks, true)?.is_some();
-        let (_, joined) = self.go_on(EVENT_NAMES, &[name])?;
+        let (_, joined) = self.go_on(EVENT_NAMES, &[name], false)?;
         Ok(joined.is_none() && !is_changed)
     }
 
@@ -88,25 +90,27 @@ impl StreamFilter {
     /// sent before stays. Whether earlier events had the same, and nothing else.
     pub(super) fn complete_go_on(
         &mut self,
-        mut complete: Vec<(u64, Range<usize>)>,
+        mut complete: Vec<CompleteString>,
         data: &[u8],
         edits: &mut Edits,
     ) -> Result<bool, BlockedBy> {
         if self.checks.output.is_none() {
             return Ok(true);
         }
-        complete.sort_by_key(|(names, _)| *names);
+        complete.sort_by_key(|string| string.names);
         let mut are_repeated = true;
-        for same in complete.chunk_by(|(names, _), (other, _)| names == other) {
-            let texts: Vec<String> =
-                same.iter().map(|(_, place)| unescaped(&data[place.clone()]).unwrap_or_default()).collect();
-            let (is_repeated, changed) = self.go_on(same[0].0, &texts)?;
+        for same in complete.chunk_by(|string, other| string.names == other.names) {
+            let text_of =
+                |string: &CompleteString| unescaped(&data[string.place.clone()]).unwrap_or_default();
+            let texts: Vec<String> = same.iter().map(text_of).collect();
+            let is_one = same.iter().any(|string| string.is_of_same_entry);
+            let (is_repeated, changed) = self.go_on(same[0].names, &texts, is_one)?;
             are_repeated &= is_repeated;
-            for (((_, place), text), changed) in same.iter().zip(&texts).zip(changed.into_iter().flatten()) {
+            for ((string, text), changed) in same.iter().zip(&texts).zip(changed.into_iter().flatten()) {
                 if changed != *text {
                     // in place of what it becomes by itself
-                    edits.take(place);
-                    edits.replace_by_string(place.clone(), &changed);
+                    edits.take(&string.place);
+                    edits.replace_by_string(string.place.clone(), &changed);
                 }
             }
         }
@@ -114,35 +118,34 @@ impl StreamFilter {
     }
 
     /// Checks texts together with what came under the same names before. Whether they were repeated, and what they become if something begins in one and
-    /// ends in another.
+    /// ends in another. `is_one`: whether clients append them to each other, also where nothing came before.
     fn go_on<T: AsRef<str> + Hash>(
         &mut self,
         names: u64,
         texts: &[T],
+        is_one: bool,
     ) -> Result<(bool, Option<Vec<String>>), BlockedBy> {
+        let checks = self.checks.clone();
+        let Some(rules) = &checks.output else { return Ok((true, None)) };
         if texts.iter().all(|text| text.as_ref().is_empty()) {
             return Ok((true, None));
         }
         let hash = self.earlier.hash_keys.hash_one(texts);
-        let Some(earlier) = self.earlier.strings.get_mut(&names) else {
-            if self.earlier.strings.len() == EARLIER_MAX {
-                return Err(BlockedBy(EARLIER_RULE.to_owned()));
-            }
-            let mut earlier = Earlier { end: String::new(), repeated: Some(hash) };
-            texts.iter().for_each(|text| earlier.push(text.as_ref()));
-            self.earlier.strings.insert(names, earlier);
-            return Ok((false, None));
+        let is_full = self.earlier.strings.len() == EARLIER_MAX;
+        let earlier = match self.earlier.strings.entry(names) {
+            Entry::Vacant(_) if is_full => return Err(BlockedBy(EARLIER_RULE.to_owned())),
+            // most servers repeat them in each event
+            Entry::Occupied(entry) if entry.get().repeated == Some(hash) => return Ok((true, None)),
+            entry @ (Entry::Occupied(_) | Entry::Vacant(_)) => entry.or_default(),
         };
-        // most servers repeat them in each event
-        if earlier.repeated == Some(hash) {
-            return Ok((true, None));
-        }
-        earlier.repeated = None;
-        let before = earlier.end.clone();
-        texts.iter().for_each(|text| earlier.push(text.as_ref()));
+        let is_first = earlier.end.is_none();
+        let before = earlier.end.take().unwrap_or_default();
         let all: Vec<&str> = iter::once(&*before).chain(texts.iter().map(AsRef::as_ref)).collect();
-        let checks = self.checks.clone();
-        let Some(rules) = &checks.output else { return Ok((false, None)) };
+        earlier.end = Some(rules.open_text(&all.concat(), EARLIER_BYTES_MAX).to_owned());
+        earlier.repeated = is_first.then_some(hash);
+        if is_first && !is_one {
+            return Ok((false, None));
+        }
         let found = Reading::Text.scan(&all, rules);
         if found.crossing.is_empty() {
             return Ok((false, None));
@@ -197,13 +200,5 @@ impl StreamFilter {
             }
         }
         Ok(())
-    }
-}
-
-impl Earlier {
-    fn push(&mut self, text: &str) {
-        self.end.push_str(text);
-        let start = self.end.ceil_char_boundary(self.end.len().saturating_sub(EARLIER_BYTES_MAX));
-        self.end.drain(..start);
     }
 }

@@ -1,10 +1,13 @@
 //! Events that differ in one text only.
 
+use std::sync::Arc;
+
 use weir_translate::conversation::{Lane, Pieces};
 use weir_translate::json::Tape;
 
 use super::super::vocabulary::is_name;
 use super::super::walk::is_data_name;
+use super::write::Template;
 
 /// Upper bound of the bytes around the text.
 const FORM_BYTES_MAX: usize = 4096;
@@ -16,17 +19,18 @@ pub(super) struct Form {
     behind: Vec<u8>,
     lane: Lane,
     has_more: bool,
+    /// In which text of it is sent later.
+    pub(super) template: Arc<Template>,
 }
 
 impl Form {
     /// The form of an event, if it has one text and changes nothing else that is known of the stream.
     pub(super) fn of(data: &[u8], pieces: &Pieces) -> Option<Form> {
-        let Pieces { texts, ended, calls, once, begins, repeats, ends_all, has_more, .. } = pieces;
+        let Pieces { texts, ended, calls, begins, repeats, ends_all, has_more, .. } = pieces;
         let [(lane, range)] = texts.as_slice() else { return None };
         let is_plain = !is_within_data(&lane.path)
             && ended.is_empty()
             && calls.is_empty()
-            && once.is_empty()
             && begins.is_empty()
             && repeats.is_empty()
             && !ends_all;
@@ -36,6 +40,7 @@ impl Form {
             behind: data[range.end..].to_vec(),
             lane: lane.clone(),
             has_more: *has_more,
+            template: Arc::default(),
         })
     }
 
@@ -102,9 +107,7 @@ mod tests {
     fn an_event_that_says_more_than_its_text_has_no_form() {
         let of = |event: &str| Form::of(event.as_bytes(), &pieces(Api::ChatCompletions, event)).is_some();
         assert!(of(&chunk("{\"content\":\"a\"}")));
-        for delta in
-            ["{}", "{\"role\":\"assistant\",\"content\":\"a\"}", "{\"content\":\"a\",\"refusal\":\"b\"}"]
-        {
+        for delta in ["{}", "{\"content\":\"a\",\"refusal\":\"b\"}", "{\"id\":\"c\",\"content\":\"a\"}"] {
             assert!(!of(&chunk(delta)), "{delta}");
         }
         assert!(!of(

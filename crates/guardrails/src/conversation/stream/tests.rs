@@ -493,7 +493,8 @@ fn an_unknown_field_is_checked_in_each_event_and_over_them() {
         events.push(END.to_owned());
         let (ended, _, all) = run(&checks, &events);
         assert!(ended.is_ok() && !all.contains("1111") && !all.contains("ple.com"), "{all}");
-        assert!(all.contains("[PAYMENT_CARD_1]") || all.contains("[EMAIL_1]"), "{all}");
+        // beside a text it is sent in each event: what was sent before stays
+        assert!(all.contains("[PAYMENT_CARD_1]") || all.contains("ann@exam"), "{all}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_translate::SseEvent;
-use weir_translate::json::{Edits, Value};
+use weir_translate::json::{Edits, Value, write_string};
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
 pub(super) fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, keeps_name: bool, out: &mut Vec<u8>) {
@@ -31,21 +31,37 @@ pub(super) fn without_repeated(chunk: Value<'_>, edits: &mut Edits) {
     }
 }
 
-/// An event before and behind a place in its data.
-pub(super) fn template(
-    event: &SseEvent,
-    form: &Edits,
-    data: &[u8],
-    place: &Range<usize>,
-    keeps_name: bool,
-) -> (Vec<u8>, Vec<u8>) {
-    let (before, behind) = form.apply_around(data, place.clone());
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
-    write_head(event, keeps_name, &mut head);
-    write_line(&before, &mut head);
-    write_line(&behind, &mut tail);
-    tail.extend_from_slice(b"\n\n");
-    (head, tail)
+/// An event before and behind a text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Template {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Template {
+    /// That of an event around a place in its data.
+    pub(super) fn new(
+        event: &SseEvent,
+        frame: &Edits,
+        data: &[u8],
+        place: &Range<usize>,
+        keeps_name: bool,
+    ) -> Template {
+        let (before, behind) = frame.apply_around(data, place.clone());
+        let mut template = Template::default();
+        write_head(event, keeps_name, &mut template.head);
+        write_line(&before, &mut template.head);
+        write_line(&behind, &mut template.tail);
+        template.tail.extend_from_slice(b"\n\n");
+        template
+    }
+
+    /// Writes the event with this text.
+    pub(super) fn write(&self, text: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        write_string(out, text);
+        out.extend_from_slice(&self.tail);
+    }
 }
 
 fn write_head(event: &SseEvent, keeps_name: bool, out: &mut Vec<u8>) {

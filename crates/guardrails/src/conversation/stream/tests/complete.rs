@@ -68,6 +68,88 @@ fn values_beside_the_pieces_of_an_event_are_checked_with_those_before() {
 }
 
 #[test]
+fn values_are_checked_together_whatever_changes_beside_them() {
+    // only the number of a choice, call or item tells where a client appends
+    for (name, of_first, of_second) in [
+        ("index", json!("a"), json!("b")),
+        ("content_index", json!(0), json!(1)),
+        ("note_index", json!(0), json!(1)),
+        ("start", json!(0), json!(1)),
+    ] {
+        check(Api::ChatCompletions, |text| {
+            let value = if text.ends_with(".com") { &of_second } else { &of_first };
+            chunk(json!({"tool_calls": [{name: value, "extra_content": {"signature": text}}]}))
+        });
+    }
+}
+
+#[test]
+fn values_of_one_entry_that_an_event_has_twice_are_checked_together() {
+    let email = "ann@example.com";
+    for at in 1..email.len() - 1 {
+        let (start, rest) = email.split_at(at);
+        let call = |name: &str| json!({"index": 0, "type": "function", "function": {"name": name}});
+        let event = chunk(json!({"tool_calls": [call(start), call(rest)]}));
+        let events = [format!("data: {event}\n\n")];
+        assert!(run(&Arc::new(rules(Action::Block)), &events).0.is_err(), "{event}");
+        let (ended, _, sent) = run(&redacting(), &events);
+        assert!(ended.is_ok() && sent.contains("[EMAIL_1]") && !sent.contains(rest), "{sent}");
+    }
+    // entries of their own
+    let call = |index: u32, name: &str| json!({"index": index, "function": {"name": name}});
+    let event = chunk(json!({"tool_calls": [call(0, "ann@exam"), call(1, "ple.com")]}));
+    let events = [format!("data: {event}\n\n")];
+    assert_eq!(run(&redacting(), &events).2, events.concat());
+}
+
+#[test]
+fn texts_of_deltas_are_joined_whatever_the_type_of_their_events() {
+    let email = "ann@example.com";
+    let delta = |kind: &str, text: &str| {
+        let event = json!({"type": kind, "index": 0, "delta": {"type": "text_delta", "text": text}});
+        format!("data: {event}\n\n")
+    };
+    for kind in [
+        "ping",
+        "message_start",
+        "message_delta",
+        "content_block_start",
+        "content_block_stop",
+        "message_stop",
+    ] {
+        for at in 1..email.len() {
+            let events = [
+                delta("content_block_delta", &email[..at]),
+                "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n".to_owned(),
+                delta(kind, &email[at..]),
+            ];
+            let mut filter =
+                StreamFilter::new(Api::Messages, Arc::new(rules(Action::Block)), Arc::default(), Vec::new());
+            let mut out = Vec::new();
+            let ended = events.iter().try_for_each(|event| filter.push(event.as_bytes(), &mut out));
+            assert!(ended.and_then(|()| filter.finish(&mut out)).is_err(), "{events:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_later_repeats_nothing_else_of_its_event() {
+    let event = |text: &str| {
+        let call = json!({"index": 0, "extra_content": {"thought_signature": "S1"}, "function": {"name": "f", "arguments": "{"}});
+        let delta = json!({"role": "assistant", "content": text, "annotations": [{"title": "S2"}], "images": [{"url": "S3"}], "tool_calls": [call]});
+        let choice = json!({"index": 0, "delta": delta, "note": "S4"});
+        json!({"id": "c1", "citations": ["S5"], "provider": "S6", "usage": {"prompt_tokens": 77}, "choices": [choice]})
+    };
+    let events = [format!("data: {}\n\n", event("mail ann@example")), END.to_owned()];
+    let (ended, text, sent) = run(&redacting(), &events);
+    assert_eq!((ended, text.as_str()), (Ok(()), "mail ann@example"));
+    let counts = ["S1", "S2", "S3", "S4", "S5", "S6", "77", "\"f\""].map(|value| sent.matches(value).count());
+    assert_eq!(counts, [1; 8], "{sent}");
+    // all events say to which choice they belong
+    assert_eq!((sent.matches("\"index\":0").count(), sent.matches("c1").count()), (6, 3), "{sent}");
+}
+
+#[test]
 fn texts_of_the_first_event_are_checked_with_those_that_follow() {
     let email = "ann@example.com";
     for at in 1..email.len() {
@@ -117,7 +199,7 @@ fn streams() -> Vec<(Api, Vec<Value>)> {
     let safe = json!({"hate": {"filtered": false, "severity": "safe"}, "violence": {"filtered": false, "severity": "safe"}});
     let azure = |text: &str| {
         json!({"id": "chatcmpl-9x", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "gpt-4o", "system_fingerprint": "fp_1",
-            "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]})
+            "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null, "content_filter_results": safe}], "x_ms": "east"})
     };
     let perplexity = |text: &str, count: usize| {
         let page = |number: usize| format!("https://example.com/{number}");
