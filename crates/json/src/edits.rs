@@ -14,14 +14,19 @@ impl Edits {
         self.0.is_empty()
     }
 
+    /// How many changes there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Replaces a range by JSON. Of changes that overlap, the first in the text holds; of those of one range, the first that was made.
     pub fn replace(&mut self, range: Range<usize>, json: Vec<u8>) {
         self.0.push((range, json));
     }
 
-    /// Adds changes. Of one range, an earlier change holds.
-    pub fn extend(&mut self, edits: &Edits) {
-        self.0.extend_from_slice(&edits.0);
+    /// The change of exactly this range.
+    pub fn get(&self, range: &Range<usize>) -> Option<&[u8]> {
+        self.0.iter().find(|(place, _)| place == range).map(|(_, json)| &**json)
     }
 
     /// Takes out the change of exactly this range.
@@ -41,19 +46,6 @@ impl Edits {
         let mut json = Vec::with_capacity(text.len() + 2);
         write_string(&mut json, text);
         self.replace(range, json);
-    }
-
-    /// The text with the changes, before and behind a range.
-    pub fn apply_around(&self, text: &[u8], range: Range<usize>) -> (Vec<u8>, Vec<u8>) {
-        let part = |part: Range<usize>| {
-            let within =
-                self.0.iter().filter(|(place, _)| part.start <= place.start && place.end <= part.end);
-            let moved = |(place, json): &(Range<usize>, Vec<u8>)| {
-                (place.start - part.start..place.end - part.start, json.clone())
-            };
-            Edits(within.map(moved).collect()).apply(&text[part.clone()])
-        };
-        (part(0..range.start), part(range.end..text.len()))
     }
 
     /// The text with the changes.

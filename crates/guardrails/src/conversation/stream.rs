@@ -4,11 +4,12 @@
 //! unknown fields of events, which no client reads, are not passed on.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use weir_translate::SseEvent;
-use weir_translate::conversation::{Api, Kind, Lane, Pieces, frame_of, pieces_of};
+use weir_translate::conversation::{Api, Kind, Lane, Pieces, pieces_of};
 use weir_translate::json::{Edits, Tape, Value, unescaped};
 
 use super::walk::{Reading, Walk};
@@ -17,20 +18,20 @@ use crate::place::Place;
 use crate::{Action, PartFindings, Placeholders, Restorer, redact_parts};
 use earlier::EarlierStrings;
 use form::Form;
-use joined::{Chain, EndedText, Ends, chain_of, is_whole_json, reader_of};
+use joined::{Chain, EndedText, is_whole_json};
+use lanes::{LaneState, WORK_MIN, WORK_PER_BYTE};
 use text_state::TextState;
 use write::{Template, without_repeated, write_event};
 
 mod earlier;
 mod form;
 mod joined;
+mod lanes;
 mod text_state;
 mod write;
 
 /// Texts, calls and names that one stream has at most: what is checked together is looked up among all of them.
 const PLACES_MAX: usize = 2048;
-/// Bytes of an event for each of its texts, together: each is kept with the form of its event.
-const FORMS_BYTES_MAX: usize = 32 << 20;
 /// What stops it, as the name of a rule.
 const PLACES_RULE: &str = "at most 2,048 texts and calls in a stream";
 
@@ -55,23 +56,16 @@ pub struct StreamFilter {
     /// Where in the texts of an answer its next one begins: an address may have begun in the text before.
     places: Vec<(u32, Place)>,
     /// Texts of chains that were repeated whole, with their items and parts: the end of each and of those before it, and the place behind it.
-    repeated: Vec<(Chain, (u32, u32), String, Place)>,
+    repeated: BTreeMap<(Chain, (u32, u32)), (String, Place)>,
     /// That of the last event that had one.
     form: Option<Form>,
     /// Whether the name of the event is passed on.
     keeps_name: bool,
     /// Whether something was found in the event's strings that are complete in it.
     has_found: bool,
+    /// What is left of the work.
+    work: usize,
     report: Report,
-}
-
-struct LaneState {
-    lane: Lane,
-    text: TextState,
-    /// That of the last event of the lane: text that is released later is sent in it.
-    template: Option<Arc<Template>>,
-    /// The escape of half a character at its end, whose other half comes with the next piece.
-    half: Vec<u8>,
 }
 
 /// A piece of an event, and what of it is sent there.
@@ -111,10 +105,11 @@ impl StreamFilter {
             ended,
             open_texts: Vec::new(),
             places: Vec::new(),
-            repeated: Vec::new(),
+            repeated: BTreeMap::new(),
             form: None,
             keeps_name: true,
             has_found: false,
+            work: WORK_MIN,
             report: Report::default(),
         }
     }
@@ -171,14 +166,19 @@ impl StreamFilter {
         root: Option<Value<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
-        let (texts, begins) = (pieces.texts.len(), pieces.begins.len());
-        if self.places_held().max(texts + begins) > PLACES_MAX || texts * data.len() > FORMS_BYTES_MAX {
+        let texts = pieces.texts.len() + pieces.begins.len();
+        if self.places_held().max(texts) > PLACES_MAX {
             return Err(BlockedBy(PLACES_RULE.to_owned()));
         }
+        self.work = self.work.saturating_add(WORK_PER_BYTE * data.len());
         let form_of_event = root.and_then(|_| Form::of(data, &pieces));
-        let Pieces { texts: mut found, ended, calls, complete, begins, repeats, ends_all, has_more } = pieces;
+        let Pieces { texts: mut found, ended, calls, begins, repeats, ends_all, has_more, .. } = pieces;
+        let (unnumbered, numbers, complete, names) =
+            (pieces.unnumbered, pieces.numbers, pieces.complete, pieces.names);
         self.begin_calls(calls, out)?;
-        let places: Vec<Range<usize>> = found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
+        let mut places: Vec<Range<usize>> =
+            found.iter().chain(&begins).map(|(_, place)| place.clone()).collect();
+        places.sort_unstable_by_key(|place| place.start);
         // JSON that went on after its end is held until no more can come
         let ends = |state: &LaneState| ends_all || ended.contains(&state.lane.index) && !state.text.is_late;
         if found.is_empty() {
@@ -192,15 +192,16 @@ impl StreamFilter {
             edits = self.complete_strings(root, &places, restores)?;
             if self.checks.changes_streams() {
                 without_repeated(root, &mut edits);
+                numbers.iter().for_each(|number| edits.replace(number.clone(), b"null".to_vec()));
             }
             let are_repeated = self.complete_go_on(complete, data, &mut edits)?;
             self.form = form_of_event.filter(|_| are_repeated && edits.is_empty() && !self.has_found);
             if let Some(form) = &mut self.form {
-                let frame = frame_of(root, &places[0]);
-                form.template = Arc::new(Template::new(event, &frame, data, &places[0], self.keeps_name));
+                form.template.0 = Arc::new(Template::new(event, data, &edits, self.keeps_name));
             }
         }
         self.repeated(repeats, data, &mut edits)?;
+        self.spend(texts * (self.places_held() + edits.len()))?;
         // what is removed goes on nowhere
         let is_removed = |(_, place): &(Lane, Range<usize>)| edits.covers(place);
         let has_more = has_more || found.iter().any(is_removed);
@@ -213,25 +214,22 @@ impl StreamFilter {
             }
         }
         let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
-        let keeps_name = self.keeps_name;
-        let of_form = self.form.as_ref().map(|form| form.template.clone());
+        let template = if found.is_empty() { None } else { Some(self.template_of(event, data, &edits)?) };
         for ((lane, place), checked) in found.into_iter().zip(checked) {
             if data[place.clone()] != *b"\"\"" {
                 self.end_others(&lane, &mut sent, out)?;
             }
             let literal = checked.as_deref().unwrap_or(&data[place.clone()]);
-            let mut piece = self.piece(lane, place.clone(), literal, |place| {
-                let of_event = || {
-                    let mut frame = root.map(|root| frame_of(root, place)).unwrap_or_default();
-                    frame.extend(&edits);
-                    Arc::new(Template::new(event, &frame, data, place, keeps_name))
-                };
-                of_form.clone().unwrap_or_else(of_event)
-            })?;
+            let at = names.binary_search_by_key(&place.start, |(start, _)| *start);
+            let names = at.ok().map(|at| names[at].1);
+            let mut piece = self.piece(lane, place, literal, names, template.clone())?;
             piece.is_cut |= checked.is_some();
             sent.push(piece);
         }
-        self.end_lanes(ends, &mut sent, out)?;
+        let is_whole_call = |state: &LaneState| {
+            unnumbered.contains(&state.lane) && !state.text.is_late && is_whole_json(&state.text.held)
+        };
+        self.end_lanes(|state| ends(state) || is_whole_call(state), &mut sent, out)?;
         let has_text = sent.iter().any(|piece| !piece.released.is_empty());
         for Piece { place, text, released, is_cut, .. } in sent {
             if is_cut || released != text {
@@ -244,32 +242,22 @@ impl StreamFilter {
         Ok(())
     }
 
-    /// Takes in a piece, in its quotes.
+    /// Takes in a piece, in its quotes. `names`: the hash of its names.
     fn piece(
         &mut self,
         lane: Lane,
         place: Range<usize>,
         piece: &[u8],
-        template: impl FnOnce(&Range<usize>) -> Arc<Template>,
+        names: Option<u64>,
+        template: Option<(Arc<Template>, Option<Range<usize>>)>,
     ) -> Result<Piece, BlockedBy> {
-        let literal = self.with_half(&lane, piece);
+        let template = template.map(|(template, of_form)| (template, of_form.unwrap_or(place.clone())));
+        let literal = self.with_half(&lane, piece, names);
         let text = unescaped(&literal).unwrap_or_default();
         let alone = if lane.kind == Kind::Other { self.whole(&text)? } else { None };
-        let released = self.pass(&lane, alone.as_deref().unwrap_or(&text), || template(&place))?;
+        let released = self.pass(&lane, alone.as_deref().unwrap_or(&text), names, template)?;
         let is_cut = literal != piece;
         Ok(Piece { lane, place, text, released, is_cut })
-    }
-
-    /// Ends the other texts of a chain before a text of it goes on, so that it continues them.
-    fn end_others(&mut self, lane: &Lane, sent: &mut [Piece], out: &mut Vec<u8>) -> Result<(), BlockedBy> {
-        let is_only = self.lanes.iter().all(|state| state.lane == *lane);
-        if is_only || self.checks.mode == StreamMode::Audit {
-            return Ok(());
-        }
-        let (api, chain) = (self.api, chain_of(self.api, lane));
-        let is_other =
-            |state: &LaneState| chain.is_some() && state.lane != *lane && chain_of(api, &state.lane) == chain;
-        self.end_lanes(|state| is_other(state) && !state.text.is_late, sent, out)
     }
 
     /// Takes note of calls of tools that name themselves. Those of another id at the same place have ended, but some clients go by the place alone.
@@ -302,7 +290,7 @@ impl StreamFilter {
         let is_open = |state: &LaneState| (state.lane.index, state.lane.kind, state.lane.part) == begun;
         self.end_lanes(|state| is_open(state) && !state.text.is_late, &mut [], out)?;
         self.end_others(&lane, &mut [], out)?;
-        let index = self.begin_lane(lane);
+        let index = self.begin_lane(lane, None);
         let LaneState { lane, mut text, .. } = self.lanes.remove(index);
         let mut released = match text.push(&unescaped(&checked).unwrap_or_default()) {
             Ok(released) => released,
@@ -353,12 +341,12 @@ impl StreamFilter {
     }
 
     /// The JSON string of a piece with the half of a character that the piece before ended with, and without the half at its own end.
-    fn with_half(&mut self, lane: &Lane, literal: &[u8]) -> Vec<u8> {
+    fn with_half(&mut self, lane: &Lane, literal: &[u8], names: Option<u64>) -> Vec<u8> {
         let (text, half) = literal[..literal.len() - 1].split_at(start_of_half(literal));
         let index = match self.lanes.iter().position(|state| state.lane == *lane) {
             Some(index) => index,
             None if half.is_empty() => return literal.to_vec(),
-            None => self.begin_lane(lane.clone()),
+            None => self.begin_lane(lane.clone(), names),
         };
         let before = std::mem::replace(&mut self.lanes[index].half, half.to_vec());
         [b"\"", &*before, &text[1..], b"\""].concat()
@@ -379,16 +367,17 @@ impl StreamFilter {
         &mut self,
         lane: &Lane,
         text: &str,
-        template: impl FnOnce() -> Arc<Template>,
+        names: Option<u64>,
+        template: Option<(Arc<Template>, Range<usize>)>,
     ) -> Result<String, BlockedBy> {
         let index = match self.lanes.iter().position(|state| state.lane == *lane) {
             Some(index) => index,
             None if text.is_empty() => return Ok(String::new()),
-            None => self.begin_lane(lane.clone()),
+            None => self.begin_lane(lane.clone(), names),
         };
         let state = &mut self.lanes[index];
         if !text.is_empty() || state.template.is_none() {
-            state.template = Some(template());
+            state.template = template;
         }
         match state.text.push(text) {
             Ok(released) => Ok(released),
@@ -396,112 +385,6 @@ impl StreamFilter {
                 let state = self.lanes.remove(index);
                 Err(self.blocked_by(&state.text, rule))
             }
-        }
-    }
-
-    fn begin_lane(&mut self, lane: Lane) -> usize {
-        let reader = reader_of(self.api, &lane);
-        let place = self.places.iter().find(|(of, _)| Some(*of) == reader);
-        let place = place.map(|(_, place)| place.clone()).unwrap_or_default();
-        let mut text = TextState::new(lane.kind, &self.checks, &self.placeholders, self.own.clone(), place);
-        if self.checks.mode != StreamMode::Audit {
-            if let Some(chain) = chain_of(self.api, &lane) {
-                text.before.joined = self.take_open_text(&chain);
-            }
-            if let Some(index) = self.ended.iter().position(|ended| ended.is_continued_by(&lane)) {
-                text.go_on(self.ended.swap_remove(index));
-            }
-        }
-        self.lanes.push(LaneState { lane, text, template: None, half: Vec::new() });
-        self.lanes.len() - 1
-    }
-
-    /// Sends what is held of lanes that end: with the piece of this event if it has text, or else before it.
-    fn end_lanes(
-        &mut self,
-        ends: impl Fn(&LaneState) -> bool,
-        sent: &mut [Piece],
-        out: &mut Vec<u8>,
-    ) -> Result<(), BlockedBy> {
-        let mut index = 0;
-        while index < self.lanes.len() {
-            if !ends(&self.lanes[index]) {
-                index += 1;
-                continue;
-            }
-            let LaneState { lane, text, template, .. } = self.lanes.remove(index);
-            let piece = sent.iter_mut().rev().find(|piece| piece.lane == lane && !piece.text.is_empty());
-            let mut released = String::new();
-            let ended = self.end(lane, text, false, &mut released);
-            if let Some(piece) = piece {
-                piece.released.push_str(&released);
-            } else if let Some(template) = template.filter(|_| !released.is_empty()) {
-                template.write(&released, out);
-            }
-            ended?;
-        }
-        Ok(())
-    }
-
-    /// Ends a text: appends what can be sent of what is held of it. `is_begun`: whether it is complete in its event, in which it was counted.
-    fn end(
-        &mut self,
-        lane: Lane,
-        mut text: TextState,
-        is_begun: bool,
-        released: &mut String,
-    ) -> Result<(), BlockedBy> {
-        let chain = chain_of(self.api, &lane);
-        if let Some(chain) = chain.as_ref().filter(|_| text.is_late) {
-            // texts were sent while this one was held
-            let joined = self.take_open_text(chain);
-            if !joined.is_empty() {
-                text.before.joined = joined;
-            }
-        }
-        let is_json = text.is_json.unwrap_or_else(|| !text.held.trim().is_empty());
-        let mut json = String::new();
-        let ended = if is_json {
-            json = std::mem::take(&mut text.held);
-            let is_arguments = lane.kind == Kind::Arguments;
-            self.whole_json(&json, &mut text, is_arguments, !is_begun, released)
-        } else {
-            text.finish(released).map_err(|rule| self.name(rule))
-        };
-        if !is_begun || ended.is_err() {
-            self.count(&text);
-        }
-        let Ends { own, joined } = std::mem::take(&mut text.open_text);
-        if let Some(chain) = chain {
-            self.set_open_text(chain, joined);
-        }
-        if let Some((restorer, reader)) = text.restorer.as_ref().zip(reader_of(self.api, &lane)) {
-            self.places.retain(|(of, _)| *of != reader);
-            self.places.push((reader, restorer.place().clone()));
-        }
-        let is_whole = is_whole_json(&json);
-        if is_whole && is_begun {
-            json.clear();
-        }
-        let text_so_far = EndedText { lane, json, is_whole, open_text: own, is_begun };
-        if self.checks.mode != StreamMode::Audit && !text_so_far.is_empty() {
-            self.ended.push(text_so_far);
-        }
-        if let Some(window) = text.window {
-            self.own = window.into_placeholders();
-        }
-        ended
-    }
-
-    fn take_open_text(&mut self, chain: &Chain) -> String {
-        let index = self.open_texts.iter().position(|(other, _)| other == chain);
-        index.map(|index| self.open_texts.swap_remove(index).1).unwrap_or_default()
-    }
-
-    fn set_open_text(&mut self, chain: Chain, text: String) {
-        self.take_open_text(&chain);
-        if !text.is_empty() {
-            self.open_texts.push((chain, text));
         }
     }
 

@@ -77,7 +77,7 @@ const VERSION_DIGITS_MAX: usize = 8;
 /// How a JSON text is walked.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Walk<'a> {
-    /// Strings that are pieces of texts, which are checked where they go on.
+    /// Strings in the order of their places that are pieces of texts, which are checked where they go on.
     pub(super) skipped: &'a [Range<usize>],
     /// Where the texts begin that were checked together, in order.
     pub(super) joined: &'a [usize],
@@ -94,6 +94,10 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    fn is_skipped(&self, range: &Range<usize>) -> bool {
+        self.skipped.binary_search_by_key(&range.start, |place| place.start).is_ok()
+    }
+
     /// The changes to a text.
     ///
     /// # Errors
@@ -154,7 +158,7 @@ impl Walk<'_> {
     ) -> Result<(), E> {
         let (text, range) = (value.string(), value.range());
         let is_frame = is_choice(field, &text) || field == "model" && self.is_model(&text);
-        if is_frame || self.skipped.contains(&range) || self.joined.binary_search(&range.start).is_ok() {
+        if is_frame || self.is_skipped(&range) || self.joined.binary_search(&range.start).is_ok() {
             return Ok(());
         }
         let file = File::of(is_file_field(field), &text);
@@ -186,7 +190,7 @@ impl Walk<'_> {
         let is_in_pieces = json.has_any(self.skipped);
         let reading = if is_in_pieces { Reading::JsonInPieces } else { Reading::Json };
         for (range, changed) in json.changes(&parts, reading, check)? {
-            let is_restored = !is_in_pieces || !self.skipped.contains(&range);
+            let is_restored = !is_in_pieces || !self.is_skipped(&range);
             let restores = self.restores.filter(|restores| is_restored && !restores.is_empty());
             let restored = restores.and_then(|restores| {
                 let before = || unescaped(&value.document()[range.clone()]);

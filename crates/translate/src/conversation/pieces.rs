@@ -22,7 +22,7 @@ pub struct Lane {
 }
 
 /// A kind of text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// What the model answers.
     Answer,
@@ -57,8 +57,14 @@ pub struct Pieces {
     pub ended: Vec<u32>,
     /// Calls of tools that name themselves in this event, as index, path and id: one of another id at the same place has ended.
     pub calls: Vec<(u32, String, String)>,
+    /// Those of arguments in entries of lists without an index, which are whole in most streams.
+    pub unnumbered: Vec<Lane>,
+    /// Numbers in place of texts. Some clients append them.
+    pub numbers: Vec<Range<usize>>,
     /// All strings that are no pieces.
     pub complete: Vec<CompleteString>,
+    /// Where pieces begin, in order, with a hash of names as of complete strings.
+    pub names: Vec<(usize, u64)>,
     /// Texts with which a block, part or item begins and that further events continue, whose lane may have another path: the place of their JSON value.
     pub begins: Vec<(Lane, Range<usize>)>,
     /// Whole texts that earlier events had in pieces.
@@ -103,51 +109,51 @@ pub fn pieces_of(api: Api, event: Value<'_>) -> Pieces {
     pieces.has_more |= at.is_empty() || has_more(event, "", &at);
     at.extend(pieces.begins.iter().chain(&pieces.repeats).map(|(_, place)| place.start));
     at.sort_unstable();
-    add_complete(event, (0, false), &at, &mut pieces.complete);
+    add_strings(event, (0, false), &at, &mut pieces);
     pieces
 }
 
-/// Adds the strings of a value that are no pieces. `names`: the hash of the names to the value. `pieces`: where pieces begin, in order.
-fn add_complete(
+/// Adds the strings of a value that are no pieces, and the names of those that are. `names`: the hash of the names to the value. `starts`: where pieces
+/// begin, in order.
+fn add_strings(
     value: Value<'_>,
     (names, is_of_same_entry): (u64, bool),
-    pieces: &[usize],
-    complete: &mut Vec<CompleteString>,
+    starts: &[usize],
+    pieces: &mut Pieces,
 ) {
     match value.kind() {
         JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Number => {}
         JsonKind::Plain | JsonKind::Escaped => {
             let place = value.range();
-            if pieces.binary_search(&place.start).is_err() {
-                complete.push(CompleteString { names, place, is_of_same_entry });
+            match starts.binary_search(&place.start) {
+                Ok(_) => pieces.names.push((place.start, names)),
+                Err(_) => pieces.complete.push(CompleteString { names, place, is_of_same_entry }),
             }
         }
         JsonKind::Array => {
             let mut seen = HashSet::new();
             for item in value.items() {
-                let is_of_same_entry = is_of_same_entry || numbered(item).any(|index| !seen.insert(index));
-                add_complete(item, (names, is_of_same_entry), pieces, complete);
+                let index = item.get("index").and_then(index_in);
+                let is_of_same_entry = is_of_same_entry || index.is_some_and(|index| !seen.insert(index));
+                add_strings(item, (names, is_of_same_entry), starts, pieces);
             }
         }
         JsonKind::Object => {
-            let names = hash_of(&(names, numbered(value).collect::<Vec<_>>()));
+            // of a choice, block, call or item; any other may change while a client appends
+            let is_index = |name: &str| matches!(name, "index" | "output_index");
+            let indices = value.entries().filter(|(name, _)| is_index(&name.string()));
+            let indices = indices.filter_map(|(_, index)| index_in(index));
+            // most clients take none for the first
+            let names = hash_of(&(names, indices.filter(|index| *index > 0).collect::<Vec<_>>()));
             for (name, value) in value.entries() {
                 // padding of random characters
                 if !name.is("obfuscation") {
                     let names = hash_of(&(names, &*name.string()));
-                    add_complete(value, (names, is_of_same_entry), pieces, complete);
+                    add_strings(value, (names, is_of_same_entry), starts, pieces);
                 }
             }
         }
     }
-}
-
-/// The indices of a choice, block, call or item. Any other index may change while a client appends.
-fn numbered(value: Value<'_>) -> impl Iterator<Item = &[u8]> {
-    let is_index = |name: &str| matches!(name, "index" | "output_index");
-    let is_number = |index: Value<'_>| index.kind() == JsonKind::Number;
-    let indices = value.entries().filter(move |(name, index)| is_index(&name.string()) && is_number(*index));
-    indices.map(|(_, index)| index.raw())
 }
 
 fn hash_of(value: &impl Hash) -> u64 {
@@ -164,7 +170,9 @@ fn bounded(path: String) -> String {
 fn of_chunk(chunk: Value<'_>) -> Pieces {
     let mut pieces = Pieces::default();
     if chunk.get("choices").is_none() {
-        return of_unknown(chunk, OF_STREAM);
+        let delta = Lane { index: OF_STREAM, kind: Kind::Other, part: 0, path: String::new() };
+        add_unknown(chunk, &delta, &mut pieces);
+        return pieces;
     }
     for (name, value) in chunk.entries() {
         if name.is("choices") {
@@ -180,11 +188,17 @@ fn of_chunk(chunk: Value<'_>) -> Pieces {
     pieces
 }
 
-/// Adds the strings of an event that is none of the API's.
-fn of_unknown(event: Value<'_>, index: u32) -> Pieces {
-    let mut pieces = Pieces::default();
-    add_fields(event, &Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
-    pieces
+/// Adds the strings of an event that is none of the API's. `delta`: the lane of its delta, which some clients read whatever the type.
+fn add_unknown(event: Value<'_>, delta: &Lane, pieces: &mut Pieces) {
+    let lane = Lane { kind: Kind::Other, part: 0, path: String::new(), ..*delta };
+    let has_text = has_text(event);
+    for (name, value) in event.entries() {
+        if name.is("delta") {
+            add_text(value, delta.clone(), pieces);
+        } else {
+            add_field(&name.string(), value, has_text, &lane, pieces);
+        }
+    }
 }
 
 fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
@@ -203,7 +217,7 @@ fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
             }
             name if is_text(name) => {
                 let kind = kind_of(name, Kind::Other);
-                add(value, Lane { index, kind, part: 0, path: name.to_owned() }, pieces);
+                add_text(value, Lane { index, kind, part: 0, path: name.to_owned() }, pieces);
             }
             _ => {}
         }
@@ -213,6 +227,7 @@ fn of_choice(choice: Value<'_>, number: u32, pieces: &mut Pieces) {
 fn of_message(event: Value<'_>) -> Pieces {
     let mut pieces = Pieces::default();
     let index = index_of(event, "index").unwrap_or_default();
+    let lane = Lane { index, kind: Kind::Other, part: 0, path: String::new() };
     match event.get("type").and_then(Value::as_str).as_deref() {
         Some("content_block_delta" | "ping") => {}
         Some("content_block_start") => {
@@ -224,12 +239,13 @@ fn of_message(event: Value<'_>) -> Pieces {
             let blocks = event.at(&["message", "content"]).into_iter().flat_map(Value::items);
             (0..).zip(blocks).for_each(|(number, block)| begin_block(block, number, &mut pieces));
         }
-        _ => return of_unknown(event, index),
+        _ => {
+            add_unknown(event, &lane, &mut pieces);
+            return pieces;
+        }
     }
     // some clients read it whatever the type
-    if let Some(delta) = event.get("delta") {
-        add(delta, Lane { index, kind: Kind::Other, part: 0, path: String::new() }, &mut pieces);
-    }
+    event.get("delta").into_iter().for_each(|delta| add(delta, lane.clone(), &mut pieces));
     pieces
 }
 
@@ -239,12 +255,11 @@ fn of_response(event: Value<'_>) -> Pieces {
     let part = index_of(event, "content_index").or_else(|| index_of(event, "summary_index"));
     let part = part.unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+    let name_of_text = kind.strip_suffix(".delta").unwrap_or("response.output_text");
+    let lane = Lane { index, kind: kind_of_response(name_of_text), part, path: name_of_text.to_owned() };
     if let Some(delta) = event.get("delta") {
-        let text = kind.strip_suffix(".delta");
-        let name = text.unwrap_or("response.output_text");
-        let lane = Lane { index, kind: kind_of_response(name), part, path: name.to_owned() };
-        add(delta, lane, &mut pieces);
-        if text.is_some() {
+        add_text(delta, lane.clone(), &mut pieces);
+        if kind.ends_with(".delta") {
             return pieces;
         }
     }
@@ -275,7 +290,10 @@ fn of_response(event: Value<'_>) -> Pieces {
             let items = event.at(&["response", "output"]).into_iter().flat_map(Value::items);
             (0..).zip(items).for_each(|(number, item)| begin_item(Some(item), number, &mut pieces));
         }
-        _ => return of_unknown(event, index),
+        _ => {
+            pieces = Pieces::default();
+            add_unknown(event, &lane, &mut pieces);
+        }
     }
     pieces
 }
@@ -365,36 +383,63 @@ fn begin_item(item: Option<Value<'_>>, index: u32, pieces: &mut Pieces) {
 
 /// Adds the strings of a value that further events continue. `lane`: that of the value itself.
 fn add(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
-    let within =
-        |kind: Kind, name: String| Lane { kind, path: bounded(format!("{}{name}", lane.path)), ..lane };
     match value.kind() {
         JsonKind::Plain | JsonKind::Escaped => pieces.texts.push((lane, value.range())),
         JsonKind::Array => {
             for (number, item) in (0..).zip(value.items()) {
-                let number = index_of(item, "index").unwrap_or(number);
-                add(item, within(lane.kind, format!("[{number}]")), pieces);
+                let index = index_of(item, "index");
+                let at = index.unwrap_or(number);
+                let path = bounded(format!("{}[{at}]", lane.path));
+                let texts = pieces.texts.len();
+                match lane.kind {
+                    // clients that expect a string append the list as one
+                    Kind::Answer | Kind::Refusal | Kind::Reasoning | Kind::Arguments if item.is_string() => {
+                        add(item, lane.clone(), pieces);
+                    }
+                    _ => add(item, Lane { path, ..lane.clone() }, pieces),
+                }
+                if index.is_none() {
+                    let calls = pieces.texts[texts..].iter().filter(|(lane, _)| lane.kind == Kind::Arguments);
+                    pieces.unnumbered.extend(calls.map(|(lane, _)| lane.clone()));
+                }
             }
         }
         JsonKind::Object => {
             if let Some(id) = value.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
                 pieces.calls.push((lane.index, lane.path.clone(), id.into_owned()));
             }
-            add_fields(value, &lane, pieces);
+            let has_text = has_text(value);
+            for (name, value) in value.entries() {
+                add_field(&name.string(), value, has_text, &lane, pieces);
+            }
         }
         JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Number => {}
     }
 }
 
-/// Adds the strings of an object. `lane`: that of the object. Beside a text by a name that is known, strings by other names tell of it.
-fn add_fields(object: Value<'_>, lane: &Lane, pieces: &mut Pieces) {
-    let has_text = object.entries().any(|(name, value)| is_text(&name.string()) && value.is_string());
-    for (name, value) in object.entries().map(|(key, value)| (key.string(), value)) {
-        let is_attribute = has_text && value.is_string() && !is_text(&name);
-        if !is_complete(&name) && !is_attribute {
-            let path = bounded(format!("{}.{name}", lane.path));
-            add(value, Lane { kind: kind_of(&name, lane.kind), path, ..*lane }, pieces);
-        }
+/// The same of a value that is a text by its name.
+fn add_text(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
+    match value.kind() {
+        JsonKind::Number => pieces.numbers.push(value.range()),
+        _ => add(value, lane, pieces),
     }
+}
+
+/// Adds the strings of a field. `has_text`: whether its object has a text by a name that is known: beside it, strings by other names tell of it.
+/// `lane`: that of the object.
+fn add_field(name: &str, value: Value<'_>, has_text: bool, lane: &Lane, pieces: &mut Pieces) {
+    let is_text = is_text(name);
+    let is_attribute = has_text && value.is_string() && !is_text;
+    if is_complete(name) || is_attribute {
+        return;
+    }
+    let path = bounded(format!("{}.{name}", lane.path));
+    let lane = Lane { kind: kind_of(name, lane.kind), path, ..*lane };
+    if is_text { add_text(value, lane, pieces) } else { add(value, lane, pieces) }
+}
+
+fn has_text(object: Value<'_>) -> bool {
+    object.entries().any(|(name, value)| is_text(&name.string()) && value.is_string())
 }
 
 fn kind_of(name: &str, outer: Kind) -> Kind {
@@ -493,7 +538,19 @@ fn is_repeated(field: &str) -> bool {
 }
 
 fn index_of(value: Value<'_>, name: &str) -> Option<u32> {
-    value.get(name)?.as_u64()?.try_into().ok()
+    index_in(value.get(name)?)?.try_into().ok()
+}
+
+/// The index that clients take a value for: `1.0` and `"1"` too.
+fn index_in(value: Value<'_>) -> Option<u64> {
+    let text = value.string();
+    let number: f64 = match value.kind() {
+        JsonKind::Number | JsonKind::Plain | JsonKind::Escaped => text.trim().parse().ok()?,
+        JsonKind::Null | JsonKind::True | JsonKind::False | JsonKind::Array | JsonKind::Object => {
+            return None;
+        }
+    };
+    (number >= 0.0 && number.fract() == 0.0 && number <= u64::MAX as f64).then_some(number as u64)
 }
 
 #[cfg(test)]

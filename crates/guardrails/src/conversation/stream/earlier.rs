@@ -43,6 +43,13 @@ struct Earlier {
     repeated: Option<u64>,
 }
 
+impl EarlierStrings {
+    /// The end of the strings of these names, if something may have begun in it.
+    pub(super) fn end(&self, names: u64) -> Option<String> {
+        self.strings.get(&names)?.end.clone().filter(|end| !end.is_empty())
+    }
+}
+
 impl StreamFilter {
     /// The most that is held of one kind.
     pub(super) fn places_held(&self) -> usize {
@@ -173,9 +180,9 @@ impl StreamFilter {
                 texts.push(((lane.index, lane.part), place, text));
             }
         }
-        let earlier = self.repeated.iter().filter(|(other, at, ..)| *other == chain && *at < first);
+        let start = (chain.clone(), (0, 0));
         let earlier =
-            earlier.max_by_key(|(_, at, ..)| *at).map(|(.., end, place)| (end.clone(), place.clone()));
+            self.repeated.range(start..(chain.clone(), first)).next_back().map(|(_, text)| text.clone());
         let (mut before, mut at) = earlier.unwrap_or_default();
         let all: Vec<&str> =
             iter::once(&*before).chain(texts.iter().map(|(.., text)| text.as_str())).collect();
@@ -193,11 +200,11 @@ impl StreamFilter {
             }
             at.pass(&text);
             before.push_str(&text);
-            if !self.repeated.iter().any(|(other, of, ..)| (other, *of) == (&chain, part)) {
+            self.repeated.entry((chain.clone(), part)).or_insert_with(|| {
                 let bytes_max = self.checks.window_bytes.max(EARLIER_BYTES_MAX);
                 let start = before.ceil_char_boundary(before.len().saturating_sub(bytes_max));
-                self.repeated.push((chain.clone(), part, before[start..].to_owned(), at.clone()));
-            }
+                (before[start..].to_owned(), at.clone())
+            });
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Events that differ in one text only.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_translate::conversation::{Lane, Pieces};
@@ -19,18 +20,21 @@ pub(super) struct Form {
     behind: Vec<u8>,
     lane: Lane,
     has_more: bool,
-    /// In which text of it is sent later.
-    pub(super) template: Arc<Template>,
+    /// The event, in whose frame text is sent later, and the place of its text.
+    pub(super) template: (Arc<Template>, Range<usize>),
 }
 
 impl Form {
     /// The form of an event, if it has one text and changes nothing else that is known of the stream.
     pub(super) fn of(data: &[u8], pieces: &Pieces) -> Option<Form> {
-        let Pieces { texts, ended, calls, begins, repeats, ends_all, has_more, .. } = pieces;
+        let Pieces { texts, ended, calls, unnumbered, numbers, begins, repeats, ends_all, has_more, .. } =
+            pieces;
         let [(lane, range)] = texts.as_slice() else { return None };
         let is_plain = !is_within_data(&lane.path)
             && ended.is_empty()
             && calls.is_empty()
+            && unnumbered.is_empty()
+            && numbers.is_empty()
             && begins.is_empty()
             && repeats.is_empty()
             && !ends_all;
@@ -40,7 +44,7 @@ impl Form {
             behind: data[range.end..].to_vec(),
             lane: lane.clone(),
             has_more: *has_more,
-            template: Arc::default(),
+            template: (Arc::default(), range.clone()),
         })
     }
 
@@ -84,6 +88,7 @@ mod tests {
             let mut read = pieces(Api::ChatCompletions, &event);
             // all of them stand around the text
             read.complete.clear();
+            read.names.clear();
             assert_eq!(form.pieces(event.as_bytes()).unwrap(), read, "{event}");
         }
         let others = [

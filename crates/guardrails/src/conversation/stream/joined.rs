@@ -61,7 +61,7 @@ impl EndedText {
 }
 
 /// Texts that are joined in the order in which they come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Chain {
     index: u32,
     kind: Kind,
@@ -77,6 +77,11 @@ pub(super) fn chain_of(api: Api, lane: &Lane) -> Option<Chain> {
         Kind::Answer | Kind::Refusal if !has_choices(api) => {
             let is_text = matches!(lane.path.rsplit('.').next(), Some("text" | "output_text" | "refusal"));
             is_text.then(|| Chain { index: 0, kind: Kind::Answer, path: String::new() })
+        }
+        // blocks of what a model thinks
+        Kind::Reasoning if !has_choices(api) => {
+            let is_text = lane.path.ends_with(".thinking");
+            is_text.then(|| Chain { index: 0, kind: Kind::Reasoning, path: String::new() })
         }
         // behind the text of a message
         Kind::Refusal => Some(Chain { index: lane.index, kind: Kind::Answer, path: CONTENT.to_owned() }),

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use weir_translate::SseEvent;
-use weir_translate::json::{Edits, Value, write_string};
+use weir_translate::conversation::frame;
+use weir_translate::json::{Edits, Tape, Value};
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
 pub(super) fn write_event(event: &SseEvent, data: &[u8], edits: &Edits, keeps_name: bool, out: &mut Vec<u8>) {
@@ -31,36 +32,34 @@ pub(super) fn without_repeated(chunk: Value<'_>, edits: &mut Edits) {
     }
 }
 
-/// An event before and behind a text.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// An event in whose frame texts of it are sent later.
+#[derive(Debug, Default)]
 pub(super) struct Template {
     head: Vec<u8>,
-    tail: Vec<u8>,
+    data: Vec<u8>,
+    edits: Edits,
 }
 
 impl Template {
-    /// That of an event around a place in its data.
-    pub(super) fn new(
-        event: &SseEvent,
-        frame: &Edits,
-        data: &[u8],
-        place: &Range<usize>,
-        keeps_name: bool,
-    ) -> Template {
-        let (before, behind) = frame.apply_around(data, place.clone());
-        let mut template = Template::default();
-        write_head(event, keeps_name, &mut template.head);
-        write_line(&before, &mut template.head);
-        write_line(&behind, &mut template.tail);
-        template.tail.extend_from_slice(b"\n\n");
-        template
+    /// `edits`: changes to the data.
+    pub(super) fn new(event: &SseEvent, data: &[u8], edits: &Edits, keeps_name: bool) -> Template {
+        let mut head = Vec::new();
+        write_head(event, keeps_name, &mut head);
+        Template { head, data: data.to_vec(), edits: edits.clone() }
     }
 
-    /// Writes the event with this text.
-    pub(super) fn write(&self, text: &str, out: &mut Vec<u8>) {
+    /// Bytes of the event.
+    pub(super) fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Writes the event with texts in the places of its pieces.
+    pub(super) fn write(&self, mut texts: Vec<(Range<usize>, String)>, out: &mut Vec<u8>) {
+        let Ok(tape) = Tape::parse(&self.data) else { return };
+        texts.sort_by_key(|(place, _)| place.start);
         out.extend_from_slice(&self.head);
-        write_string(out, text);
-        out.extend_from_slice(&self.tail);
+        write_line(&frame(tape.root(&self.data), &self.edits, &texts), out);
+        out.extend_from_slice(b"\n\n");
     }
 }
 

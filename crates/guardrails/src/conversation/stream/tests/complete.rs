@@ -134,19 +134,26 @@ fn texts_of_deltas_are_joined_whatever_the_type_of_their_events() {
 
 #[test]
 fn what_is_sent_later_repeats_nothing_else_of_its_event() {
-    let event = |text: &str| {
+    let event = |text: &str, part: &str| {
         let call = json!({"index": 0, "extra_content": {"thought_signature": "S1"}, "function": {"name": "f", "arguments": "{"}});
-        let delta = json!({"role": "assistant", "content": text, "annotations": [{"title": "S2"}], "images": [{"url": "S3"}], "tool_calls": [call]});
+        let mut delta = json!({"role": "assistant", "content": text, "annotations": [{"title": "S2"}], "images": [{"url": "S3"}], "tool_calls": [call]});
+        delta.as_object_mut().unwrap().remove(part);
         let choice = json!({"index": 0, "delta": delta, "note": "S4"});
         json!({"id": "c1", "citations": ["S5"], "provider": "S6", "usage": {"prompt_tokens": 77}, "choices": [choice]})
     };
-    let events = [format!("data: {}\n\n", event("mail ann@example")), END.to_owned()];
-    let (ended, text, sent) = run(&redacting(), &events);
-    assert_eq!((ended, text.as_str()), (Ok(()), "mail ann@example"));
-    let counts = ["S1", "S2", "S3", "S4", "S5", "S6", "77", "\"f\""].map(|value| sent.matches(value).count());
-    assert_eq!(counts, [1; 8], "{sent}");
-    // all events say to which choice they belong
-    assert_eq!((sent.matches("\"index\":0").count(), sent.matches("c1").count()), (6, 3), "{sent}");
+    for (part, text) in [("none", "mail ann@example"), ("tool_calls", "mail ann@example"), ("content", "")] {
+        let events = [format!("data: {}\n\n", event("mail ann@example", part)), END.to_owned()];
+        let (ended, seen, sent) = run(&redacting(), &events);
+        assert_eq!((ended, seen.as_str()), (Ok(()), text));
+        for value in ["S1", "S2", "S3", "S4", "S5", "S6", "77", "\"f\""] {
+            let is_of_call = matches!(value, "S1" | "\"f\"");
+            let count = usize::from(!is_of_call || part != "tool_calls");
+            assert_eq!(sent.matches(value).count(), count, "{value}: {sent}");
+        }
+        // all events say to which choice and call they belong
+        let count = if part == "tool_calls" { 3 } else { 5 };
+        assert_eq!((sent.matches("\"index\":0").count(), sent.matches("c1").count()), (count, 2), "{sent}");
+    }
 }
 
 #[test]
