@@ -21,7 +21,7 @@ use form::Form;
 use joined::{Chain, EndedText, is_whole_json};
 use lanes::{LaneState, WORK_MIN, WORK_PER_BYTE};
 use text_state::TextState;
-use write::{Template, without_repeated, write_event};
+use write::{Sequence, Template, without_repeated, write_event};
 
 mod earlier;
 mod form;
@@ -63,6 +63,7 @@ pub struct StreamFilter {
     keeps_name: bool,
     /// Whether something was found in the event's strings that are complete in it.
     has_found: bool,
+    sequence: Sequence,
     /// What is left of the work.
     work: usize,
     report: Report,
@@ -109,6 +110,7 @@ impl StreamFilter {
             form: None,
             keeps_name: true,
             has_found: false,
+            sequence: Sequence::default(),
             work: WORK_MIN,
             report: Report::default(),
         }
@@ -216,7 +218,7 @@ impl StreamFilter {
         let mut sent: Vec<Piece> = Vec::with_capacity(found.len());
         let template = if found.is_empty() { None } else { Some(self.template_of(event, data, &edits)?) };
         for ((lane, place), checked) in found.into_iter().zip(checked) {
-            if data[place.clone()] != *b"\"\"" {
+            if data[place.clone()] != *b"\"\"" || lane.kind == Kind::Arguments {
                 self.end_others(&lane, &mut sent, out)?;
             }
             let literal = checked.as_deref().unwrap_or(&data[place.clone()]);
@@ -237,6 +239,9 @@ impl StreamFilter {
             }
         }
         if has_more || has_text {
+            if let Some(root) = root {
+                self.sequence.pass(root, &mut edits);
+            }
             write_event(event, data, &edits, self.keeps_name, out);
         }
         Ok(())

@@ -15,6 +15,12 @@ pub fn frame(event: Value<'_>, edits: &Edits, texts: &[(Range<usize>, String)]) 
     out
 }
 
+/// The number of an event in its stream, where events have one, and its place.
+pub fn sequence_number(event: Value<'_>) -> Option<(u64, Range<usize>)> {
+    let number = event.get("sequence_number")?;
+    Some((number.as_u64()?, number.range()))
+}
+
 struct Frame<'a> {
     edits: &'a Edits,
     texts: &'a [(Range<usize>, String)],

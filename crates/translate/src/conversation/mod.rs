@@ -14,7 +14,7 @@ mod request;
 pub use annotations::Citation;
 pub use answer::{Additions, attach, texts};
 pub use cited_stream::CitedStream;
-pub use frame::frame;
+pub use frame::{frame, sequence_number};
 pub use made::{ChunkHead, blocked_events, error_event, made_reply};
 pub use pieces::{CompleteString, Kind, Lane, Pieces, pieces, pieces_of};
 pub use question::{WithoutList, condensing, place, question, text_of};

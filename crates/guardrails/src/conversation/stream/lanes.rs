@@ -138,7 +138,7 @@ impl StreamFilter {
         }
         for (template, texts) in late {
             let start = out.len();
-            template.write(texts, out);
+            template.write(texts, &mut self.sequence, out);
             self.spend(template.len() + out.len() - start)?;
         }
         ended

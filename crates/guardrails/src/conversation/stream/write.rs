@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_translate::SseEvent;
-use weir_translate::conversation::frame;
+use weir_translate::conversation::{frame, sequence_number};
 use weir_translate::json::{Edits, Tape, Value};
 
 /// Writes an event with changes to its data. Without any, an event of plain fields is written as it came.
@@ -54,12 +54,47 @@ impl Template {
     }
 
     /// Writes the event with texts in the places of its pieces.
-    pub(super) fn write(&self, mut texts: Vec<(Range<usize>, String)>, out: &mut Vec<u8>) {
+    pub(super) fn write(
+        &self,
+        mut texts: Vec<(Range<usize>, String)>,
+        sequence: &mut Sequence,
+        out: &mut Vec<u8>,
+    ) {
         let Ok(tape) = Tape::parse(&self.data) else { return };
+        let root = tape.root(&self.data);
         texts.sort_by_key(|(place, _)| place.start);
+        let mut edits = self.edits.clone();
+        sequence.pass_later(root, &mut edits);
         out.extend_from_slice(&self.head);
-        write_line(&frame(tape.root(&self.data), &self.edits, &texts), out);
+        write_line(&frame(root, &edits, &texts), out);
         out.extend_from_slice(b"\n\n");
+    }
+}
+
+/// The numbers of the events that were sent, where events have them: they increase, also where texts are sent in events of their own.
+#[derive(Debug, Default)]
+pub(super) struct Sequence {
+    last: Option<u64>,
+}
+
+impl Sequence {
+    /// An event is sent: with its own number, or with the next one if that was taken by another.
+    pub(super) fn pass(&mut self, event: Value<'_>, edits: &mut Edits) {
+        let Some((number, place)) = sequence_number(event) else { return };
+        let free = self.last.map_or(number, |last| number.max(last.saturating_add(1)));
+        self.last = Some(free);
+        if free != number {
+            edits.replace(place, free.to_string().into_bytes());
+        }
+    }
+
+    /// A text of an earlier event is sent in its frame, with the next number.
+    fn pass_later(&mut self, event: Value<'_>, edits: &mut Edits) {
+        let Some((number, place)) = sequence_number(event) else { return };
+        let next = self.last.map_or(number, |last| last.saturating_add(1));
+        self.last = Some(next);
+        edits.take(&place);
+        edits.replace(place, next.to_string().into_bytes());
     }
 }
 

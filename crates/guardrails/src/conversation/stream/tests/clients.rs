@@ -179,6 +179,31 @@ fn texts_of_one_event_are_sent_together_and_in_their_order() {
 }
 
 #[test]
+fn numbers_of_events_increase_and_calls_come_behind_the_text_before_them() {
+    let piece = |number: u64, text: &str| json!({"type": "response.output_text.delta", "sequence_number": number, "output_index": 0, "content_index": 0, "delta": text});
+    let note = |number: u64| json!({"type": "response.output_text.annotation.added", "sequence_number": number, "annotation_index": 0, "output_index": 0});
+    let done = json!({"type": "response.output_text.done", "sequence_number": 8, "output_index": 0, "content_index": 0, "text": "It is 42"});
+    let events = [piece(3, "It "), piece(4, "is "), piece(5, "42"), note(6), note(7), done];
+    let (_, sent) = filtered(Api::Responses, Action::Redact, &events);
+    let numbers: Vec<u64> = sent.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
+    assert!(
+        numbers.is_sorted_by(|a, b| a < b) && sent.iter().any(|event| event["delta"] == "42"),
+        "{sent:?}"
+    );
+    let text = delta(json!({"content": "Call 4"}));
+    let call = |arguments: &str| {
+        delta(
+            json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": arguments}}]}),
+        )
+    };
+    let (_, sent) = filtered(Api::ChatCompletions, Action::Redact, &[text, call(""), call("{}")]);
+    let first_call =
+        sent.iter().position(|event| !event["choices"][0]["delta"]["tool_calls"].is_null()).unwrap();
+    let mut behind = sent[first_call..].iter();
+    assert!(behind.all(|event| event["choices"][0]["delta"]["content"].is_null()), "{sent:?}");
+}
+
+#[test]
 fn a_stream_of_lists_of_texts_costs_and_makes_no_more_than_a_bound() {
     let list = event(&delta(json!({"l": vec!["1"; 1_900]})));
     let lists = vec![list; 40];
