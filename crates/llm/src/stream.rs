@@ -239,6 +239,9 @@ impl StreamSource {
 
     /// What a chunk brings for the caller.
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Broken> {
+        // some servers send no empty line behind a comment
+        let is_comment = self.seen.events == 0 && chunk.trim_ascii_start().starts_with(b":");
+        self.waiting.iter_mut().filter(|_| is_comment).for_each(Waiting::put_off);
         self.decoder.push(chunk);
         let mut out = JoinedBytes::default();
         while self.broken.is_none()
@@ -274,12 +277,6 @@ impl StreamSource {
 
     /// Appends an event, or its translation, to `out`. An event that breaks the stream is reported after those before it.
     fn take_event(&mut self, event: SseEvent, out: &mut JoinedBytes) {
-        if let Some(waiting) = &mut self.waiting
-            && self.seen.events == 0
-            && event.is_comment()
-        {
-            waiting.put_off();
-        }
         match &mut self.events {
             Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {
                 Ok(_) if self.seen.is_complete && !self.seen.has_answer && self.seen.error.is_none() => {

@@ -52,10 +52,22 @@ pub fn close_objects(schema: &mut Value) {
     }
 }
 
-/// Whether OpenAI takes a schema with `strict`: objects are closed, all their properties are required, and nothing is said in other keys and
-/// formats than it knows, by its page on structured outputs.
+/// Whether OpenAI takes a schema with `strict`: it is an object, objects are closed, all their properties are required, every value has a type, and
+/// nothing is said in other keys and formats than it knows, or beside a reference, by its page on structured outputs.
 pub fn is_strict(schema: &Value) -> bool {
-    let Some(map) = schema.as_object() else { return true };
+    schema["type"] == "object" && schema["anyOf"].is_null() && is_strict_part(schema)
+}
+
+fn is_strict_part(schema: &Value) -> bool {
+    let Some(map) = schema.as_object() else { return false };
+    if map.contains_key("$ref") {
+        return map.iter().all(|(key, _)| key == "$ref" || matches!(key, "$defs" | "definitions"));
+    }
+    let has_type = map.contains_key("type") || map.contains_key("anyOf");
+    let has_items = map.get("type").is_none_or(|kind| *kind != "array") || map.contains_key("items");
+    if !has_type || !has_items {
+        return false;
+    }
     let is_known = |(key, value): (&str, &Value)| match key {
         "format" => FORMATS.iter().any(|format| *value == *format),
         _ => STRICT_KEYS.contains(&key),
@@ -67,19 +79,22 @@ pub fn is_strict(schema: &Value) -> bool {
         (false, _) => true,
         (true, Some(Value::Object(properties))) => {
             let required = schema["required"].as_array().unwrap_or_default();
+            let is_required = |name: &str| required.iter().any(|other| *other == *name);
             schema["additionalProperties"] == false
-                && properties.keys().all(|name| required.iter().any(|other| *other == *name))
+                && required.len() == properties.len()
+                && properties.keys().all(is_required)
         }
         (true, _) => false,
     };
     let are_strict = |child: &Value| match child {
-        Value::Object(children) => children.iter().all(|(_, child)| is_strict(child)),
+        Value::Object(children) => children.iter().all(|(_, child)| is_strict_part(child)),
         _ => true,
     };
     is_complete
         && ["properties", "$defs", "definitions"].iter().all(|key| are_strict(&schema[*key]))
         && SCHEMAS.iter().all(|key| match &schema[*key] {
-            Value::Array(list) => list.iter().all(is_strict),
-            child => is_strict(child),
+            Value::Array(list) => list.iter().all(is_strict_part),
+            Value::Object(_) => is_strict_part(&schema[*key]),
+            _ => true,
         })
 }

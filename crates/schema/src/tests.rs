@@ -121,11 +121,33 @@ fn lists_of_types_do_not_multiply_the_schemas_inside() {
 #[test]
 fn strict_schemas_are_complete() {
     for (schema, expected) in [
-        ("{}", true),
-        (r#"{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}"#, true),
+        ("{}", false),
+        (r#"{"type":"string"}"#, false),
+        (r##"{"$ref":"#/$defs/D","$defs":{"D":{"type":"object"}}}"##, false),
         (r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#, false),
         (r#"{"type":"array","items":{"type":"object","properties":{},"required":[]}}"#, false),
     ] {
         assert_eq!(is_strict(&parse(schema)), expected, "{schema}");
+    }
+    for (property, expected) in [
+        (r#"{"type":"string","description":"x"}"#, true),
+        (r##"{"$ref":"#/$defs/D"}"##, true),
+        (r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#, true),
+        (r#"{"type":"array","items":{"type":"string"}}"#, true),
+        (r##"{"$ref":"#/$defs/D","description":"x"}"##, false),
+        ("{}", false),
+        ("true", false),
+        (r#"{"description":"x"}"#, false),
+        (r#"{"const":"x"}"#, false),
+        (r#"{"type":"array"}"#, false),
+        (r#"{"type":"array","items":{}}"#, false),
+    ] {
+        let schema = |required: &str| {
+            format!(
+                r#"{{"type":"object","properties":{{"a":{property}}},"required":{required},"additionalProperties":false,"$defs":{{"D":{{"type":"string"}}}}}}"#
+            )
+        };
+        assert_eq!(is_strict(&parse(&schema(r#"["a"]"#))), expected, "{property}");
+        assert!(!is_strict(&parse(&schema(r#"["a","b"]"#))), "{property}");
     }
 }

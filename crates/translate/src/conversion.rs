@@ -143,7 +143,9 @@ fn has_answer(api: Api, reply: Value<'_>) -> bool {
     match api {
         Api::ChatCompletions | Api::Completions => {
             let is_answer = |choice: Value<'_>| {
-                ["message", "delta", "text"].iter().any(|name| choice.get(name).is_some())
+                ["message", "delta", "text"]
+                    .iter()
+                    .any(|name| choice.get(name).is_some_and(|answer| !answer.is_null()))
             };
             let first = reply.get("choices").and_then(|choices| choices.items().next());
             first.is_some_and(is_answer)

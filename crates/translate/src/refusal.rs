@@ -83,6 +83,10 @@ const RULES: &[Rule] = &[
     rule(CLIENT, Sign::Code("access_terminated"), CREDIT, "OpenAI (401, 403)"),
     rule(CLIENT, Sign::Code("account_deactivated"), CREDIT, "OpenAI (401)"),
     rule(CLIENT, Sign::Code("arrearage"), CREDIT, "Alibaba (400)"),
+    rule(CLIENT, Sign::Code("organization_restricted"), CREDIT, "Groq (400)"),
+    rule(CLIENT, Sign::Code("blocked_api_access"), CREDIT, "Groq (400): a limit of spending"),
+    rule(CLIENT, Sign::Code("1113"), CREDIT, "Zhipu (429)"),
+    rule(CLIENT, Sign::Words("credits are depleted"), CREDIT, "Gemini (429)"),
     rule(CLIENT, Sign::Words("insufficient balance"), CREDIT, "DeepSeek, Zhipu (429)"),
     rule(CLIENT, Sign::Words("insufficient credits"), CREDIT, "OpenRouter, Replicate"),
     rule(CLIENT, Sign::Words("spending limit"), CREDIT, "xAI (403), Fireworks (412)"),
@@ -244,6 +248,17 @@ mod tests {
                 r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
                 CREDIT,
             ),
+            (
+                400,
+                r#"{"error":{"message":"Organization has been restricted.","type":"invalid_request_error","code":"organization_restricted"}}"#,
+                CREDIT,
+            ),
+            (
+                429,
+                r#"{"error":{"code":429,"message":"Your prepayment credits are depleted.","status":"RESOURCE_EXHAUSTED"}}"#,
+                CREDIT,
+            ),
+            (429, r#"{"error":{"code":"1113","message":"余额不足或无可用资源包,请充值。"}}"#, CREDIT),
             (
                 400,
                 r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}"#,

@@ -130,7 +130,8 @@ impl TokenUsage {
         let completion = first(&["completion_tokens", "output_tokens"]);
         let total = first(&["total_tokens"]);
         prompt.or(input).or(completion).or(total)?;
-        let of_prompt = ["prompt_tokens_details", "input_tokens_details"].map(|name| usage.get(name));
+        let of_prompt = ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"]
+            .map(|name| usage.get(name));
         let of_completion =
             ["completion_tokens_details", "output_tokens_details"].map(|name| usage.get(name));
         let details = |name: &str| of_prompt.into_iter().flatten().find_map(|part| count(part.get(name)?));
@@ -142,9 +143,18 @@ impl TokenUsage {
         let output_details = |name: &str| {
             of_completion.into_iter().flatten().find_map(|part| count(part.get(name)?)).unwrap_or(0)
         };
-        let written_for = |name: &str| usage.at(&["cache_creation", name]).and_then(count).unwrap_or(0);
-        let cached = details("cached_tokens")
-            .or_else(|| first(&["cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens"]));
+        let written_for = |name: &str| {
+            // LiteLLM has Anthropic's among the details of the prompt
+            let of_litellm = |part: json::Value<'_>| count(part.at(&["cache_creation_token_details", name])?);
+            let own = usage.at(&["cache_creation", name]).and_then(count);
+            own.or_else(|| of_prompt.into_iter().flatten().find_map(of_litellm)).unwrap_or(0)
+        };
+        // some servers have a 0 in one of them
+        let cached =
+            ["cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens"]
+                .map(|name| first(&[name]))
+                .into_iter()
+                .fold(details("cached_tokens"), Option::max);
         let (write_5m, write_1h) =
             (written_for("ephemeral_5m_input_tokens"), written_for("ephemeral_1h_input_tokens"));
         let written = details("cache_write_tokens")
@@ -397,6 +407,22 @@ mod tests {
         counts(
             r#"{"prompt_tokens":1336,"completion_tokens":31,"total_tokens":1367,"cached_tokens":1280}"#,
             TokenUsage { cached: 1280, ..of(1336, 31) },
+        );
+        // Mistral's other names, and a 0 beside the count
+        for cached in [
+            r#""num_cached_tokens":1280"#,
+            r#""prompt_token_details":{"cached_tokens":1280}"#,
+            r#""prompt_tokens_details":{"cached_tokens":0},"cached_tokens":1280"#,
+        ] {
+            counts(
+                &format!(r#"{{"prompt_tokens":1336,"completion_tokens":31,{cached}}}"#),
+                TokenUsage { cached: 1280, ..of(1336, 31) },
+            );
+        }
+        // LiteLLM's details of what Anthropic writes to its cache
+        counts(
+            r#"{"prompt_tokens":2000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":50,"cache_creation_tokens":1900,"cache_creation_token_details":{"ephemeral_5m_input_tokens":900,"ephemeral_1h_input_tokens":1000}}}"#,
+            TokenUsage { cached: 50, cache_write: 1900, cache_write_1h: 1000, ..of(2000, 100) },
         );
         check(
             r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":9,"completion_tokens":2,"cached_tokens":4}}]}"#,

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Api, InvalidRequest};
-use crate::messages::reasons;
+use crate::messages::Model;
 
 /// The text of an answer without the list of sources that the gateway appended to it.
 pub type WithoutList = fn(&str) -> &str;
@@ -50,7 +50,7 @@ pub fn condensing(
     Some(json!({
         "model": model,
         // also for reasoning
-        (if reasons(model) { "max_completion_tokens" } else { "max_tokens" }): 1000,
+        (if Model::named(model).reasons() { "max_completion_tokens" } else { "max_tokens" }): 1000,
         "messages": [{"role": "system", "content": instruction}, {"role": "user", "content": turns.join("\n")}],
     }))
 }

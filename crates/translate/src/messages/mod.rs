@@ -17,15 +17,11 @@ use crate::write_json;
 
 pub(super) use calls::Calls;
 pub(super) use delta::{Call, Delta, Piece, provider_error};
+pub(super) use model::Model;
 pub use reasoning::without_made_reasoning;
 pub use reply::reply;
 pub use request::request;
 pub(super) use stream::MessagesStream;
-
-/// Whether a model of this name is one of OpenAI's that reason: it has its own name for the limit of tokens.
-pub(super) fn reasons(model: &str) -> bool {
-    model::Model::named(model).reasons()
-}
 
 /// Bytes of the id of a reply within those of its calls: calls have numbers of up to four digits.
 const ID_REPLY_BYTES: usize = 30;

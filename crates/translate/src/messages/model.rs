@@ -4,7 +4,7 @@ use crate::chat::Effort;
 
 /// A model by its name, such as `gpt-5.4-mini`, with or without the prefix of a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Model {
+pub(crate) enum Model {
     /// A model of OpenAI's that reasons, of this version of GPT.
     Gpt(u64, u64),
     /// An earlier one: `o1` to `o4`.
@@ -31,7 +31,7 @@ pub(super) enum ReasoningFields {
 }
 
 impl Model {
-    pub(super) fn named(name: &str) -> Model {
+    pub(crate) fn named(name: &str) -> Model {
         let name = name.rsplit('/').next().unwrap_or(name);
         if ["o1", "o3", "o4"].iter().any(|start| name.starts_with(start)) {
             return Model::O;
@@ -57,7 +57,7 @@ impl Model {
     }
 
     /// Whether it reasons: it has its own name for the limit of tokens, takes an effort, which others refuse, and refuses sampling.
-    pub(super) fn reasons(self) -> bool {
+    pub(crate) fn reasons(self) -> bool {
         matches!(self, Model::Gpt(..) | Model::O)
     }
 
@@ -83,11 +83,21 @@ impl Model {
     }
 
     /// The effort to send beside tools. GPT-5.4 and 5.5 take none in chat completions, and later ones only `none`, which is not their default.
-    pub(super) fn effort_with_tools(self, effort: Option<&str>) -> Option<&str> {
+    pub(crate) fn effort_with_tools(self, effort: Option<&str>) -> Option<&str> {
         match self {
             Model::Gpt(major, minor) if (major, minor) >= (5, 6) => Some("none"),
             Model::Gpt(major, minor) if (major, minor) >= (5, 4) => None,
             Model::Gpt(..) | Model::O | Model::Chat | Model::Mistral | Model::Other => effort,
+        }
+    }
+
+    /// Its word for an effort of Ollama's API, where `none` asks for no reasoning: the least of a model that always reasons.
+    pub(crate) fn effort_of_ollama(self, effort: &str) -> Option<&str> {
+        match (self, effort) {
+            (Model::Chat, _) => None,
+            (Model::Gpt(5, 0), "none") => Some("minimal"),
+            (Model::O, "none") => Some("low"),
+            _ => Some(effort),
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Endpoint;
-use crate::messages::reasons;
+use crate::messages::Model;
 use crate::{TranslateError, refuse, write_json};
 use weir_schema::whole_characters;
 
@@ -34,10 +34,16 @@ impl Request {
     /// The body of OpenAI's request, for a model of this name.
     pub fn body(&self, model: &str) -> Vec<u8> {
         let mut body = self.body.clone();
-        if reasons(model)
+        let kind = Model::named(model);
+        if kind.reasons()
             && let Some(limit) = body.remove("max_tokens")
         {
             body.insert("max_completion_tokens", limit);
+        }
+        if let Some(effort) = body.remove("reasoning_effort") {
+            let effort = kind.effort_of_ollama(effort.get().trim_matches('"'));
+            let effort = if body.contains_key("tools") { kind.effort_with_tools(effort) } else { effort };
+            effort.into_iter().for_each(|effort| put(&mut body, "reasoning_effort", &effort));
         }
         put(&mut body, "model", &model);
         write_json(&body)

@@ -37,7 +37,7 @@ fn parameters() {
         r#"{{{HI},"max_tokens":5,"thinking":{{"type":"enabled","budget_tokens":5000}},"output_config":{{"format":{{"type":"json_schema","schema":{{}}}}}}}}"#
     );
     let expected = format!(
-        r#"{{{HI},"max_completion_tokens":5,"reasoning_effort":"medium","response_format":{{"type":"json_schema","json_schema":{{"name":"reply","schema":{{}},"strict":true}}}}}}"#
+        r#"{{{HI},"max_completion_tokens":5,"reasoning_effort":"medium","response_format":{{"type":"json_schema","json_schema":{{"name":"reply","schema":{{}},"strict":false}}}}}}"#
     );
     check_model("gpt-5-mini", &request, &expected);
 }

@@ -347,3 +347,26 @@ fn errors_of_a_provider_are_errors_in_every_form() {
         assert_eq!(whole.unwrap_err(), expected, "{body}");
     }
 }
+
+#[test]
+fn the_effort_is_one_that_the_model_takes() {
+    let effort = |model: &str, think: &str, tools: &str| {
+        let body = format!(r#"{{"model":"x",{HI},"think":{think},"tools":{tools}}}"#);
+        let body: Value =
+            serde_json::from_slice(&request(Endpoint::Chat, body.as_bytes()).unwrap().body(model)).unwrap();
+        body["reasoning_effort"].as_str().map(str::to_owned)
+    };
+    let tools = r#"[{"type":"function","function":{"name":"f","parameters":{}}}]"#;
+    for (model, think, tools, expected) in [
+        ("gpt-5.6", "\"high\"", tools, Some("none")),
+        ("openai/gpt-5.4", "true", tools, None),
+        ("gpt-5.4", "true", "[]", Some("medium")),
+        ("gpt-5", "false", "[]", Some("minimal")),
+        ("gpt-5.1", "false", "[]", Some("none")),
+        ("o4-mini", "false", "[]", Some("low")),
+        ("gpt-4o", "false", "[]", None),
+        ("m", "false", tools, Some("none")),
+    ] {
+        assert_eq!(effort(model, think, tools).as_deref(), expected, "{model} {think}");
+    }
+}

@@ -93,6 +93,7 @@ fn an_error_within_a_reply_of_success_is_an_error() {
         ),
         ("/v1/embeddings", r#"{"message":"limited"}"#, 502),
         ("/v1/chat/completions", r#"{"id":"x","choices":[]}"#, 502),
+        ("/v1/chat/completions", r#"{"choices":[{"index":0,"message":null,"finish_reason":"stop"}]}"#, 502),
         ("/v1/chat/completions", r#"{"success":false,"errors":[{"message":"m"}]}"#, 502),
         ("/v1/completions", r#"{"detail":"Not Found"}"#, 502),
         ("/v1/responses", r#"{"detail":"Not Found"}"#, 502),
