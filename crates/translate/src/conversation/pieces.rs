@@ -550,7 +550,7 @@ fn index_in(value: Value<'_>) -> Option<u64> {
             return None;
         }
     };
-    (number >= 0.0 && number.fract() == 0.0 && number <= u64::MAX as f64).then_some(number as u64)
+    (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX)).then_some(number as u64)
 }
 
 #[cfg(test)]

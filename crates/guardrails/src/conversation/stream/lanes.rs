@@ -1,6 +1,6 @@
 //! The texts of a stream that go on: each begins with a piece, ends by an event or with the stream, and may continue others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +28,13 @@ pub(super) struct LaneState {
     pub(super) template: Option<(Arc<Template>, Range<usize>)>,
     /// The escape of half a character at its end, whose other half comes with the next piece.
     pub(super) half: Vec<u8>,
+}
+
+impl LaneState {
+    /// The last event.
+    fn event(&self) -> Option<*const Template> {
+        self.template.as_ref().map(|(template, _)| Arc::as_ptr(template))
+    }
 }
 
 impl StreamFilter {
@@ -116,7 +123,18 @@ impl StreamFilter {
         sent: &mut [Piece],
         out: &mut Vec<u8>,
     ) -> Result<(), BlockedBy> {
-        let ending: Vec<LaneState> = self.lanes.extract_if(.., |state| ends(state)).collect();
+        let mut ending: Vec<LaneState> = self.lanes.extract_if(.., |state| ends(state)).collect();
+        // OpenRouter has what a model thinks twice in its events: a client may read either
+        let thought = ending.iter().filter(|state| state.lane.kind == Kind::Reasoning);
+        let events: HashSet<_> = thought.filter_map(LaneState::event).collect();
+        let is_beside = |state: &LaneState| {
+            state.lane.kind == Kind::Reasoning
+                && state.text.is_json == Some(false)
+                && state.event().is_some_and(|event| events.contains(&event))
+        };
+        if !events.is_empty() {
+            ending.extend(self.lanes.extract_if(.., |state| is_beside(state)));
+        }
         let (mut late, mut ended) = (Vec::<(Arc<Template>, Vec<(Range<usize>, String)>)>::new(), Ok(()));
         for LaneState { lane, text, template, .. } in ending {
             let piece = sent.iter_mut().rev().find(|piece| piece.lane == lane && !piece.text.is_empty());

@@ -179,6 +179,28 @@ fn texts_of_one_event_are_sent_together_and_in_their_order() {
 }
 
 #[test]
+fn what_a_model_thinks_is_sent_together_where_an_event_has_it_twice() {
+    let summary = |text: &str| {
+        delta(
+            json!({"reasoning": text, "reasoning_details": [{"type": "reasoning.summary", "summary": text, "index": 0}]}),
+        )
+    };
+    let encrypted = delta(
+        json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "gAAA", "id": "rs_1", "index": 0}]}),
+    );
+    let events = [summary("**Plan** 7"), summary(" 8"), encrypted, delta(json!({"content": "Done. "}))];
+    let (_, sent) = filtered(Api::ChatCompletions, Action::Redact, &events);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut reasoning = String::new();
+    for event in &sent {
+        let delta = &event["choices"][0]["delta"];
+        assert_eq!(text(&delta["reasoning"]), text(&delta["reasoning_details"][0]["summary"]), "{event}");
+        reasoning.push_str(&text(&delta["reasoning"]));
+    }
+    assert_eq!(reasoning, "**Plan** 7 8");
+}
+
+#[test]
 fn numbers_of_events_increase_and_calls_come_behind_the_text_before_them() {
     let piece = |number: u64, text: &str| json!({"type": "response.output_text.delta", "sequence_number": number, "output_index": 0, "content_index": 0, "delta": text});
     let note = |number: u64| json!({"type": "response.output_text.annotation.added", "sequence_number": number, "annotation_index": 0, "output_index": 0});
