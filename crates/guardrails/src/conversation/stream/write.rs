@@ -71,29 +71,35 @@ impl Template {
     }
 }
 
-/// The numbers of the events that were sent, where events have them: they increase, also where texts are sent in events of their own.
+/// The numbers of the events that were sent, where events have them: they go on increasing where texts are sent in events of their own.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
     last: Option<u64>,
+    /// The last one that was given to another event than the provider's.
+    given: Option<u64>,
 }
 
 impl Sequence {
-    /// An event is sent: with its own number, or with the next one if that was taken by another.
+    /// An event is sent: with its own number, or with the next one if that was given to another.
     pub(super) fn pass(&mut self, event: Value<'_>, edits: &mut Edits) {
         let Some((number, place)) = sequence_number(event) else { return };
-        let free = self.last.map_or(number, |last| number.max(last.saturating_add(1)));
-        self.last = Some(free);
-        if free != number {
-            edits.replace(place, free.to_string().into_bytes());
+        self.last = Some(number);
+        if self.given.is_some_and(|given| number <= given) {
+            self.give_next(place, edits);
         }
     }
 
     /// A text of an earlier event is sent in its frame, with the next number.
     fn pass_later(&mut self, event: Value<'_>, edits: &mut Edits) {
         let Some((number, place)) = sequence_number(event) else { return };
-        let next = self.last.map_or(number, |last| last.saturating_add(1));
-        self.last = Some(next);
+        self.last.get_or_insert(number.saturating_sub(1));
         edits.take(&place);
+        self.give_next(place, edits);
+    }
+
+    fn give_next(&mut self, place: Range<usize>, edits: &mut Edits) {
+        let next = self.last.max(self.given).map_or(0, |last| last.saturating_add(1));
+        (self.last, self.given) = (Some(next), Some(next));
         edits.replace(place, next.to_string().into_bytes());
     }
 }

@@ -208,6 +208,9 @@ fn numbers_of_events_increase_and_calls_come_behind_the_text_before_them() {
     let events = [piece(3, "It "), piece(4, "is "), piece(5, "42"), note(6), note(7), done];
     let (_, sent) = filtered(Api::Responses, Action::Redact, &events);
     let numbers: Vec<u64> = sent.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
+    // those of a provider stay as long as none is added
+    let others = [note(9), note(3), note(3)];
+    assert_eq!(filtered(Api::Responses, Action::Redact, &others), (false, others.to_vec()));
     assert!(
         numbers.is_sorted_by(|a, b| a < b) && sent.iter().any(|event| event["delta"] == "42"),
         "{sent:?}"
