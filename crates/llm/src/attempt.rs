@@ -68,7 +68,7 @@ impl Failed {
             Cause::Limit => Failed::upstream(client.refused(
                 StatusCode::TOO_MANY_REQUESTS,
                 &HeaderMap::new(),
-                error.message.as_bytes(),
+                &error.body,
             )),
             Cause::Request => {
                 let upstream = target.upstream.id.to_string();

@@ -23,13 +23,19 @@ pub struct ProviderError {
     pub cause: Cause,
     /// The tokens that the provider counted for it.
     pub usage: Option<TokenUsage>,
+    /// The event or reply, unless it is longer than an error is; then the message.
+    pub body: Vec<u8>,
 }
+
+/// Longest event or reply that is kept with its error, in bytes.
+const BODY_BYTES_MAX: usize = 64 << 10;
 
 impl ProviderError {
     /// The error with this message, of an event or of a reply of success.
     pub fn new(message: &str, body: &[u8]) -> ProviderError {
         let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
-        ProviderError { message: message.to_owned(), cause: Cause::of(200, body), usage }
+        let kept = if body.len() <= BODY_BYTES_MAX { body } else { message.as_bytes() };
+        ProviderError { message: message.to_owned(), cause: Cause::of(200, body), usage, body: kept.to_vec() }
     }
 }
 

@@ -106,7 +106,8 @@ impl Calls {
         }
     }
 
-    /// The call that a part belongs to. A part with a name is a new call if the one that it would belong to is complete.
+    /// The call that a part belongs to. A part with a name is a new call if the one that it would belong to is complete, or has another name and no
+    /// arguments.
     fn find(&self, call: &Call<'_>, arguments: &str) -> Option<usize> {
         let is_index = |state: &CallState| call.index.is_none() || state.index == call.index;
         let by_id =
@@ -116,10 +117,11 @@ impl Calls {
             Some(None) if call.name().is_some() || call.index.is_some() && self.is_new(call) => return None,
             _ => self.calls.iter().rposition(is_index)?,
         };
-        let is_next = call.name().is_some()
-            && !arguments.trim().is_empty()
-            && self.calls[position].progress.is_complete();
-        (!is_next).then_some(position)
+        let state = &self.calls[position];
+        let is_next = call.name().is_some() && !arguments.trim().is_empty() && state.progress.is_complete();
+        let has_name = |name: &str| state.name.is_empty() || name == state.name;
+        let is_other = call.id().is_none() && state.arguments.is_empty() && !call.name().is_none_or(has_name);
+        (!is_next && !is_other).then_some(position)
     }
 
     /// Whether no call has the index of a part.

@@ -200,3 +200,16 @@ fn errors_keep_their_message() {
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), parse(&expected));
     }
 }
+
+#[test]
+fn calls_without_ids_and_arguments_are_told_apart_by_their_names() {
+    let part = |name: &str| {
+        format!(
+            r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"function":{{"name":"{name}"}}}}]}}}}]}}"#
+        )
+    };
+    let end = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#;
+    let out = run_messages(&[&part("f"), &part("f"), &part("g"), end]).unwrap().concat();
+    let names = ["f", "g"].map(|name| out.matches(&format!(r#""name":"{name}""#)).count());
+    assert_eq!(names, [1, 1], "{out}");
+}

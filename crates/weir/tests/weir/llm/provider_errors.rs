@@ -150,11 +150,16 @@ fn an_outage_that_an_event_reports_is_tried_again() {
 #[test]
 fn the_delay_in_the_details_of_an_error_is_told_and_not_waited_for() {
     let body = r#"{"error":{"code":429,"message":"Quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}"#;
-    let gemini = scripted("429 Too Many Requests", body);
-    let proxy = Proxy::start(&gemini.upstream_of("gemini", "g", ""));
-    let reply = proxy.chat(&ask("g/m"), &[]).unwrap();
-    assert_eq!((reply.status, reply.header("retry-after")), (503, "34"), "{}", reply.text);
-    assert_eq!(gemini.requests.load(Ordering::Relaxed), 1);
+    for (gemini, request) in [
+        (scripted("429 Too Many Requests", body), ask("g/m")),
+        (scripted("200 OK", body), ask("g/m")),
+        (streaming(&[body]), ask_stream("g/m")),
+    ] {
+        let proxy = Proxy::start(&gemini.upstream_of("gemini", "g", ""));
+        let reply = proxy.chat(&request, &[]).unwrap();
+        assert_eq!((reply.status, reply.header("retry-after")), (503, "34"), "{}", reply.text);
+        assert_eq!(gemini.requests.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[test]
