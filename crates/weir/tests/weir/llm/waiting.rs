@@ -33,9 +33,9 @@ fn comments_put_off_the_limit_of_the_first_event_and_reach_the_caller() {
 #[test]
 fn a_comment_without_an_empty_line_behind_it_puts_off_the_limit_too() {
     let comment = ": PROCESSING\n";
-    let script = [(0, HEAD), (500, comment), (500, comment), (500, comment), (500, EVENT)];
+    let script = [(0, HEAD), (900, comment), (900, comment), (900, comment), (900, EVENT)];
     let slow = Scripted::in_parts(parts(&script), Duration::ZERO);
-    let proxy = Proxy::start(&slow.upstream("slow", "first_token_timeout_ms = 1000\n"));
+    let proxy = Proxy::start(&slow.upstream("slow", "first_token_timeout_ms = 2500\n"));
     let (read, _) = read_to_close(&mut proxy.open(&ask_stream("slow/m"), &[]));
     assert!(read.starts_with("HTTP/1.1 200") && read.contains("late") && read.contains("[DONE]"), "{read}");
 }
