@@ -47,9 +47,30 @@ impl Failed {
     }
 
     /// The provider reported an error within a reply of success.
-    fn reported(target: &Target, error: ProviderError, settlement: &mut Settlement) -> Failed {
-        let usage = error.usage;
-        Failed::by_cause(target, error).charged(usage, settlement)
+    fn reported(
+        target: &Target,
+        headers: &HeaderMap,
+        error: ProviderError,
+        settlement: &mut Settlement,
+    ) -> Failed {
+        let client = &target.upstream.client;
+        let refused = |status, body: &[u8]| Failed::upstream(client.refused(status, headers, body));
+        let failed = match error.cause {
+            Cause::Account(account) => Failed::account(target, StatusCode::OK, account),
+            Cause::Limit => refused(StatusCode::TOO_MANY_REQUESTS, &error.body),
+            Cause::Outage => {
+                let reason = format!("its reply is an error: {}", error.message);
+                refused(StatusCode::BAD_GATEWAY, reason.as_bytes())
+            }
+            Cause::Request => {
+                let upstream = target.upstream.id.to_string();
+                // escapes may have hidden the key before
+                let message = client.text_without_key(&error.message);
+                let error = LlmError::Refused { upstream, message };
+                Failed { error, may_go_on: false, is_broken: false }
+            }
+        };
+        failed.charged(error.usage, settlement)
     }
 
     /// What the provider counted for it all the same is charged, and it is sent once more at most.
@@ -58,30 +79,6 @@ impl Failed {
         let is_charged = usage.is_some();
         usage.into_iter().for_each(|usage| settlement.count(Some(usage), 0));
         Failed { is_broken: self.is_broken || is_charged, ..self }
-    }
-
-    fn by_cause(target: &Target, error: ProviderError) -> Failed {
-        let client = &target.upstream.client;
-        let reason = format!("its reply is an error: {}", error.message);
-        match error.cause {
-            Cause::Account(account) => Failed::account(target, StatusCode::OK, account),
-            Cause::Limit => Failed::upstream(client.refused(
-                StatusCode::TOO_MANY_REQUESTS,
-                &HeaderMap::new(),
-                &error.body,
-            )),
-            Cause::Request => {
-                let upstream = target.upstream.id.to_string();
-                // escapes may have hidden the key before
-                let message = client.text_without_key(&error.message);
-                let error = LlmError::Refused { upstream, message };
-                Failed { error, may_go_on: false, is_broken: false }
-            }
-            Cause::Outage => {
-                let status = StatusCode::BAD_GATEWAY;
-                Failed::upstream(client.refused(status, &HeaderMap::new(), reason.as_bytes()))
-            }
-        }
     }
 
     /// The gateway's account at the provider has to be mended.
@@ -155,7 +152,7 @@ pub(crate) async fn attempt(
         };
         let context = || context(request);
         let source = StreamSource::new(body, api, conversion, context, reading, in_flight);
-        AttemptedBody::Stream(Box::new(begun(source, target, settlement).await?))
+        AttemptedBody::Stream(Box::new(begun(source, target, &headers, settlement).await?))
     } else {
         let mut read = 0;
         let body = whole(target, body, REPLY_BYTES_MAX, &mut read).await.inspect_err(|_| {
@@ -165,7 +162,8 @@ pub(crate) async fn attempt(
         })?;
         let body = upstream.client.without_key(body);
         let converted = conversion.reply(api, &body, || context(request));
-        let (body, usage) = converted.map_err(|error| unreadable(target, &error, &body, settlement))?;
+        let (body, usage) =
+            converted.map_err(|error| unreadable(target, &headers, &error, &body, settlement))?;
         // the translation reads escapes, which may have hidden the key
         let body = if conversion == Conversion::Same { body } else { upstream.client.without_key(body) };
         AttemptedBody::Whole(body, usage)
@@ -200,11 +198,12 @@ fn context(request: &Request) -> ReplyContext {
 async fn begun(
     mut source: StreamSource,
     target: &Target,
+    headers: &HeaderMap,
     settlement: &mut Settlement,
 ) -> Result<StreamSource, Failed> {
     let filled = source.fill().await;
     if let Some(error) = source.error_at_start() {
-        return Err(Failed::reported(target, error, settlement));
+        return Err(Failed::reported(target, headers, error, settlement));
     }
     match filled {
         Ok(()) => Ok(source),
@@ -231,10 +230,16 @@ async fn whole(
 }
 
 /// The error of a reply that is none. It was charged if it can't be read.
-fn unreadable(target: &Target, error: &TranslateError, body: &[u8], settlement: &mut Settlement) -> Failed {
+fn unreadable(
+    target: &Target,
+    headers: &HeaderMap,
+    error: &TranslateError,
+    body: &[u8],
+    settlement: &mut Settlement,
+) -> Failed {
     match error {
         TranslateError::Provider { message, .. } => {
-            Failed::reported(target, ProviderError::new(message, body), settlement)
+            Failed::reported(target, headers, ProviderError::new(message, body), settlement)
         }
         TranslateError::Request { .. } | TranslateError::Reply(_) => {
             let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));

@@ -90,8 +90,8 @@ pub(crate) fn render(
         return Err(LlmError::Invalid { field: "model".to_owned(), reason });
     }
     let sent = conversion.sent(api);
-    let adds_usage = request.is_stream && upstream.stream_usage && sent.asks_for_usage();
-    let body = conversion.request(api, request, model, adds_usage)?;
+    let asks_for_usage = request.is_stream && upstream.stream_usage && sent.asks_for_usage();
+    let body = conversion.request(api, request, model, asks_for_usage)?;
     let segment = utf8_percent_encode(model, SEGMENT);
     // with OpenAI's own paths, and deployments as models
     let is_azure_v1 = upstream.url.trim_end_matches('/').ends_with("/openai/v1");
@@ -107,7 +107,7 @@ pub(crate) fn render(
         (Provider::Gemini, false) => format!("/v1beta/models/{segment}:generateContent").into(),
         _ => Cow::Borrowed(sent.path()),
     };
-    let strips_usage = conversion == Conversion::Same && adds_usage && !request.includes_usage();
+    let strips_usage = conversion == Conversion::Same && asks_for_usage && !request.includes_usage();
     Ok(Rendered { path, headers: rendered_headers(target, request, headers), body, conversion, strips_usage })
 }
 

@@ -279,15 +279,12 @@ impl StreamSource {
     fn take_event(&mut self, event: SseEvent, out: &mut JoinedBytes) {
         match &mut self.events {
             Events::Same { strips_usage } => match self.seen.look(event, *strips_usage) {
-                Ok(_) if self.seen.is_complete && !self.seen.has_answer && self.seen.error.is_none() => {
-                    self.broken = Some(Broken::Events("it has no answer".to_owned()));
-                }
                 Ok(passed) => {
                     out.push(passed);
                     // some servers send `[DONE]` behind an error
                     self.broken = self.seen.error.is_some().then_some(Broken::Told);
                 }
-                Err(error) => self.broken = Some(Broken::Events(format!("an event is not JSON: {error}"))),
+                Err(reason) => self.broken = Some(Broken::Events(reason)),
             },
             Events::Translated(translator) => {
                 let Some(data) = event.data() else {
@@ -354,10 +351,10 @@ impl StreamSource {
     fn finish(&mut self) -> Result<Bytes, Broken> {
         let mut translated = Vec::new();
         match &mut self.events {
-            Events::Same { .. } if self.seen.is_complete => {}
-            Events::Same { .. } => {
-                self.broken = Some(Broken::Events("the stream ended before its last event".to_owned()));
-            }
+            Events::Same { .. } => match self.seen.finish() {
+                Ok(end) => translated.extend_from_slice(end),
+                Err(reason) => self.broken = Some(Broken::Events(reason)),
+            },
             Events::Translated(translator) => {
                 translator.finish(&mut translated).map_err(reason)?;
                 self.seen.is_complete = true;

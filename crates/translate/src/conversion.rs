@@ -27,7 +27,7 @@ pub enum Conversion {
 }
 
 impl Conversion {
-    /// The body for a model of the provider. `adds_usage`: whether a stream of chat completions is asked for its usage.
+    /// The body for a model of the provider. `asks_for_usage`: whether a stream of chat completions is asked for its usage.
     ///
     /// # Errors
     /// [`TranslateError::Request`]: the provider has no counterpart for a field.
@@ -36,12 +36,12 @@ impl Conversion {
         api: Api,
         request: &Request,
         model: &str,
-        adds_usage: bool,
+        asks_for_usage: bool,
     ) -> Result<Bytes, TranslateError> {
         let body = request.body();
         Ok(match self {
             Conversion::Same => {
-                let body = request.rendered(model, adds_usage);
+                let body = request.rendered(model, asks_for_usage);
                 // of a conversation that another provider began
                 let stripped =
                     api.has_made_reasoning().then(|| messages::without_made_reasoning(&body)).flatten();
@@ -49,7 +49,7 @@ impl Conversion {
             }
             Conversion::FromAnthropic => anthropic::request(body, model)?.into(),
             Conversion::FromGemini => gemini::request(body, model)?.into(),
-            Conversion::ToMessages => messages::request(body, model, adds_usage)?.into(),
+            Conversion::ToMessages => messages::request(body, model, asks_for_usage)?.into(),
         })
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::events::{EventFacts, ProviderError, is_preface};
-use crate::json::{Edits, JsonError, Kind, Tape};
+use crate::json::{Edits, Kind, Tape, Value};
 use crate::sse::SseEvent;
 use crate::usage::{ServiceTier, TokenUsage};
 
@@ -24,6 +24,12 @@ pub struct Seen {
     pub has_answer: bool,
     /// Whether the last event of a complete stream came.
     pub is_complete: bool,
+    /// Whether events have a `type`, as those of messages and responses: one of them is the last.
+    is_typed: bool,
+    /// Bits of the choices that have begun; all for an index of 128 or more, which is not followed.
+    begun: u128,
+    /// Bits of the choices that have a `finish_reason`.
+    finished: u128,
     /// The service tier that an event named last.
     pub tier: Option<ServiceTier>,
     /// The provider's first error.
@@ -61,29 +67,38 @@ impl Seen {
     /// Looks at an event. What is passed on of it: without a usage that the caller did not ask for, if that is to be removed.
     ///
     /// # Errors
-    /// The event has data that is no JSON.
-    pub fn look(&mut self, event: SseEvent, strips_usage: bool) -> Result<Bytes, JsonError> {
+    /// Why the stream is broken: the event has data that is no JSON, or ends what has no answer or is not at its end.
+    pub fn look(&mut self, event: SseEvent, strips_usage: bool) -> Result<Bytes, String> {
         let Some(data) = event.data() else { return Ok(event.into_raw()) };
         if data.trim_ascii().is_empty() {
             return Ok(event.into_raw()); // a sign of life of some servers
         }
         self.count(data);
         if data.trim_ascii() == b"[DONE]" {
-            (self.has_begun, self.is_complete) = (self.has_answer, true);
+            self.has_begun = self.has_answer;
+            if self.error.is_none() && (self.is_typed || !self.has_answer) {
+                let reason = if self.has_answer { CUT } else { "it has no answer" };
+                return Err(reason.to_owned());
+            }
+            self.is_complete = true;
             return Ok(event.into_raw());
         }
-        let tape = Tape::parse(data)?;
+        let tape = Tape::parse(data).map_err(|error| format!("an event is not JSON: {error}"))?;
         let root = tape.root(data);
         if root.kind() != Kind::Object {
-            return Err(JsonError::Syntax { offset: 0, expected: "an object" });
+            return Err("an event is not a JSON object".to_owned());
         }
         let EventFacts { usage, is_last, error } = EventFacts::named(event.name(), root);
         let of_response = || root.at(&["response", "service_tier"]);
         self.tier = ServiceTier::of(root.get("service_tier").or_else(of_response)).or(self.tier);
         self.is_complete |= is_last;
         self.error = self.error.take().or(error);
-        // a chunk with the usage alone is none
-        self.has_answer |= root.get("choices").is_none_or(|choices| choices.items().next().is_some());
+        match root.get("choices") {
+            // a chunk with the usage alone is none
+            Some(choices) => choices.items().for_each(|choice| self.follow(choice)),
+            None => self.is_typed |= root.get("type").is_some(),
+        }
+        self.has_answer |= self.begun != 0 || root.get("choices").is_none();
         self.has_begun = self.has_begun || self.error.is_none() && !is_preface(root);
         self.counts(usage);
         if let Some(usage) = usage {
@@ -104,7 +119,33 @@ impl Seen {
             None => rewritten(&event, &edited),
         })
     }
+
+    /// Takes note of a choice that begins, goes on or ends.
+    fn follow(&mut self, choice: Value<'_>) {
+        let index = choice.get("index").map_or(Some(0), Value::as_u64);
+        let bit = index.and_then(|index| 1_u128.checked_shl(index.try_into().ok()?));
+        self.begun |= bit.unwrap_or(u128::MAX);
+        let is_set = |reason: &Value<'_>| !reason.is_null() && !reason.is("");
+        if choice.get("finish_reason").filter(is_set).is_some() {
+            self.finished |= bit.unwrap_or_default();
+        }
+    }
+
+    /// Ends a stream whose body has ended: what follows its last event. Some servers leave out `[DONE]` behind the `finish_reason` of each choice.
+    ///
+    /// # Errors
+    /// Why it is not complete.
+    pub fn finish(&mut self) -> Result<&'static [u8], String> {
+        let is_finished = self.finished != 0 && self.begun & !self.finished == 0;
+        if self.is_complete {
+            return Ok(b"");
+        }
+        self.is_complete = is_finished;
+        if is_finished { Ok(b"data: [DONE]\n\n") } else { Err(CUT.to_owned()) }
+    }
 }
+
+const CUT: &str = "the stream ended before its last event";
 
 /// An event with other data, in one line: no line feed is within a string of JSON.
 fn rewritten(event: &SseEvent, json: &[u8]) -> Bytes {
@@ -159,6 +200,9 @@ mod tests {
                 has_begun: true,
                 has_answer: true,
                 is_complete: true,
+                is_typed: false,
+                begun: 1,
+                finished: 0,
                 tier: None,
                 error: None,
             };
@@ -195,17 +239,53 @@ mod tests {
         assert_eq!(json, serde_json::json!({"choices": [{"delta": {"content": "a"}}], "id": 1}));
     }
 
+    /// What follows the last event of a stream, or why it is broken.
+    fn end(events: &[&str]) -> Result<String, String> {
+        let mut seen = Seen::default();
+        for data in events {
+            let event = SseEvent::new(format!("data: {data}\n\n").into_bytes().into());
+            let passed = seen.look(event.clone(), false)?;
+            assert_eq!(passed, *event.raw());
+        }
+        let is_complete = seen.is_complete;
+        let end = seen.finish().map(|end| String::from_utf8_lossy(end).into_owned());
+        assert!(!is_complete || end == Ok(String::new()), "{events:?}");
+        end
+    }
+
     #[test]
     fn a_stream_without_a_choice_has_no_answer() {
-        let answer = |stream: &str| {
-            let (_, seen) = pass(&[stream.as_bytes()], false);
-            (seen.has_answer, seen.has_begun, seen.is_complete)
-        };
-        let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9}}\n\n";
-        assert_eq!(answer("data: [DONE]\n\n"), (false, false, true));
-        assert_eq!(answer(&format!("{usage}data: [DONE]\n\n")), (false, false, true));
-        assert_eq!(answer("data: {\"choices\":[{\"delta\":{}}]}\n\ndata: [DONE]\n\n"), (true, true, true));
-        assert_eq!(answer("data: {\"type\":\"message_stop\"}\n\n"), (true, true, true));
+        let none = || Err("it has no answer".to_owned());
+        assert_eq!(end(&["[DONE]"]), none());
+        assert_eq!(end(&[r#"{"choices":[],"usage":{"prompt_tokens":9}}"#, "[DONE]"]), none());
+        assert_eq!(end(&[r#"{"choices":[{"delta":{}}]}"#, "[DONE]"]), Ok(String::new()));
+        assert_eq!(end(&[r#"{"type":"message_stop"}"#]), Ok(String::new()));
+    }
+
+    #[test]
+    fn a_stream_is_complete_by_its_last_event_or_the_reasons_of_all_choices() {
+        let (cut, done) = (|| Err(CUT.to_owned()), || Ok("data: [DONE]\n\n".to_owned()));
+        let going = r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#;
+        let ended = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+        let usage = r#"{"choices":[],"usage":{"prompt_tokens":9}}"#;
+        assert_eq!(end(&[]), cut());
+        assert_eq!(end(&[going]), cut());
+        assert_eq!(end(&[going, r#"{"choices":[{"delta":{},"finish_reason":""}]}"#]), cut());
+        assert_eq!(end(&[going, ended]), done());
+        assert_eq!(end(&[going, ended, usage, going]), done(), "a chunk behind the end");
+        for second in ["1", "127", "128", "1e3", "-1", "\"a\""] {
+            let other = going.replace("\"index\":0", &format!("\"index\":{second}"));
+            assert_eq!(end(&[going, &other, ended]), cut(), "{second}");
+            assert_eq!(end(&[going, &other, ended, "[DONE]"]), Ok(String::new()), "{second}");
+            let both = other.replace("null", "\"stop\"");
+            let expected = if matches!(second, "1" | "127") { done() } else { cut() };
+            assert_eq!(end(&[going, &other, ended, &both]), expected, "{second}");
+        }
+        // of responses and messages, `[DONE]` is no end
+        let delta = r#"{"type":"response.output_text.delta","delta":"a"}"#;
+        assert_eq!(end(&[delta]), cut());
+        assert_eq!(end(&[delta, "[DONE]"]), cut());
+        assert_eq!(end(&[delta, r#"{"type":"response.completed","response":{}}"#]), Ok(String::new()));
     }
 
     #[test]

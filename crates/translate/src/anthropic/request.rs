@@ -354,11 +354,15 @@ pub(crate) fn tool_id(id: &str) -> Cow<'_, str> {
     }
 }
 
-/// The blocks of a message. `cache_control` belongs to the last one. Anthropic refuses texts that are empty or white space: they are left out.
+/// The blocks of a message. `cache_control` belongs to the last one. Anthropic refuses texts that are empty or white space: they are left out, and
+/// what they mark ends with the block before them.
 fn blocks(parts: Vec<Part>, cache_control: Option<Value>) -> Result<Vec<Value>, TranslateError> {
-    let mut blocks = Vec::with_capacity(parts.len());
+    let mut blocks: Vec<Value> = Vec::with_capacity(parts.len());
     for part in parts {
         if matches!(&part.content, Content::Text(text) if text.trim().is_empty()) {
+            if let Some(last) = blocks.last_mut() {
+                *last = with(last.take(), "cache_control", part.cache_control);
+            }
             continue;
         }
         blocks.push(with(block(part.content, &part.field)?, "cache_control", part.cache_control));

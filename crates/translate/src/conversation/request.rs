@@ -45,7 +45,7 @@ pub struct Request {
     model_at: Range<usize>,
     /// Whether the reply is streamed.
     pub is_stream: bool,
-    stream_options: Option<(Range<usize>, Map<String, Value>)>,
+    stream_options: Option<StreamOptions>,
     /// The bytes of the value of `metadata`, which has many times their memory when it is read.
     metadata_at: Option<Range<usize>>,
     /// Upper bounds of the tokens of a completion, if the caller set them.
@@ -124,7 +124,7 @@ impl Request {
                 "is set, and the gateway has no route by which the answer could be fetched: leave it out";
             return Err(invalid("background", reason));
         }
-        let options = fields.get("stream_options").map(read_options).transpose()?;
+        let options = StreamOptions::read(fields)?;
         let has_options = fields.get("stream_options").is_some_and(|options| !options.is_null());
         if has_options && !is_stream {
             let reason = "is only for streams: send `\"stream\": true`, or leave it out";
@@ -181,7 +181,7 @@ impl Request {
     /// Whether the caller asked for a chunk with the usage.
     pub fn includes_usage(&self) -> bool {
         let options = self.stream_options.as_ref();
-        options.is_some_and(|(_, options)| options.get("include_usage") == Some(&Value::Bool(true)))
+        options.is_some_and(|options| options.fields.get(INCLUDE_USAGE) == Some(&Value::Bool(true)))
     }
 
     /// Estimated tokens of the prompt.
@@ -204,23 +204,28 @@ impl Request {
         limit.filter(|&limit| limit > 0).unwrap_or(open).saturating_add(beside).saturating_mul(self.choices)
     }
 
-    /// The body with another name of the model, and with the usage asked for if `adds_usage`. Without a change, the caller's bytes.
-    pub fn rendered(&self, model: &str, adds_usage: bool) -> Bytes {
+    /// The body with another name of the model, and with the usage asked for or not. Without a change, the caller's bytes.
+    pub fn rendered(&self, model: &str, asks_for_usage: bool) -> Bytes {
         let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
         if model != self.model {
             edits.push((self.model_at.clone(), Value::from(model).to_string().into_bytes()));
         }
-        if adds_usage && !self.includes_usage() {
-            match &self.stream_options {
-                Some((range, options)) => {
-                    let mut options = options.clone();
-                    options.insert("include_usage".to_owned(), Value::Bool(true));
-                    edits.push((range.clone(), Value::Object(options).to_string().into_bytes()));
+        match &self.stream_options {
+            _ if self.includes_usage() == asks_for_usage => {}
+            None => {
+                let end = memchr::memrchr(b'}', &self.body).unwrap_or(self.body.len());
+                edits.push((end..end, br#","stream_options":{"include_usage":true}"#.to_vec()));
+            }
+            Some(options) if !asks_for_usage && options.fields.len() == 1 => {
+                edits.push((options.entry_at.clone(), Vec::new()));
+            }
+            Some(StreamOptions { at, fields, .. }) => {
+                let mut fields = fields.clone();
+                match asks_for_usage {
+                    true => drop(fields.insert(INCLUDE_USAGE.to_owned(), Value::Bool(true))),
+                    false => drop(fields.remove(INCLUDE_USAGE)),
                 }
-                None => {
-                    let end = memchr::memrchr(b'}', &self.body).unwrap_or(self.body.len());
-                    edits.push((end..end, br#","stream_options":{"include_usage":true}"#.to_vec()));
-                }
+                edits.push((at.clone(), Value::Object(fields).to_string().into_bytes()));
             }
         }
         if edits.is_empty() {
@@ -283,11 +288,26 @@ fn number(fields: json::Value<'_>, name: &str) -> Result<Option<u64>, InvalidReq
 }
 
 /// `stream_options`, and where they stand; `null` is as if there were none.
-fn read_options(value: json::Value<'_>) -> Result<(Range<usize>, Map<String, Value>), InvalidRequest> {
-    let value = bounded("stream_options", value, OPTIONS_BYTES_MAX)?;
-    let options: Option<Map<String, Value>> =
-        serde_json::from_slice(value.raw()).map_err(|_| invalid("stream_options", "must be an object"))?;
-    Ok((value.range(), options.unwrap_or_default()))
+struct StreamOptions {
+    /// With their name and a comma.
+    entry_at: Range<usize>,
+    at: Range<usize>,
+    fields: Map<String, Value>,
+}
+
+const INCLUDE_USAGE: &str = "include_usage";
+
+impl StreamOptions {
+    fn read(request: json::Value<'_>) -> Result<Option<StreamOptions>, InvalidRequest> {
+        let name = "stream_options";
+        let Some((value, entry_at)) = request.get(name).zip(request.entry_range(name)) else {
+            return Ok(None);
+        };
+        let fields: Option<Map<String, Value>> =
+            serde_json::from_slice(bounded(name, value, OPTIONS_BYTES_MAX)?.raw())
+                .map_err(|_| invalid(name, "must be an object"))?;
+        Ok(Some(StreamOptions { entry_at, at: value.range(), fields: fields.unwrap_or_default() }))
+    }
 }
 
 /// A value of at most this many bytes.
@@ -335,8 +355,8 @@ mod tests {
         Request::read(Bytes::copy_from_slice(body.as_bytes()))
     }
 
-    fn check(body: &str, model: &str, adds_usage: bool, expected: &str) {
-        let rendered = read(body).unwrap().rendered(model, adds_usage);
+    fn check(body: &str, model: &str, asks_for_usage: bool, expected: &str) {
+        let rendered = read(body).unwrap().rendered(model, asks_for_usage);
         assert_eq!(std::str::from_utf8(&rendered).unwrap(), expected);
     }
 
@@ -359,6 +379,11 @@ mod tests {
         check(&null, "a", false, &null);
         // a field that is given twice would be read differently by different servers
         check(&null, "a", true, asked);
+        check(asked, "a", false, r#"{"stream":true,"model":"a"}"#);
+        let both = asked.replace("true}", r#"true,"x":1}"#);
+        check(&both, "a", false, other);
+        let last = r#"{"stream":true,"model":"a","stream_options":{"include_usage":true}}"#;
+        check(last, "b", false, r#"{"stream":true,"model":"b"}"#);
     }
 
     #[test]

@@ -294,14 +294,14 @@ impl Turns {
                 format!("no earlier message has a call with the id `{}`; send it too", message.call_id);
             return Err(refuse(format!("{}.tool_call_id", message.field), reason));
         };
-        let mut text = String::new();
-        let mut files = Vec::new();
+        let (mut texts, mut files) = (Vec::new(), Vec::new());
         for part in message.parts {
             match part.content {
-                Content::Text(more) => text.push_str(&more),
+                Content::Text(text) => texts.push(text),
                 content => files.push(content_part(content)),
             }
         }
+        let text = texts.join("\n");
         // Gemini wants an object, and takes one without `output` or `error` as the output.
         let response = match Value::parse(text.as_bytes()) {
             _ if message.is_error => object! {"error": text},

@@ -31,11 +31,11 @@ const IGNORED: [&str; 18] = [
     "anthropic_beta",
 ];
 
-/// Translates the body of `POST /v1/messages` to a chat completion request to `model`. With `adds_usage` a stream is asked for its usage.
+/// Translates the body of `POST /v1/messages` to a chat completion request to `model`. A stream is asked for its usage or not.
 ///
 /// # Errors
 /// [`TranslateError::Request`] for what a provider with OpenAI's API can't be asked for.
-pub fn request(body: &[u8], model: &str, adds_usage: bool) -> Result<Vec<u8>, TranslateError> {
+pub fn request(body: &[u8], model: &str, asks_for_usage: bool) -> Result<Vec<u8>, TranslateError> {
     let mut fields = read_body(body)?;
     let version = Model::named(model);
     let mut out = Map::new();
@@ -67,7 +67,7 @@ pub fn request(body: &[u8], model: &str, adds_usage: bool) -> Result<Vec<u8>, Tr
     }
     if take_bool(&mut fields, "stream")?.unwrap_or(false) {
         out.insert("stream", true);
-        if adds_usage {
+        if asks_for_usage {
             out.insert("stream_options", object! {"include_usage": true});
         }
     }

@@ -140,7 +140,7 @@ pub fn request(endpoint: Endpoint, body: &[u8]) -> Result<Request, TranslateErro
         }
     }
     let (is_completion, is_empty) = match endpoint {
-        Endpoint::Chat => (false, chat(&mut fields, &mut out)?),
+        Endpoint::Chat => (false, chat(&mut fields, &model, &mut out)?),
         Endpoint::Generate => generate(&mut fields, &mut out)?,
     };
     if let Some(name) = fields.0.keys().next() {
@@ -283,11 +283,12 @@ fn think(fields: &mut Fields<'_>, out: &mut Body) -> Result<bool, TranslateError
     Ok(effort != "none")
 }
 
-/// A message of Ollama's API; its thinking is left out: other models have no use for it.
+/// A message of Ollama's API.
 #[derive(Deserialize)]
 struct Message<'a> {
     role: String,
     content: Option<String>,
+    thinking: Option<String>,
     images: Option<Vec<String>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<Call<'a>>>,
@@ -309,8 +310,11 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
+/// Parts of the names of models that want what they thought back, as `reasoning_content`. Others refuse the field or have no use for it.
+const TAKE_THINKING: [&str; 2] = ["deepseek", "kimi"];
+
 /// The messages and tools; whether there is nothing to answer.
-fn chat(fields: &mut Fields<'_>, out: &mut Body) -> Result<bool, TranslateError> {
+fn chat(fields: &mut Fields<'_>, model: &str, out: &mut Body) -> Result<bool, TranslateError> {
     if let Some(tools) = fields.take("tools") {
         if !tools.get().starts_with('[') {
             return Err(refuse("tools", "must be a list"));
@@ -322,7 +326,8 @@ fn chat(fields: &mut Fields<'_>, out: &mut Body) -> Result<bool, TranslateError>
     let messages = fields.take("messages").map_or("[]", RawValue::get);
     let messages: Vec<&RawValue> =
         serde_json::from_str(messages).map_err(|_| refuse("messages", "must be a list of messages"))?;
-    let mut conversation = Conversation::default();
+    let takes_thinking = TAKE_THINKING.iter().any(|part| model.to_ascii_lowercase().contains(part));
+    let mut conversation = Conversation { takes_thinking, ..Conversation::default() };
     for (number, message) in messages.into_iter().enumerate() {
         let field = format!("messages[{number}]");
         let message: Message<'_> = serde_json::from_str(message.get()).map_err(|error| {
@@ -344,6 +349,7 @@ fn chat(fields: &mut Fields<'_>, out: &mut Body) -> Result<bool, TranslateError>
 #[derive(Default)]
 struct Conversation {
     messages: Vec<Value>,
+    takes_thinking: bool,
     /// Calls without a result: id and function.
     open: Vec<(String, String)>,
     calls: usize,
@@ -351,7 +357,7 @@ struct Conversation {
 
 impl Conversation {
     fn add(&mut self, message: Message<'_>, field: &str) -> Result<(), TranslateError> {
-        let Message { role, content, images, tool_calls, tool_name, tool_call_id } = message;
+        let Message { role, content, thinking, images, tool_calls, tool_name, tool_call_id } = message;
         let (role, content) = (role.to_ascii_lowercase(), content.unwrap_or_default());
         let images = images.unwrap_or_default();
         if role != "user" && !images.is_empty() {
@@ -364,6 +370,9 @@ impl Conversation {
             "assistant" => {
                 let calls = self.calls(tool_calls.unwrap_or_default(), field)?;
                 let mut message = json!({"role": "assistant", "content": content});
+                if let Some(thinking) = thinking.filter(|text| self.takes_thinking && !text.is_empty()) {
+                    message["reasoning_content"] = thinking.into();
+                }
                 if !calls.is_empty() {
                     message["tool_calls"] = calls.into();
                 }

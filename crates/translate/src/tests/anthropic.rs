@@ -36,6 +36,14 @@ fn system_and_developer_messages_are_hoisted() {
 }
 
 #[test]
+fn the_mark_of_a_text_that_is_left_out_goes_to_the_block_before_it() {
+    check(
+        r#"{"messages":[{"role":"user","content":[{"type":"text","text":" ","cache_control":{"type":"x"}},{"type":"text","text":"a"},{"type":"text","text":"\n","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b"}]}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b"}]}]}"#,
+    );
+}
+
+#[test]
 fn images_and_files_become_sources() {
     check(
         r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}},{"type":"image_url","image_url":{"url":"https://a/b.png"}},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,BBBB"}}]}]}"#,

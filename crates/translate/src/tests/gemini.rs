@@ -421,10 +421,10 @@ fn errors_keep_their_message() {
 
 #[test]
 fn results_are_errors_and_have_files() {
-    let messages = r#""messages":[{"role":"user","content":"w"},{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"z\":1.50,\"a\":2}"}}]},{"role":"tool","tool_call_id":"a","is_error":true,"content":[{"type":"text","text":"t"},{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AA"}}]}]"#;
+    let messages = r#""messages":[{"role":"user","content":"w"},{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"z\":1.50,\"a\":2}"}}]},{"role":"tool","tool_call_id":"a","is_error":true,"content":[{"type":"text","text":"t"},{"type":"text","text":"u"},{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AA"}}]}]"#;
     let image = r#"{"inlineData":{"mimeType":"image/jpeg","data":"AA"}}"#;
     let call = r#"{"functionCall":{"id":"a","name":"f","args":{"z":1.50,"a":2}}"#;
-    let response = r#"{"functionResponse":{"id":"a","name":"f","response":{"error":"t"}"#;
+    let response = r#"{"functionResponse":{"id":"a","name":"f","response":{"error":"t\nu"}"#;
     for (model, call, response) in [
         ("gemini-2.5-pro", format!("{call}}}"), format!("{response}}}}},{image}")),
         (

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::*;
 use crate::ollama::{Endpoint, Moment, OllamaStream, Reply, request};
 
@@ -55,6 +57,21 @@ fn a_conversation_with_images_and_calls_becomes_openais() {
         "`messages[0]`: can't be read",
     );
     check_refused(Endpoint::Chat, r#""messages":[{"role":"robot"}]"#, "`messages[0].role`: must be");
+}
+
+#[test]
+fn thinking_goes_back_to_models_that_want_it() {
+    let sent = |model: &str, thinking: &str| {
+        let message = json!({"role": "assistant", "content": "a", "thinking": thinking});
+        let body = json!({"model": model, "messages": [message]}).to_string();
+        let sent = request(Endpoint::Chat, body.as_bytes()).unwrap().body(model);
+        serde_json::from_slice::<Value>(&sent).unwrap()["messages"][0]["reasoning_content"].take()
+    };
+    for model in ["ds/deepseek-chat", "moonshot/Kimi-K2-thinking:latest"] {
+        assert_eq!(sent(model, "hm"), "hm", "{model}");
+        assert_eq!(sent(model, ""), Value::Null, "{model}");
+    }
+    assert_eq!(sent("gpt-5.4", "hm"), Value::Null);
 }
 
 #[test]

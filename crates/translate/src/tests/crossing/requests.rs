@@ -223,7 +223,7 @@ const CHAT: &[Row] = &[
             ),
             rewritten(
                 r#"{"functionResponse":{"id":"t.1","name":"f","response":{"output":"MARKER"}}}"#,
-                "as `output`, unless it is the JSON of an object; the call must be in an earlier message",
+                "as `output`, unless it is the JSON of an object, several texts as lines; the call must be in an earlier message",
             ),
         ],
     },

@@ -225,11 +225,16 @@ fn a_server_that_refuses_stream_options_gets_none_from_any_api() {
     let events = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     for (more, expected) in [("", json!({"include_usage": true})), ("stream_usage = false\n", Value::Null)] {
         let case = Case::start(STREAM, events, more);
-        for path in ["/v1/chat/completions", "/v1/messages"] {
+        for path in ["/v1/chat/completions", "/v1/messages", "/api/chat"] {
             let mut body = ask_stream("oa/m");
-            body["max_tokens"] = 9.into();
+            if path == "/v1/messages" {
+                body["max_tokens"] = 9.into();
+            }
             assert_eq!(case.sent(path, &body)["stream_options"], expected, "{path} {more}");
         }
+        let mut asks = ask_stream("oa/m");
+        asks["stream_options"] = json!({"include_usage": true});
+        assert_eq!(case.sent("/v1/chat/completions", &asks)["stream_options"], expected, "{more}");
     }
 }
 

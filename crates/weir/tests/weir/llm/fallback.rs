@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::setup::{Mock, Proxy, Scripted, ask, ask_stream, read_to_close, read_until, upstream};
 
@@ -198,13 +198,23 @@ fn a_long_retry_after_is_told_and_not_waited_for() {
 fn a_stream_that_breaks_ends_by_an_error_event_and_a_closed_connection() {
     let mock = Mock::start(&["--tokens", "6"]);
     let proxy = Proxy::start(&upstream("mock", &mock, ""));
-    for fault in ["x-mock-drop-midstream", "x-mock-no-done"] {
-        let mut client = proxy.open(&ask_stream("m"), &[(fault, "1")]);
-        read_until(&mut client, "t000001");
-        let (rest, is_whole) = read_to_close(&mut client);
-        assert!(rest.contains("\"code\":\"upstream_error\""), "{fault}: {rest}");
-        assert!(!rest.contains("[DONE]") && !is_whole, "{fault}: {rest}");
-    }
+    let mut client = proxy.open(&ask_stream("m"), &[("x-mock-drop-midstream", "1")]);
+    read_until(&mut client, "t000001");
+    let (rest, is_whole) = read_to_close(&mut client);
+    assert!(rest.contains("\"code\":\"upstream_error\""), "{rest}");
+    assert!(!rest.contains("[DONE]") && !is_whole, "{rest}");
+}
+
+#[test]
+fn a_chat_stream_is_whole_by_its_finish_reason_and_others_by_their_last_event() {
+    let mock = Mock::start(&["--tokens", "6", "--no-done", "1"]);
+    let proxy = Proxy::start(&upstream("mock", &mock, ""));
+    let chat = proxy.chat(&ask_stream("m"), &[]).unwrap();
+    assert_eq!(chat.text.matches("[DONE]").count(), 1, "{}", chat.text);
+    assert!(chat.text.ends_with("data: [DONE]\n\n"), "{}", chat.text);
+    let response = json!({"model": "m", "stream": true, "input": "hi"});
+    let (text, is_whole) = read_to_close(&mut proxy.open_at("/v1/responses", &response, &[]));
+    assert!(text.contains("\"code\":\"upstream_error\"") && !is_whole, "{text}");
 }
 
 #[test]

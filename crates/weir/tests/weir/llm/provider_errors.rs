@@ -163,6 +163,24 @@ fn the_delay_in_the_details_of_an_error_is_told_and_not_waited_for() {
 }
 
 #[test]
+fn the_delay_in_the_head_of_an_error_with_status_200_is_told() {
+    let error = r#"{"error":{"message":"Rate limit reached","code":"rate_limit_exceeded"}}"#;
+    for (media, body, request) in [
+        ("application/json", error.to_owned(), ask("o/m")),
+        ("text/event-stream", format!("data: {error}\n\n"), ask_stream("o/m")),
+    ] {
+        let head =
+            format!("200 OK\r\ncontent-type: {media}\r\nretry-after: 34\r\nconnection: close\r\n\r\n{body}");
+        let parts = vec![(Duration::ZERO, head.into_bytes())];
+        let provider = Scripted::in_parts(parts, Duration::from_millis(10));
+        let proxy = Proxy::start(&provider.upstream_of("openai", "o", ""));
+        let reply = proxy.chat(&request, &[]).unwrap();
+        assert_eq!((reply.status, reply.header("retry-after")), (503, "34"), "{}", reply.text);
+        assert_eq!(provider.requests.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[test]
 fn no_reply_shows_the_key_of_the_upstream() {
     let escaped = PROVIDER_KEY.replace("key", "k\\u0065y");
     for (status, body) in [
