@@ -300,8 +300,8 @@ impl StreamSource {
                 if data.trim_ascii().is_empty() {
                     return; // a sign of life of some servers
                 }
-                self.seen.count(data);
                 let tape = Tape::parse(data);
+                self.seen.count(data, tape.as_ref().ok().map(|tape| tape.root(data)));
                 let facts = tape.as_ref().map(|tape| EventFacts::named(event.name(), tape.root(data)));
                 let EventFacts { is_last, error, usage } = facts.unwrap_or_default();
                 self.seen.counts(usage);

@@ -14,7 +14,7 @@ pub struct Seen {
     pub usage: Option<TokenUsage>,
     /// Events with data.
     pub events: u64,
-    /// Tokens, where the provider does not count: about one for each event, and more for a long one.
+    /// Tokens, where the provider does not count: at least one for each event, and one for each four bytes of text.
     pub tokens: u64,
     /// Events up to the last one in which the provider counted tokens of the answer.
     counted_to: u64,
@@ -38,14 +38,22 @@ pub struct Seen {
 
 /// Bytes of an event with one token, give or take the names of its fields.
 const EVENT_BYTES: usize = 512;
+/// Fields of an event with a piece of an answer: of chat completions, Gemini, and messages and responses.
+const PIECES: [&str; 4] = ["choices", "candidates", "delta", "content_block"];
+/// Fields within them without text of the model.
+const NO_TEXT: [&str; 7] =
+    ["role", "type", "id", "finish_reason", "finishReason", "logprobs", "logprobsResult"];
 /// Events that may follow those counts in a complete stream.
 const EVENTS_BEHIND_COUNTS: u64 = 8;
 
 impl Seen {
-    /// Counts an event with data.
-    pub fn count(&mut self, data: &[u8]) {
+    /// Counts an event with data, which is read unless it is no JSON.
+    pub fn count(&mut self, data: &[u8], event: Option<Value<'_>>) {
+        let pieces = event.into_iter().flat_map(Value::entries);
+        let pieces = pieces.filter(|(name, _)| PIECES.iter().any(|piece| name.is(piece)));
+        let text: usize = pieces.map(|(_, piece)| text_bytes(piece)).sum();
         self.events += 1;
-        self.tokens += (data.len().saturating_sub(EVENT_BYTES) as u64 / 4).max(1);
+        self.tokens += (data.len().saturating_sub(EVENT_BYTES).max(text) as u64 / 4).max(1);
     }
 
     /// Takes note of what an event counts.
@@ -73,8 +81,8 @@ impl Seen {
         if data.trim_ascii().is_empty() {
             return Ok(event.into_raw()); // a sign of life of some servers
         }
-        self.count(data);
         if data.trim_ascii() == b"[DONE]" {
+            self.count(data, None);
             self.has_begun = self.has_answer;
             if self.error.is_none() && (self.is_typed || !self.has_answer) {
                 let reason = if self.has_answer { CUT } else { "it has no answer" };
@@ -88,6 +96,7 @@ impl Seen {
         if root.kind() != Kind::Object {
             return Err("an event is not a JSON object".to_owned());
         }
+        self.count(data, Some(root));
         let EventFacts { usage, is_last, error } = EventFacts::named(event.name(), root);
         let of_response = || root.at(&["response", "service_tier"]);
         self.tier = ServiceTier::of(root.get("service_tier").or_else(of_response)).or(self.tier);
@@ -147,6 +156,21 @@ impl Seen {
 
 const CUT: &str = "the stream ended before its last event";
 
+/// Bytes of the strings of a piece of an answer.
+fn text_bytes(piece: Value<'_>) -> usize {
+    match piece.kind() {
+        Kind::Plain | Kind::Escaped => piece.raw().len() - QUOTES,
+        Kind::Array => piece.items().map(text_bytes).sum(),
+        Kind::Object => {
+            let texts = piece.entries().filter(|(name, _)| !NO_TEXT.iter().any(|none| name.is(none)));
+            texts.map(|(_, value)| text_bytes(value)).sum()
+        }
+        Kind::Null | Kind::True | Kind::False | Kind::Number => 0,
+    }
+}
+
+const QUOTES: usize = 2;
+
 /// An event with other data, in one line: no line feed is within a string of JSON.
 fn rewritten(event: &SseEvent, json: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(json.len() + 32);
@@ -195,7 +219,7 @@ mod tests {
             let expected = Seen {
                 usage: Some(usage),
                 events: 4,
-                tokens: 4,
+                tokens: 6,
                 counted_to: 3,
                 has_begun: true,
                 has_answer: true,
@@ -251,6 +275,32 @@ mod tests {
         let end = seen.finish().map(|end| String::from_utf8_lossy(end).into_owned());
         assert!(!is_complete || end == Ok(String::new()), "{events:?}");
         end
+    }
+
+    #[test]
+    fn tokens_are_at_least_the_events_and_a_quarter_of_the_bytes_of_text() {
+        let check = |data: &str, expected: u64| {
+            let mut seen = Seen::default();
+            let tape = Tape::parse(data.as_bytes()).unwrap();
+            seen.count(data.as_bytes(), Some(tape.root(data.as_bytes())));
+            assert_eq!((seen.events, seen.tokens), (1, expected), "{data}");
+        };
+        let text = "a".repeat(40);
+        check(r#"{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#, 1);
+        check(&format!(r#"{{"id":"{text}","choices":[{{"delta":{{"content":" dam"}}}}]}}"#), 1);
+        check(&format!(r#"{{"choices":[{{"delta":{{"content":"{text}","x":"{text}"}}}}]}}"#), 20);
+        check(&format!(r#"{{"choices":[{{"text":"{text}","logprobs":{{"tokens":["{text}"]}}}}]}}"#), 10);
+        check(
+            &format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}],"role":"model"}}}}]}}"#),
+            10,
+        );
+        check(&format!(r#"{{"type":"response.output_text.delta","delta":"{text}"}}"#), 10);
+        check(
+            &format!(r#"{{"type":"content_block_delta","delta":{{"type":"text_delta","text":"{text}"}}}}"#),
+            10,
+        );
+        // of an unknown shape
+        check(&format!(r#"{{"x":"{}"}}"#, "a".repeat(1_000)), 124);
     }
 
     #[test]
