@@ -362,7 +362,7 @@ class Explain:
     embedding: str
     chunks: int
     candidates: RetrieverCounts
-    reached: int
+    applied_seq: int
     query: Optional[str] = None
     mode: Optional[str] = None
     fusion: Optional[ExplainFusion] = None

@@ -210,7 +210,8 @@ pub struct Explain {
     pub candidates: RetrieverCounts,
     /// Number of the last operation that was applied to the searched index; with a mandatory filter, the version of the caller's newest
     /// document.
-    pub reached: u64,
+    #[serde(alias = "reached")]
+    pub applied_seq: u64,
     /// What the collection's relevance has learned; with a mandatory filter nothing, and the caller's searches do without.
     #[serde(default)]
     pub learned: ExplainLearned,

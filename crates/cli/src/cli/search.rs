@@ -339,7 +339,7 @@ mod tests {
             "degraded_reasons": ["embedding_deadline", "rerank_failed"],
             "explain": {"query": "any of (grid); none of (wind)", "mode": "hybrid", "embedding": "made", "chunks": 1000,
                 "fusion": {"method": "convex", "weights": {"lexical": 0.5, "dense": 0.5}, "k": null},
-                "selected_chunks": 25, "selectivity": 0.025, "candidates": {"lexical": 7, "dense": 100}, "reached": 9},
+                "selected_chunks": 25, "selectivity": 0.025, "candidates": {"lexical": 7, "dense": 100}, "applied_seq": 9},
             "why_not": {"id": "c", "stage": "filter", "lexical": null, "dense": null, "rank": null, "message": "the filter."}
         }"#;
         let rest: SearchReply = serde_json::from_str(rest).unwrap();

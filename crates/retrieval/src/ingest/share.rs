@@ -200,7 +200,7 @@ impl Share {
         let preparer = &collection.preparer;
         let mut operations = preparer.documents.operations_to_index(from, limit, skip_to).await?;
         operations.retain(|operation| operation.number <= prepared_to);
-        let (mut changes, mut reached, mut read_to) = (Vec::new(), prepared_to, None);
+        let (mut changes, mut applied, mut read_to) = (Vec::new(), prepared_to, None);
         if let Some(batch) = read_batch(collection, operations).await? {
             let present = batch.present.into_iter().map(|(_, document)| document);
             let present = present.filter(|document| document.version <= prepared_to).collect();
@@ -214,12 +214,12 @@ impl Share {
             changes.extend(removed.map(|id| Change::Remove { id, before: batch.last_operation + 1 }));
             collection.metrics.documents_indexed(stored.documents.len() as u64);
             changes.extend(stored.documents.into_iter().map(Change::Put));
-            (reached, read_to) = (batch.last_operation, batch.read_to);
+            (applied, read_to) = (batch.last_operation, batch.read_to);
         }
         self.misses = 0;
-        let applied_seq = reached.max(collection.engine.applied_seq());
+        let applied_seq = applied.max(collection.engine.applied_seq());
         collection.apply_to_index(changes, applied_seq, read_to).await?;
-        self.sure = Some(reached);
+        self.sure = Some(applied);
         collection.progress.applied_elsewhere(applied_seq);
         collection.notify_applied(applied_seq);
         Ok(true)

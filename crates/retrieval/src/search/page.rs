@@ -304,7 +304,7 @@ fn explain(plan: &Plan, ranked: &Ranked) -> Explain {
             lexical: found.lexical.documents as u64,
             dense: found.dense.documents as u64,
         },
-        reached: found.shown_seq,
+        applied_seq: found.shown_seq,
         learned: plan.view.learned_relevance(),
     }
 }
