@@ -280,6 +280,9 @@ async fn serve(
     Ok(())
 }
 
+/// Stack of the thread that loads models. Without optimisation, 2 MiB are too few.
+const LOADING_STACK_BYTES: usize = 8 << 20;
+
 /// Loads the models while the store is opened. The thread is left behind when the start fails.
 fn start_loading(
     config: Arc<Config>,
@@ -287,7 +290,7 @@ fn start_loading(
     metrics: Metrics,
 ) -> Result<oneshot::Receiver<Result<Models, ModelError>>, ServeError> {
     let (done, models) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("models".to_owned());
+    let thread = std::thread::Builder::new().name("models".to_owned()).stack_size(LOADING_STACK_BYTES);
     thread
         .spawn(move || drop(done.send(Models::load(&config, kernels, &metrics))))
         .map_err(ServeError::Start)?;
