@@ -28,7 +28,7 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most attempts of a request: one for each budget of its accounts, and some more where others were faster.
 const ASKS_MAX: usize = 24;
 
-/// What is left of the budgets of an account.
+/// The rest of the budgets of an account.
 #[derive(Debug)]
 pub(crate) enum Budget {
     /// For this process alone.
@@ -37,15 +37,15 @@ pub(crate) enum Budget {
     Leased(Box<Leased>),
 }
 
-/// What this gateway has of the budgets of an account.
+/// The lease of this gateway from the budgets of an account.
 #[derive(Debug)]
 pub(crate) struct Leased {
     lease: BudgetLease,
-    /// What the ledger had when it was read last, with what all gateways had reserved.
+    /// The ledger at the last read, with the reservations of all gateways.
     known: Spending,
     /// Changes that are not in the ledger yet, by day.
     changes: Vec<(i32, i64)>,
-    /// What the store has of the lease; `None` if that is not known.
+    /// The lease as the store has it; `None` if unknown.
     written: Option<(u64, u64)>,
     /// Whether the account is on the list of those that the next write looks at.
     is_listed: bool,
@@ -121,7 +121,7 @@ impl Budget {
         matches!(self, Budget::Leased(_))
     }
 
-    /// What was spent. With other gateways, as far as it was read, and with what is reserved.
+    /// The spending. With other gateways, as of the last read, and with reservations.
     pub(crate) fn spending(&self) -> &Spending {
         match self {
             Budget::Local(spending) => spending,
@@ -305,7 +305,7 @@ impl SharedLedger {
         Ok(true)
     }
 
-    /// What has changed since the last write.
+    /// The changes since the last write.
     fn collect(&self, ask: Option<&Ask>, now: Instant) -> Collected {
         let usages = std::mem::take(&mut *self.listed());
         let mut collected = Collected::default();
@@ -350,13 +350,13 @@ impl SharedLedger {
     }
 }
 
-/// What a write has to store.
+/// The changes that a write stores.
 #[derive(Default)]
 struct Collected {
     usages: Vec<Arc<Usage>>,
     spent: Vec<Spent>,
     held: Vec<HeldBudget>,
-    /// What the account that asks has leased.
+    /// The amount that the asking account has leased.
     free: u64,
 }
 

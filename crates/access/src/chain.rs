@@ -28,7 +28,7 @@ pub struct Chain {
 pub(crate) enum NotReserved {
     /// A limit is reached.
     Limited(Limited),
-    /// What this gateway has of a limit is not enough: the others are to be asked.
+    /// This gateway's share of a limit does not suffice: the others are to be asked.
     Ask(Need),
 }
 
@@ -38,7 +38,7 @@ impl From<Limited> for NotReserved {
     }
 }
 
-/// What is missing.
+/// The missing amount.
 #[derive(Debug)]
 pub(crate) struct Need {
     pub(crate) usage: Arc<Usage>,
@@ -170,7 +170,7 @@ impl Usage {
     }
 }
 
-/// What was taken for a request. Dropping it without [`Reservation::settle`] gives all of it back, but for the request itself.
+/// The amounts reserved for a request. Dropping it without [`Reservation::settle`] returns them, except the count of the request itself.
 #[derive(Debug)]
 pub struct Reservation {
     parts: [Option<Part>; CHAIN_MAX],

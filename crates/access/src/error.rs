@@ -1,4 +1,4 @@
-//! What can go wrong with keys.
+//! Errors of keys.
 
 use weir_api::Invalid;
 

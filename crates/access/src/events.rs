@@ -1,4 +1,4 @@
-//! What gateways tell each other by Redis: revocations, changes of keys, and that slots are needed.
+//! Messages between gateways by Redis: revocations, changes of keys, and requests for slots.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a key allows: as it is stored, and as the [`Caller`] that it makes.
+//! Grants of a key: as stored, and as the [`Caller`] that it makes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use weir_store::StoredKey;
 
 use crate::{AccessError, Result};
 
-/// What is stored of a key beside its columns. Every field is required: one that is missing must not read as "everything".
+/// The stored grants of a key beside its columns. Every field is required: one that is missing must not read as "everything".
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Grants {

@@ -113,7 +113,7 @@ impl Keys {
         entry.until.is_none_or(|until| now < until).then(|| entry.caller.clone())
     }
 
-    /// What a key uses, if it has limits.
+    /// The usage of a key, if it has limits.
     pub fn usage(&self, key: KeyId) -> Option<Arc<Usage>> {
         self.0.active.load().usage.get(&key).cloned()
     }
@@ -302,7 +302,7 @@ impl Keys {
         Ok(active.reply(found.ok_or(AccessError::NotFound(id.0))?, now))
     }
 
-    /// What the ledger has, with all that was spent until now.
+    /// The ledger, with all spending until now.
     pub(crate) async fn spent(&self, now: Timestamp) -> Result<HashMap<Account, Spending>> {
         self.flush_ledger(now).await?;
         ledger::read(&self.0.store, now).await
@@ -332,7 +332,7 @@ fn new_text() -> KeyText {
     KeyText::new(&random)
 }
 
-/// What a request gives: without fields that are null, but for those of a filter.
+/// The fields of a request: without those that are null, except within a filter.
 fn given(request: Value) -> Value {
     let Value::Object(fields) = request else { return request };
     let fields = fields.into_iter().filter(|(_, value)| !value.is_null());

@@ -1,4 +1,4 @@
-//! What keys with budgets have spent: counted in memory, added to the store a few times a second.
+//! Spending of keys with budgets: counted in memory, added to the store a few times a second.
 //!
 //! A request counts with all that is reserved for it until it ends, so that a crash in between charges no less than it cost.
 
@@ -216,7 +216,7 @@ fn spent((((key, model), day), &nanos): (&(Account, i32), &i64)) -> Spent {
     Spent { key: *key, model: model.to_string(), day: *day, nanos }
 }
 
-/// What each account has spent on the days of the current month.
+/// Spending of each account on the days of the current month.
 pub(crate) async fn read(store: &Store, now: Timestamp) -> Result<HashMap<Account, Spending>> {
     read_since(store, now, first_day_of_month(now)).await
 }

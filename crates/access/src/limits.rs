@@ -18,26 +18,26 @@ pub enum Limits {
     Redis(Arc<SharedLimits>),
 }
 
-/// What is reserved.
+/// The amounts to reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amounts {
     /// The request alone.
     Request,
-    /// What it may use, too.
+    /// Tokens and cost, too.
     Use {
         /// Most tokens.
         tokens: u64,
-        /// What it costs.
+        /// Its cost.
         cost: CostRange,
     },
 }
 
-/// What a request costs, in billionths of the currency.
+/// The cost of a request, in billionths of the currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostRange {
     /// The most that it can cost.
     pub max: u64,
-    /// What it costs most likely; at most `max`.
+    /// Its likely cost; at most `max`.
     pub estimate: u64,
 }
 
@@ -48,7 +48,7 @@ impl CostRange {
     }
 }
 
-/// What is counted.
+/// The counted unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Requests per minute.
@@ -74,9 +74,9 @@ pub struct Limited {
     pub unit: Unit,
     /// Its value.
     pub limit: u64,
-    /// What the request needs of it, in the unit.
+    /// The need of the request, in the unit.
     pub needed: u64,
-    /// What is left of a budget.
+    /// The rest of a budget.
     pub left: Option<u64>,
     /// When a retry can succeed; `None` for a request of more tokens than a minute has, and for a budget that is spent.
     pub retry_after: Option<Duration>,
@@ -96,7 +96,7 @@ pub struct Left {
     pub unit: Unit,
     /// The limit.
     pub limit: u64,
-    /// What can be used now.
+    /// The amount that can be used now.
     pub remaining: u64,
     /// Until all of it can be.
     pub reset_after: Duration,
@@ -156,7 +156,7 @@ impl Limits {
         }
     }
 
-    /// What is shared with other gateways.
+    /// The limits shared with other gateways.
     pub(crate) fn shared(&self) -> Option<&Arc<SharedLimits>> {
         match self {
             Limits::Local => None,

@@ -7,7 +7,7 @@ use weir_policy::limits::Bucket;
 
 use crate::limits::Limits;
 
-/// What is left of a limit per minute.
+/// The rest of a limit per minute.
 #[derive(Debug)]
 pub(crate) enum Meter {
     /// For this process alone.

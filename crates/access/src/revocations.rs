@@ -82,7 +82,7 @@ impl Keys {
         Ok(())
     }
 
-    /// What of the keys can't be stored, in words; empty when all is.
+    /// The parts of the keys that can't be stored, in words; empty if there are none.
     pub fn failing_parts(&self) -> Vec<String> {
         let mut failing = Vec::new();
         if let Some(failure) = self.0.ledger.failure() {

@@ -1,4 +1,4 @@
-//! What Redis does for limits: scripts in Lua, each over one key. Time is the server's.
+//! Scripts of Redis for limits, in Lua, each over one key. Time is the server's.
 
 /// The scripts, in the order of their numbers below.
 pub(crate) const SCRIPTS: &[&str] = &[BUCKET_SCRIPT, SLOTS_SCRIPT, BEAT_SCRIPT];

@@ -54,7 +54,7 @@ pub struct SharedLimits {
     failed: AtomicU64,
 }
 
-/// What of an account is shared.
+/// The shared limits of an account.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     /// The same on all gateways, and of no other key.
@@ -403,7 +403,7 @@ impl SharedLimits {
         }
     }
 
-    /// What other gateways tell, from now on.
+    /// The messages of other gateways, from now on.
     pub(crate) async fn subscribe(&self) -> Result<Messages, RedisError> {
         self.redis.subscribe(&self.channel()).await
     }

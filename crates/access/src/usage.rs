@@ -1,4 +1,4 @@
-//! What a key uses, against its limits.
+//! Usage of a key, against its limits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -258,7 +258,7 @@ impl Usage {
         is_set(self) || self.of_model(model).is_some_and(|usage| is_set(&usage))
     }
 
-    /// What was spent, in billionths of the currency in the day and in the month, if there is a budget.
+    /// Spending of the day and of the month, in billionths of the currency, if there is a budget.
     pub(crate) fn spent(&self, now: Timestamp) -> Option<(u64, u64)> {
         let state = self.lock();
         (state.limits.budgets != Budgets::default()).then(|| state.budget.spending().spent(period_of(now)))
@@ -281,7 +281,7 @@ impl Usage {
         models.iter().filter_map(|usage| Some((usage.account.1.clone(), usage.spent(now)?))).collect()
     }
 
-    /// What is left of the limits per minute.
+    /// The rest of the limits per minute.
     pub fn left(&self, now: Instant) -> Vec<Left> {
         let mut state = self.lock();
         let State { requests, tokens, .. } = &mut *state;
@@ -342,7 +342,7 @@ impl Drop for Running {
     }
 }
 
-/// What was taken of one account.
+/// The amounts taken from one account.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) usage: Arc<Usage>,

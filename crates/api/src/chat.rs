@@ -21,7 +21,7 @@ pub struct ChatRetrieval {
     pub min_relevance: Option<f32>,
     /// Most tokens of all sources together, estimated as a quarter of their bytes; default: 3,000.
     pub tokens_max: Option<Count>,
-    /// What happens without any source; default: `call`.
+    /// The action without any source; default: `call`.
     pub on_empty: Option<OnEmpty>,
     /// A model that rewrites the last question of a longer conversation so that it can be searched by itself; default: the last question is searched
     /// as it is.
@@ -43,7 +43,7 @@ pub enum SourcesAs {
     OpenWebui,
 }
 
-/// What happens to a chat request for which nothing is found.
+/// The action on a chat request for which nothing is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnEmpty {

@@ -119,7 +119,7 @@ pub struct EmbeddingsByType {
     pub base64: Option<Vec<String>>,
 }
 
-/// What Cohere tells of a request for embeddings.
+/// Cohere's metadata of a request for embeddings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CohereMeta {
     /// The version of the API.
@@ -128,7 +128,7 @@ pub struct CohereMeta {
     pub billed_units: CohereUnits,
 }
 
-/// What Cohere bills.
+/// The units that Cohere bills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CohereUnits {
     /// Embedded tokens.
@@ -140,6 +140,6 @@ pub struct CohereUnits {
 pub struct CohereError {
     /// The request's id.
     pub id: String,
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub message: String,
 }

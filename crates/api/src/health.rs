@@ -25,7 +25,7 @@ pub struct ReadyReply {
     /// The parts that are not ready, each as a short sentence; empty when ready. If keys are required, collections are named, and `damaged`
     /// is filled, only for a key without restrictions.
     pub failing: Vec<String>,
-    /// What does not work and leaves the gateway ready, each as a short sentence: the database or the Redis that gateways share can't be
+    /// Faults that leave the gateway ready, each as a short sentence: the database or the Redis that gateways share can't be
     /// reached, which no other gateway would change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,

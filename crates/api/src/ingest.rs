@@ -62,7 +62,7 @@ pub struct Document {
     pub vector: Option<Vector>,
 }
 
-/// What the part `options` of an upload says about the file before it, as JSON.
+/// The part `options` of an upload: settings of the file before it, as JSON.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

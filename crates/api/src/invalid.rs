@@ -19,7 +19,7 @@ pub type Result<T, E = Invalid> = std::result::Result<T, E>;
 pub struct Invalid {
     /// The error code.
     pub code: ErrorCode,
-    /// What is wrong and what is accepted, in lower case.
+    /// The problem and the accepted values, in lower case.
     pub message: String,
     /// The position in dotted form: `fusion.weights.dense`, `documents[3].text`. `None`: the whole body.
     pub param: Option<String>,
@@ -261,7 +261,7 @@ fn invalid_from(error: &serde_json::Error, mut steps: Vec<Step>, part: Part, tex
     }
 }
 
-/// What is wrong and what is accepted, where serde's message speaks of variants, or a list has one item without brackets.
+/// The problem and the accepted values, where serde's message speaks of variants, or a list has one item without brackets.
 fn plain_message(message: &str, steps: &[Step]) -> Option<String> {
     let name = render_param(steps);
     if let Some(value) = quoted_name(message, "unknown variant `") {

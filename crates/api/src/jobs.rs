@@ -161,7 +161,7 @@ pub struct JobDocument {
     pub state: JobDocumentState,
     /// The error code of a failed document; null otherwise.
     pub code: Option<ErrorCode>,
-    /// What failed, and the remedy; null for other documents.
+    /// The failure and its remedy; null for other documents.
     pub message: Option<String>,
 }
 
@@ -172,6 +172,6 @@ pub struct JobDocumentError {
     pub document_id: String,
     /// The error code.
     pub code: ErrorCode,
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub message: String,
 }

@@ -20,7 +20,7 @@ const BUDGET_MAX: f64 = 1e9;
 /// Longest time for which the text before a rotation stays valid: thirty days.
 const GRACE_SECONDS_MAX: f64 = 30.0 * 86_400.0;
 
-/// What a key lets its holder do. No scope includes another.
+/// A permission of a key. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScope {
@@ -47,7 +47,7 @@ pub enum KeyScope {
 pub struct KeyRequest {
     /// A name for people, such as the application that uses the key.
     pub name: String,
-    /// What the key allows; default: everything but `admin` and `metrics`.
+    /// The scopes of the key; default: all but `admin` and `metrics`.
     pub scopes: Option<Vec<KeyScope>>,
     /// The collections that exist for the key, `*` at the end of a name for anything; default: all.
     pub collections: Option<Vec<String>>,
@@ -74,9 +74,9 @@ pub struct KeyLimitsRequest {
     pub tokens_per_minute: Option<u64>,
     /// Requests at one time.
     pub concurrent_requests: Option<u64>,
-    /// What requests may cost in a day (UTC), in the currency of the price table.
+    /// Maximum cost of requests per day (UTC), in the currency of the price table.
     pub budget_per_day: Option<f64>,
-    /// What they may cost in a month (UTC).
+    /// Maximum cost of requests per month (UTC).
     pub budget_per_month: Option<f64>,
 }
 
@@ -96,7 +96,7 @@ pub struct KeyReply {
     pub name: String,
     /// The first characters of the key.
     pub prefix: String,
-    /// What the key allows.
+    /// The scopes of the key.
     pub scopes: Vec<KeyScope>,
     /// The collections that exist for the key; null for all.
     pub collections: Option<Vec<String>>,
@@ -108,9 +108,9 @@ pub struct KeyReply {
     pub limits: KeyLimitsRequest,
     /// How much of it may go to one model, by name.
     pub model_limits: BTreeMap<String, KeyLimitsRequest>,
-    /// What was spent of the budgets in `limits`, or in the configuration's defaults; null without a budget.
+    /// Spending within the budgets in `limits`, or in the configuration's defaults; null without a budget.
     pub spent: Option<KeySpending>,
-    /// What was spent of the budgets in `model_limits`, by name.
+    /// Spending within the budgets in `model_limits`, by name.
     #[serde(default)]
     pub model_spent: BTreeMap<String, KeySpending>,
     /// Time of creation, in unix seconds.
@@ -123,7 +123,7 @@ pub struct KeyReply {
     pub previous_until: Option<f64>,
 }
 
-/// What requests with a key cost since the key has a budget, in the currency of the price table.
+/// Cost of requests with a key since the key has a budget, in the currency of the price table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeySpending {
     /// On this day (UTC).
@@ -153,11 +153,11 @@ pub struct AuditReply {
     pub at: f64,
     /// The id of the key by which it was done; null without keys and on the command line.
     pub key: Option<i64>,
-    /// What was done, such as `key.create` or `collection.delete`.
+    /// The action, such as `key.create` or `collection.delete`.
     pub action: String,
     /// To what: the id of a key, the name of a collection.
     pub subject: String,
-    /// What was asked for by `key.create` and `key.update`: the fields of the request.
+    /// The fields of the request of `key.create` and `key.update`.
     pub changes: Option<Value>,
 }
 

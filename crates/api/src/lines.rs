@@ -56,7 +56,7 @@ pub struct LineError {
     pub document_id: Option<String>,
     /// The error code.
     pub code: ErrorCode,
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub message: String,
 }
 
@@ -65,6 +65,6 @@ pub struct LineError {
 pub struct LinesFailure {
     /// The error code.
     pub code: ErrorCode,
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub message: String,
 }

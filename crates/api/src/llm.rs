@@ -227,7 +227,7 @@ pub struct AnthropicError {
     /// Its class, which follows from the status.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub message: String,
 }
 

@@ -129,7 +129,7 @@ pub struct OllamaShowReply {
     pub details: OllamaDetails,
     /// The architecture; the input limit and the dimension of a model that embeds.
     pub model_info: Map<String, Value>,
-    /// What the model is asked for: `embedding`; `completion`, `tools` and `vision` of a route, whose upstream may refuse the last two.
+    /// Kinds of requests to the model: `embedding`; `completion`, `tools` and `vision` of a route, whose upstream may refuse the last two.
     pub capabilities: Vec<String>,
     /// When it was loaded, in the format of RFC 3339.
     pub modified_at: String,
@@ -216,6 +216,6 @@ pub struct OllamaDetails {
 /// The body of errors in Ollama's API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OllamaError {
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub error: String,
 }

@@ -15,7 +15,7 @@ pub struct Problem {
     pub title: String,
     /// The HTTP status of the reply.
     pub status: u16,
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub detail: String,
     /// The error code.
     pub code: ErrorCode,
@@ -40,7 +40,7 @@ pub struct ProblemItem {
 /// An error in the format of OpenAI's API; all four keys are always present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenAiError {
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub message: String,
     /// The class: `invalid_request_error` or `server_error`.
     #[serde(rename = "type")]

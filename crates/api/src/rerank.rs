@@ -285,7 +285,7 @@ pub struct RerankedDocument {
     pub text: String,
 }
 
-/// What Cohere tells of a request.
+/// Cohere's metadata of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RerankMeta {
     /// The version of the API.
@@ -303,7 +303,7 @@ pub struct CohereVersion {
     pub version: String,
 }
 
-/// What Cohere bills.
+/// The units that Cohere bills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RerankUnits {
     /// Always 1.
@@ -334,7 +334,7 @@ pub struct TeiRank {
 pub struct RerankError {
     /// The error in the format of OpenAI's API.
     pub error: crate::OpenAiError,
-    /// What failed, and the remedy, as in Cohere's API.
+    /// The failure and its remedy, as in Cohere's API.
     pub message: String,
     /// The same, as in Jina's API.
     pub detail: String,

@@ -301,7 +301,7 @@ pub struct InfoEmbedding {
 /// The body of every error reply on TEI's routes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeiError {
-    /// What failed, and the remedy.
+    /// The failure and its remedy.
     pub error: String,
     /// The class of the error.
     pub error_type: TeiErrorType,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was used on some days.
+/// The usage of a range of days.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "UsageReport")]
 pub struct UsageReportReply {
@@ -53,7 +53,7 @@ pub struct UsageSumReply {
     pub completion_tokens: u64,
     /// Cost in the currency of the price table.
     pub cost: f64,
-    /// What was used and what it cost, by class of tokens and calls.
+    /// Usage and cost by class of tokens and calls.
     #[serde(default)]
     pub classes: Vec<UsageClassReply>,
 }

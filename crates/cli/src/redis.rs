@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_access::{RedisAddress, RedisAddressError, RedisError, SharedLimits};
 use weir_config::table::Redis;
 
-/// What counts limits together with other gateways, not connected yet; `None` without Redis.
+/// The limits counted together with other gateways, not connected yet; `None` without Redis.
 ///
 /// # Errors
 /// When the address can't be used.

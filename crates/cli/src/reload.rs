@@ -1,4 +1,4 @@
-//! What a running gateway reads again when its files change and at SIGHUP: the tables of the LLM gateway, the default limits of keys,
+//! Settings that a running gateway reads again when its files change and at SIGHUP: the tables of the LLM gateway, the default limits of keys,
 //! and the certificate of TLS.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl ConfigSource {
     }
 }
 
-/// What a gateway reads again. Files with an error are refused as a whole, and the gateway goes on with what it has.
+/// The settings that a gateway reads again. Files with an error are refused as a whole, and the gateway keeps its settings.
 pub struct Reload {
     /// Where the configuration comes from.
     pub source: ConfigSource,
@@ -181,7 +181,7 @@ fn check_models(loaded: Loaded, running: &[ModelConfig]) -> Result<Loaded, Probl
     if problems.is_empty() { Ok(loaded) } else { Err(Problems(problems)) }
 }
 
-/// What changes when a file is written or replaced.
+/// A value that changes when a file is written or replaced.
 type Version = Option<(SystemTime, u64)>;
 
 impl Watched {

@@ -49,7 +49,7 @@ pub enum ChatEvent {
     Text(String),
     /// Why its text ends: `stop`, `length`, `content_filter` …
     Finish(String),
-    /// What it cites, and what it could have cited. Last event of an answer to a request with retrieval.
+    /// Its citations, and the sources that it could have cited. Last event of an answer to a request with retrieval.
     Citations {
         /// The quotations in the answer, in its order.
         citations: Vec<ChatCitation>,

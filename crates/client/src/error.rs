@@ -39,13 +39,13 @@ pub enum ClientError {
     Malformed {
         /// The address that was called.
         url: String,
-        /// What is wrong, as the rest of the sentence.
+        /// The problem, as the rest of the sentence.
         reason: String,
     },
     /// The provider of a language model refused a request that the gateway passed on, or its answer failed.
     #[error("the provider of the model answered with an error: {message}")]
     Provider {
-        /// What the provider said.
+        /// The message of the provider.
         message: String,
     },
     /// The API key can't be sent.

@@ -16,7 +16,7 @@ const EVENT_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct EventReader {
     body: Incoming,
     url: String,
-    /// What has arrived of the next lines.
+    /// The received part of the next lines.
     received: BytesMut,
     /// The name and the data lines of the current event.
     event: Event,

@@ -37,11 +37,11 @@ pub struct ReadStep {
     pub bytes: u64,
     /// The file, or the file and line (`path#3`).
     pub place: String,
-    /// What they contain.
+    /// Their content.
     pub result: StepResult,
 }
 
-/// What a step of reading found.
+/// The result of a step of reading.
 #[derive(Debug)]
 pub enum StepResult {
     /// A document.
@@ -74,7 +74,7 @@ pub struct Rejection {
     pub message: String,
 }
 
-/// What is ingested, and where.
+/// The documents to ingest, and their collection.
 #[derive(Debug, Clone, Copy)]
 pub struct IngestOptions<'a> {
     /// The collection.

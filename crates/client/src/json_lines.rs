@@ -11,7 +11,7 @@ use crate::{ReadStep, Rejection, StepResult, document_of_fields};
 /// Bytes of a line, at most. The gateway's default limit for a text is far lower.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
-/// What some programs write at the beginning of a file in UTF-8.
+/// Bytes that some programs write at the beginning of a file in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a file line by line. Lines that are not documents are rejected as `path#line`.

@@ -27,7 +27,7 @@ pub enum TrustError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: pem::Error,
     },
     /// A certificate can't be used.

@@ -122,7 +122,7 @@ pub fn load_for_serving(
     Layers::read(flags, environment).finish(|config, unknowns| check_for_serving(config, unknowns, reranks))
 }
 
-/// What a command needs that only calls a gateway: its address and what is trusted. Problems of other settings are none of it.
+/// Settings of a command that only calls a gateway: its address and trusted certificates. Problems of other settings are not reported.
 ///
 /// # Errors
 /// All problems of all layers, when the address is one of them or may be.

@@ -54,7 +54,7 @@ impl fmt::Display for Location {
 pub struct Problem {
     /// Where it is.
     pub location: Location,
-    /// What is wrong, in lower case.
+    /// The problem, in lower case.
     pub message: String,
     /// The remedy.
     pub hint: Option<String>,

@@ -119,7 +119,7 @@ settings! {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8000)), "address", ANY;
         /// The folder with the store and the indexes; created if it does not exist.
         data_dir: PathBuf = PathBuf::from("./weir-data"), "folder", ANY;
-        /// What this gateway does: `embed` serves embeddings and reranking without collections, `gateway` runs no model and uses those of other servers, `all` does both.
+        /// The role of this gateway: `embed` serves embeddings and reranking without collections, `gateway` runs no model and uses those of other servers, `all` does both.
         role: Role = Role::All, "all, embed or gateway", ANY;
         /// Allow a listen address that other machines can reach, although there is no API key.
         insecure_no_auth: bool = false, "true or false", ANY;
@@ -449,16 +449,16 @@ settings! {
         tokens_per_minute: u64 = 0, "tokens", 0.0..=1e12;
         /// Requests at one time.
         concurrent_requests: u64 = 0, "requests", 0.0..=1e12;
-        /// What requests may cost in a day (UTC), in the currency of the price table.
+        /// Maximum cost of requests per day (UTC), in the currency of the price table.
         budget_per_day: f32 = 0.0, "currency", 0.0..=1e9;
-        /// What requests may cost in a month (UTC).
+        /// Maximum cost of requests per month (UTC).
         budget_per_month: f32 = 0.0, "currency", 0.0..=1e9;
     }
     /// Redis, by which several gateways count limits together and give each other's kept replies.
     redis: Redis {
         /// Where the URL of Redis is, because it may contain a password: `env:NAME` or `file:PATH`. Without it, limits are counted in this process.
         url: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
-        /// What names in Redis begin with. Gateways of one service have the same; two services over one Redis need different ones.
+        /// The prefix of names in Redis. Gateways of one service have the same; two services over one Redis need different ones.
         prefix: String = "weir".to_owned(), "text", ANY;
         /// Longest time for which a request waits for Redis. After a call that failed, none waits until there is a new connection.
         timeout_ms: u64 = 40, "milliseconds", 1.0..=50.0;
@@ -475,7 +475,7 @@ settings! {
         api_key: Option<ApiKey> = None, "env:NAME or file:PATH", ANY;
         /// PEM file with certificates of authorities that are trusted for `https`, in addition to those of Mozilla's list.
         ca_file: String = String::new(), "file", ANY;
-        /// What the names of Qdrant collections begin with. A copy of the store that uses the same cluster needs another one.
+        /// The prefix of the names of Qdrant collections. A copy of the store that uses the same cluster needs another one.
         prefix: String = "weir".to_owned(), "text", ANY;
         /// Shards of a new Qdrant collection, which can't be changed later. 12 can be divided among 2, 3, 4 and 6 nodes.
         shards: u32 = 12, "shards", 1.0..=1024.0;

@@ -10,7 +10,7 @@ use weir_text::Language;
 
 use crate::secret::ApiKey;
 
-/// What a gateway does.
+/// The role of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Everything.

@@ -30,7 +30,7 @@ const FORMAT: u8 = 4;
 /// Longest accepted text; a URI has no room for more, and 256 re-scored hits take less.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
-/// What a cursor belongs to; it is refused for anything else.
+/// The search that a cursor belongs to; it is refused for any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// The collection.
@@ -71,7 +71,7 @@ pub struct Placed {
     pub late_interaction: Option<f32>,
 }
 
-/// What is signed and encrypted.
+/// The signed and encrypted content.
 #[derive(Serialize, Deserialize)]
 struct Content {
     format: u8,

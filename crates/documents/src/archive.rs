@@ -23,7 +23,7 @@ const RATIO_BYTES_MIN: u64 = 1 << 20;
 const RATIO_MAX: u64 = 250;
 /// Bytes of the name of a member.
 const NAME_BYTES_MAX: usize = 400;
-/// What is lost where an archive ends too early.
+/// The lost part of an archive that ends too early.
 const REST: &str = "the rest of the archive";
 /// Where the mark of a tar archive stands.
 const TAR_MARK: usize = 257;

@@ -1,4 +1,4 @@
-//! What the readers of one file may use in all.
+//! Limits of all readers of one file together.
 
 use std::cell::Cell;
 

@@ -54,7 +54,7 @@ pub(crate) fn extract(bytes: &[u8], limits: &Limits) -> Result<Extracted, Failur
     body.output.finish()
 }
 
-/// What the properties of a paragraph say.
+/// The properties of a paragraph.
 #[derive(Debug, Default)]
 struct Properties {
     style: String,
@@ -203,7 +203,7 @@ impl Body<'_, '_> {
         self.output.push(text);
     }
 
-    /// What the open paragraph is. Its number is used up.
+    /// The kind of the open paragraph. Its number is used up.
     fn block(&mut self) -> Block {
         let paragraph = std::mem::take(&mut self.paragraph);
         let of_style = self.styles.list(&paragraph.style);

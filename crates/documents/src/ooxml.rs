@@ -1,4 +1,4 @@
-//! What the formats of Office Open XML share: relationships between parts, the main part, the properties of a document.
+//! The common parts of the formats of Office Open XML: relationships between parts, the main part, the properties of a document.
 
 use std::collections::HashMap;
 

@@ -17,7 +17,7 @@ const METADATA_BYTES_MAX: usize = 4096;
 /// The kind of a note that is a comment.
 pub(crate) const COMMENT: &str = "comment";
 
-/// What a paragraph is.
+/// The kind of a paragraph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Block {
     /// Plain text.

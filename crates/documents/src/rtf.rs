@@ -71,7 +71,7 @@ struct Group {
     is_deleted: bool,
 }
 
-/// What the properties of the open paragraph say.
+/// Properties of the open paragraph.
 #[derive(Debug, Clone, Copy, Default)]
 struct Paragraph {
     style: Option<i32>,
@@ -448,7 +448,7 @@ impl<'l> Reader<'l> {
         self.output.push(text);
     }
 
-    /// What the open paragraph is.
+    /// The kind of the open paragraph.
     fn block(&mut self) -> Block {
         let of_style = self.paragraph.style.and_then(|style| self.headings.get(&style)).copied();
         let of_outline = self

@@ -197,7 +197,7 @@ impl Model {
         self.network.weights.are_damaged()
     }
 
-    /// What the forward pass reads.
+    /// The network that the forward pass reads.
     pub(crate) fn network(&self) -> &LoadedNetwork {
         &self.network
     }

@@ -1,4 +1,4 @@
-//! What the forward pass reads of a loaded model.
+//! The parts of a loaded model that the forward pass reads.
 
 use weir_kernels::Kernels;
 

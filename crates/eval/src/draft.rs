@@ -28,7 +28,7 @@ const QUERY_CHARS: std::ops::RangeInclusive<usize> = 12..=300;
 /// Words of a query of key words.
 const KEY_WORDS: usize = 4;
 
-/// What a set is drafted from, and where it is written.
+/// The source of a drafted set, and its destination.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftOptions<'a> {
     /// The folder of the set.
@@ -41,7 +41,7 @@ pub struct DraftOptions<'a> {
     pub queries_max: usize,
 }
 
-/// What a drafted set contains.
+/// The content of a drafted set.
 #[derive(Debug, Clone, Copy)]
 pub struct Draft {
     /// Documents.

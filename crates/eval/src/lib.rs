@@ -35,7 +35,7 @@ pub use minimum::Minimum;
 pub use overlap::{Overlap, QueryOverlap, Rankings};
 pub use report::Report;
 
-/// What is measured, and what it is compared with.
+/// The configurations to measure, and the baseline to compare with.
 #[derive(Debug, Default)]
 pub struct MeasureOptions {
     /// The folders of the sets.

@@ -27,7 +27,7 @@ pub(crate) struct Target<'a> {
     pub(crate) collection: Option<&'a str>,
     /// Whether a created collection is kept.
     pub(crate) keep_collection: bool,
-    /// What is measured on each set.
+    /// The configurations to measure on each set.
     pub(crate) configurations: &'a [Configuration],
     /// Results per search.
     pub(crate) top_k: u64,

@@ -18,7 +18,7 @@ const SEARCHES_MAX: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rankings(Vec<(String, Vec<String>)>);
 
-/// What two rankings of the same queries have in common.
+/// The overlap of two rankings of the same queries.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Overlap {
     /// The mean over all queries, 0 to 1.
@@ -27,7 +27,7 @@ pub struct Overlap {
     pub queries: Vec<QueryOverlap>,
 }
 
-/// What both rankings of a query have in common.
+/// The overlap of both rankings of a query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueryOverlap {
     /// The query.
@@ -46,7 +46,7 @@ impl Rankings {
         stream::iter(searches).buffered(SEARCHES_MAX).try_collect().await.map(Rankings)
     }
 
-    /// What they have in common with later ones of the same queries; `None` without queries.
+    /// Their overlap with later ones of the same queries; `None` without queries.
     pub fn overlap(self, later: Rankings) -> Option<Overlap> {
         let pairs = self.0.into_iter().zip(later.0);
         let mut queries: Vec<QueryOverlap> = pairs

@@ -1,4 +1,4 @@
-//! What a document says of its file: metadata and title.
+//! Metadata and title of a document's file.
 
 use serde_json::{Map, Value, json};
 use weir_api::{ErrorCode, Invalid, Limits, Metadata};

@@ -46,7 +46,7 @@ impl<T: Read + Seek + Send + 'static> Content for T {}
 
 /// The text of a file.
 pub struct FileText {
-    /// What was extracted.
+    /// The extracted text.
     pub extracted: Extracted,
     /// The kind of the server that recognised it, or a part of it.
     pub recognised_by: Option<&'static str>,
@@ -54,7 +54,7 @@ pub struct FileText {
     pub content: Box<dyn Content>,
 }
 
-/// What a child process made of a file.
+/// A file as a child process has read it.
 struct ReadFile {
     outcome: Result<Extracted, ExtractError>,
     content: Box<dyn Content>,

@@ -23,7 +23,7 @@ use crate::media_type_of;
 /// The message of a failure whose details are in the log alone.
 const INTERNAL: &str = "internal error; the log has the details under the request's id";
 
-/// What the upstream is called in metrics and the log.
+/// The name of the upstream in metrics and the log.
 const ID: &str = "extract";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Retries of a request that failed in passing.
@@ -32,7 +32,7 @@ const RETRIES_MAX: u32 = 2;
 const REPLY_BYTES_MAX: usize = 128 << 20;
 /// Stands between two pages in what the server answers.
 const PAGE_BREAK: &str = "\u{f0c0c}";
-/// What docling-serve writes in place of a picture.
+/// The mark that docling-serve writes in place of a picture.
 const PICTURE_MARK: &str = "<!-- image -->";
 /// Where a page begins in what Tika answers.
 const TIKA_PAGE: &str = "<div class=\"page\">";
@@ -54,7 +54,7 @@ pub(crate) struct Recognition {
     metrics: Metrics,
 }
 
-/// What the server answered.
+/// The answer of the server.
 pub(crate) enum Answer {
     /// Texts of pages, with [`PAGE_BREAK`] between them.
     Text(String),

@@ -337,7 +337,7 @@ fn truncate(key: &str) -> String {
     if end == key.len() { key.to_owned() } else { format!("{}…", &key[..end]) }
 }
 
-/// What `name` with a list of filters means in our language; a metadata field has no condition of that form.
+/// The meaning of `name` with a list of filters in our language; a metadata field has no condition of that form.
 fn foreign_combination(name: &str, json: &Json) -> Option<&'static str> {
     let is_list_of_filters = json.as_array().is_some_and(|list| list.iter().any(Json::is_object));
     let name = name.trim_start_matches('$').to_lowercase();

@@ -26,7 +26,7 @@ pub enum RuleError {
     Action {
         /// The rule.
         rule: String,
-        /// What is possible.
+        /// The accepted values.
         reason: &'static str,
     },
     /// A regular expression that cannot be parsed, or has what a linear search cannot do.
@@ -34,7 +34,7 @@ pub enum RuleError {
     Syntax {
         /// The rule.
         rule: String,
-        /// What the parser says; back-references and look-around are not possible.
+        /// The parser's message; back-references and look-around are not supported.
         problem: String,
     },
     /// A regular expression that needs too large an automaton.

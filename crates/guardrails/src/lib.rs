@@ -9,7 +9,7 @@
 //! A table tells for every byte whether something can begin there; a detector then verifies the candidate and reads a bounded number of
 //! bytes.
 //!
-//! What the table below names is looked for in the text as it is written and, if that differs, as it is shown: digits and letters of other
+//! The kinds of the table below are searched in the text as it is written and, if that differs, as it is shown: digits and letters of other
 //! widths and styles and decimal digits of other scripts are those of ASCII, blanks are spaces, dashes are hyphens, and characters that are
 //! not shown are left out. Tag characters are read as the ASCII that they encode as well. A finding covers all bytes of the original from
 //! its first to its last character. A line break may stand in a number (up to four in one), but not in a column of numbers; a phone number
@@ -68,13 +68,13 @@ pub struct Rule {
     /// Names the rule in reports and, in capitals, in its placeholders: `email` gives `[EMAIL_1]`.
     /// Letters, digits, `-` and `_`, at most 32 bytes, unique in its set.
     pub name: String,
-    /// What is looked for.
+    /// The kind of finding.
     pub detect: Detect,
-    /// What is done about it.
+    /// The action.
     pub action: Action,
 }
 
-/// What a rule looks for. A set has at most one rule for each kind but `Pattern` and `Words`; the crate's documentation says what each matches.
+/// The kind of finding of a rule. A set has at most one rule for each kind but `Pattern` and `Words`; the crate's documentation says what each matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detect {
     /// An e-mail address.
@@ -115,7 +115,7 @@ pub enum Origin {
     Document,
 }
 
-/// What is done about a finding.
+/// The action on a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// A finding of another rule is ignored if its text equals a word, or is matched as a whole by a pattern, of this rule.

@@ -4,7 +4,7 @@
 /// Schemes whose addresses need no slashes.
 const SCHEMES: [&[u8]; 4] = [b"https", b"http", b"ftp", b"wss"];
 
-/// What is known of the text so far. Every byte is looked at once.
+/// The state after the text so far. Every byte is looked at once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkState {
     is_inside: bool,
@@ -16,7 +16,7 @@ pub(crate) struct LinkState {
     quote: Option<u8>,
     /// Whether the next quote begins such a value.
     is_value: bool,
-    /// What the word began behind, if that ends by a sign.
+    /// The opening sign before the word, if it ends by a sign.
     opened: Option<Enclosed>,
     /// Whether nothing but blanks stood behind that.
     is_blank: bool,

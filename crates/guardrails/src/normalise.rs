@@ -3,7 +3,7 @@
 //! A text without such characters is scanned as it is, without a copy. Normalised text has no map of its positions: [`locate`] reads the
 //! original once more, and only if something was found, so that memory stays that of the text.
 //!
-//! What stands for a character depends on the one before it alone, never on one after it: the normalised beginning of a stream does not
+//! The normalised form of a character depends on the one before it alone, never on one after it: the normalised beginning of a stream does not
 //! change when more arrives.
 
 use std::ops::Range;
@@ -214,7 +214,7 @@ fn next_special(bytes: &[u8], start: usize) -> usize {
     bytes[at..].iter().position(|byte| is_special(*byte)).map_or(bytes.len(), |offset| at + offset)
 }
 
-/// What stands for a character.
+/// The normalised form of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// The character itself; with the mark that it is, the character before it is this one.

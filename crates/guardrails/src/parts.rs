@@ -80,7 +80,7 @@ impl RuleSet {
         }
         for crossing in &found.crossing {
             for span in &crossing.spans {
-                // What is weaker than a finding that covers it is a part of it.
+                // A weaker finding within another one is a part of it.
                 found.inside[span.part].retain(|other| other.end <= span.start || other.start >= span.end);
             }
         }

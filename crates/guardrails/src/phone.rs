@@ -63,7 +63,7 @@ impl Groups {
     }
 }
 
-/// What a line break means that has no sign beside it.
+/// The meaning of a line break without a sign beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Breaks {
     /// The number ends, with or without a sign.

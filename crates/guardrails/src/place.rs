@@ -1,4 +1,4 @@
-//! What is known of the place in a text at which a placeholder stands.
+//! The context of a placeholder within a text.
 
 use weir_translate::json::write_string;
 

@@ -13,7 +13,7 @@ use crate::{Finding, RuleSet, address, number, phone, secret};
 /// Bytes before the place where a pass begins that it may read.
 pub(crate) const CONTEXT_BYTES: usize = 64;
 
-/// What can begin at a byte.
+/// The kinds of finding that can begin at a byte.
 mod class {
     /// An ASCII letter.
     pub(super) const LETTER: u8 = 1;
@@ -72,11 +72,11 @@ pub(crate) struct Pass<'t> {
     pub(crate) events: Vec<Event>,
     /// Findings that begin before are final, and none will begin before.
     pub(crate) open: usize,
-    /// What begins at `open`.
+    /// The kind of finding that begins at `open`.
     pub(crate) cause: Cause,
 }
 
-/// What holds a stream back.
+/// The reasons to hold back a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Something of limited length.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// Blanks before and after a line break inside of a number, at most.
 const BREAK_BLANKS_MAX: usize = 8;
 
-/// What is between two groups of digits: a sign, a line break, or both.
+/// The separator of two groups of digits: a sign, a line break, or both.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gap {
     /// The sign; zero if there is only a line break.

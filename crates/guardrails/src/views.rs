@@ -1,4 +1,4 @@
-//! What is found in a text as it is written and as its readers take it.
+//! Findings in a text as it is written and as its readers take it.
 //!
 //! Each [`View`] of the text is scanned on its own, and the findings of all are joined by their places in the original: what one of them
 //! shows is found. A text that normalisation does not change has one view. Phrases of prompt injection are joined before their weights are
@@ -26,7 +26,7 @@ pub(crate) struct Source<'t> {
     pub(crate) carried: &'t [Event],
 }
 
-/// What all views of a text show. Positions are those of the original.
+/// The findings in all views of a text. Positions are those of the original.
 pub(crate) struct Scan {
     /// Findings, which may overlap, in no order.
     pub(crate) findings: Vec<Finding>,
@@ -34,7 +34,7 @@ pub(crate) struct Scan {
     pub(crate) events: Vec<Event>,
     /// Findings that begin before are final, and none will begin before.
     pub(crate) open: usize,
-    /// What begins at `open`, and in which view.
+    /// The kind of finding that begins at `open`, and its view.
     pub(crate) cause: (Cause, View),
     /// Whether normalisation changes the text.
     pub(crate) is_changed: bool,

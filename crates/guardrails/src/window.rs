@@ -48,7 +48,7 @@ pub struct Window {
     offset: usize,
     /// Phrases of prompt injection that began before the held text, relative to the buffer.
     events: Vec<Event>,
-    /// What is being dropped.
+    /// The text that is being dropped.
     dropping: Option<Dropping>,
     counts: Vec<u64>,
     blocked: Option<Blocked>,
@@ -250,7 +250,7 @@ impl Window {
         self.held = self.buffer.len();
         self.dropping = Some(match cause {
             Cause::Short => Dropping::Word,
-            // What is not shown does not end a key.
+            // Characters that are not shown do not end a key.
             Cause::Key(_) if view == View::Original => Dropping::Key { hyphens: 0, view: View::Shown },
             Cause::Key(_) => Dropping::Key { hyphens: 0, view },
             Cause::Pattern(index, state) => Dropping::Pattern(index, state, view),

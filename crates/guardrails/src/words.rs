@@ -22,7 +22,7 @@ const SETS_MAX: usize = 512;
 /// Sets to which a word belongs, one bit each.
 pub(crate) type Sets = [u64; SETS_MAX / 64];
 
-/// What is known of a word.
+/// The entry of a word.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) sets: Sets,
@@ -301,7 +301,7 @@ const FOLDED: [u8; 256] = {
     table
 };
 
-/// What tells of most words that they are not among others, by two letters at each end: for each pair a bit for each length of a word with it
+/// A filter that rules out most words by two letters at each end: for each pair a bit for each length of a word with it
 /// (the last one: that or longer).
 #[derive(Debug)]
 struct Filter {

@@ -153,7 +153,7 @@ impl Engine {
         ask!(self, engine => engine.search(query))
     }
 
-    /// What an engine is asked: a query that it supports, restricted to the documents that exist for the caller.
+    /// The query to an engine: one that it supports, restricted to the documents that exist for the caller.
     fn restricted(&self, caller: &Caller, query: IndexQuery) -> Result<RestrictedQuery> {
         crate::features::check(|feature| self.support(feature), &query)?;
         RestrictedQuery::new(caller, query, each!(self, engine => engine.dimension()))
@@ -172,7 +172,7 @@ impl Engine {
         each!(self, engine => engine.set_learned_relevance(learned));
     }
 
-    /// What was learned from judgments; and from searches: the deviations of the mean cosine and the mean drop of scores from their priors.
+    /// Relevance learned from judgments; and from searches: the deviations of the mean cosine and the mean drop of scores from their priors.
     pub fn learned_relevance(&self) -> (LearnedSummary, (f32, f32)) {
         each!(self, engine => engine.learned_relevance())
     }

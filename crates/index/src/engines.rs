@@ -42,7 +42,7 @@ pub struct EngineId {
     pub generation: i64,
 }
 
-/// What the engines of a process hold at one instant.
+/// Counts of the engines of a process at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EnginesInUse {
     /// Indexes whose files are open.
@@ -208,7 +208,7 @@ impl Engines {
         }
     }
 
-    /// What they hold now.
+    /// Their counts now.
     pub fn in_use(&self) -> EnginesInUse {
         let open = self.embedded.open.count();
         EnginesInUse {

@@ -419,7 +419,7 @@ impl LoadedModel {
         }
     }
 
-    /// What another gateway needs to use this model; `None` while the dimension of an upstream is unknown.
+    /// The description by which another gateway uses this model; `None` while the dimension of an upstream is unknown.
     pub fn description(&self) -> Option<EmbedderReply> {
         let json = self.tokenizer().and_then(|tokenizer| std::str::from_utf8(tokenizer.json()).ok());
         let dimension = self.dimension()?;

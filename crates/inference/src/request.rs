@@ -6,7 +6,7 @@ use weir_upstream::UpstreamError;
 
 use super::rows::Rows;
 
-/// What texts are embedded for, which decides when and on which threads.
+/// The purpose of embedding texts, which decides when and on which threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     /// Queries and second-stage work of searches; they go before texts of the interactive lane, on the same threads.

@@ -1,4 +1,4 @@
-//! What the threads compute: a model over token sequences.
+//! The task of the threads: a model over token sequences.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -83,7 +83,7 @@ impl ThreadPriority {
         }
     }
 
-    /// What a thread of this priority calls about once a millisecond, so that threads that serve requests do not wait for preemption.
+    /// The function that a thread of this priority calls about once a millisecond, so that threads that serve requests do not wait for preemption.
     pub(super) fn give_way(self) -> fn() {
         match self {
             ThreadPriority::Compute => std::thread::yield_now,

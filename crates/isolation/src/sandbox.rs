@@ -1,4 +1,4 @@
-//! What the child gives up before it reads a file.
+//! Privileges that the child gives up before it reads a file.
 
 use std::collections::BTreeMap;
 use std::fmt;

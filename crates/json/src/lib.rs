@@ -34,7 +34,7 @@ pub enum JsonError {
     Syntax {
         /// The byte where reading stopped.
         offset: usize,
-        /// What JSON has there.
+        /// The expected syntax.
         expected: &'static str,
     },
     /// Arrays and objects are nested more than 128 deep.

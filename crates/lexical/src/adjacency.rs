@@ -1,4 +1,4 @@
-//! What the parts of a compound add to the score of a chunk in which they are adjacent.
+//! The bonus of a compound whose parts are adjacent in a chunk.
 //!
 //! A chunk with a compound has all of its parts, which are searched as words. So adjacency is only looked up for chunks that it can lift
 //! above the threshold, and the postings of the parts are not intersected.
@@ -50,7 +50,7 @@ impl<'a> Adjacency<'a> {
         self.weight.max_score()
     }
 
-    /// What it adds to the score of an entry. Entries must be requested in ascending order.
+    /// Its contribution to the score of an entry. Entries must be requested in ascending order.
     pub(super) fn score_of(&mut self, entry: DocId, norms: &FieldNormReader) -> f32 {
         let mut has_entry = |part: &mut SegmentPostings| {
             part.doc() == entry || (part.doc() < entry && part.seek(entry) == entry)

@@ -45,7 +45,7 @@ pub struct LexicalQuery {
     pub corrections: Vec<SpellingCorrection>,
     /// The terms, and sequences of terms, that are searched beside the query.
     pub synonyms: Vec<String>,
-    /// What adds to scores.
+    /// The scored parts.
     pub(super) scored: Vec<ScoredPart>,
     /// Whether each prefix and wildcard stands for all terms that it matches: else chunks match that are not found.
     pub is_complete: bool,
@@ -194,7 +194,7 @@ impl LexicalView {
     }
 }
 
-/// What a query is compiled for.
+/// The context for which a query is compiled.
 #[derive(Clone, Copy)]
 pub struct QueryContext<'a> {
     /// In dense mode only words in conditions are corrected.
@@ -226,7 +226,7 @@ pub(super) struct Compiler<'a> {
     pub(super) terms: Vec<QueryTerm>,
     pub(super) corrections: Vec<SpellingCorrection>,
     pub(super) synonyms: Vec<String>,
-    /// What adds to scores so far.
+    /// The scored parts so far.
     pub(super) scored: Vec<ScoredPart>,
     /// Whether each prefix and wildcard so far stands for all terms that it matches.
     is_complete: bool,

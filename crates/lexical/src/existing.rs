@@ -1,6 +1,6 @@
 //! The chunks that exist for a caller: all of them, or those that pass the caller's mandatory filter.
 //!
-//! Whatever a query learns of the index beyond its hits is counted here: which words exist, how frequent they are, how long chunks
+//! Statistics of the index that a query uses beyond its hits are counted here: which words exist, how frequent they are, how long chunks
 //! are. With a mandatory filter, hidden chunks count nowhere, so that they change no reply. Without one, the numbers of the term
 //! dictionary are used, which no posting has to be read for.
 

@@ -34,7 +34,7 @@ impl ExpansionLimit {
     }
 }
 
-/// What one prefix or wildcard of a query stands for.
+/// The terms of one prefix or wildcard of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expansion {
     /// The most frequent first.

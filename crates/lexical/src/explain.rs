@@ -68,7 +68,7 @@ impl ScoredPart {
 }
 
 impl LexicalView {
-    /// What the parts of the query that occur in the chunk or its title add to its score.
+    /// The contributions to the score of a chunk by the parts of the query that occur in it or its title.
     pub fn explain(&self, query: &LexicalQuery, chunk_id: u32) -> Result<ScoreParts> {
         self.contributions(query, chunk_id).map_err(LexicalError::during("explain a hit"))
     }
@@ -100,7 +100,7 @@ impl LexicalView {
         Ok(parts)
     }
 
-    /// What a part adds to the score of an entry, in its field and, if titles count more, in the title.
+    /// The contribution of a part to the score of an entry, in its field and, if titles count more, in the title.
     fn score_of(
         &self,
         part: &ScoredPart,

@@ -36,7 +36,7 @@ pub(super) struct ScoredTerm<'a> {
     pub(super) postings: &'a [Option<TermInfo>],
 }
 
-/// What is searched.
+/// The query.
 pub(super) struct ScoredBag<'a> {
     /// Sorted by decreasing maximum score. Scores are added in this order whatever is pruned, so that they do not depend on pruning.
     pub(super) terms: Vec<ScoredTerm<'a>>,
@@ -220,7 +220,7 @@ struct PostingList<'a> {
     /// Position in the block.
     position: usize,
     weight: &'a Bm25Weight,
-    /// What the adjacency of compounds adds at most whose best part this is.
+    /// Upper bound of the adjacency bonus of compounds whose best part this is.
     adjacency_bound: f32,
 }
 

@@ -13,12 +13,12 @@ use crate::augment::Sources;
 use crate::citations::{Reference, citations, references, verified_in};
 use crate::source_list::{Shown, fields, markdown, open_webui};
 
-/// What guardrails for answers leave of the texts of documents that are attached to one.
+/// Applies guardrails for answers to the texts of documents that are attached to one.
 pub(crate) struct Cleaner {
     checks: Option<Arc<Checks>>,
     of_request: Arc<Placeholders>,
     own: Placeholders,
-    /// What was found.
+    /// The findings.
     pub(crate) report: Report,
 }
 
@@ -161,7 +161,7 @@ mod tests {
         CitedStream::new(api, Attachment::new(api, sources, cleaner))
     }
 
-    /// What is sent for events, cut between any two of them.
+    /// The events sent, for events that are cut between any two of them.
     fn run(api: Api, events: &[Value]) -> Vec<Value> {
         let mut attached = stream(api);
         let mut out = Vec::new();

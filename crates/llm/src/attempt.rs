@@ -41,7 +41,7 @@ impl Failed {
         Failed { error: error.into(), may_go_on: true, is_broken }
     }
 
-    /// What has begun can't be read to its end: it was charged.
+    /// A reply that has begun can't be read to its end: it was charged.
     fn within_reply(error: UpstreamError, is_broken: bool) -> Failed {
         Failed { error: error.into(), may_go_on: false, is_broken }
     }
@@ -73,7 +73,7 @@ impl Failed {
         failed.charged(error.usage, settlement)
     }
 
-    /// What the provider counted for it all the same is charged, and it is sent once more at most.
+    /// Usage that the provider counted for it is charged, and it is sent once more at most.
     fn charged(self, usage: Option<TokenUsage>, settlement: &mut Settlement) -> Failed {
         let usage = usage.filter(|usage| usage.total() > 0);
         let is_charged = usage.is_some();
@@ -90,7 +90,7 @@ impl Failed {
     }
 }
 
-/// What an upstream replied.
+/// The reply of an upstream.
 pub(crate) struct Attempted {
     /// The name of the upstream.
     pub(crate) upstream: HeaderValue,
@@ -184,7 +184,7 @@ fn time_limits(api: Api, request: &Request, target: &Target) -> TimeLimits {
     }
 }
 
-/// What a translated reply repeats of its request.
+/// The fields of the request that a translated reply repeats.
 fn context(request: &Request) -> ReplyContext {
     ReplyContext {
         id: format!("chatcmpl-{:032x}", rand::random::<u128>()),
@@ -249,7 +249,7 @@ fn unreadable(
     }
 }
 
-/// What becomes of a reply that is no success: errors of the request go to the caller, others to the next target.
+/// Handles a reply that is no success: errors of the request go to the caller, others to the next target.
 async fn refusal(
     reply: Response<ReplyBody>,
     target: &Target,

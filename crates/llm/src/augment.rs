@@ -55,7 +55,7 @@ pub(crate) struct Source {
     pub(crate) origin: Origin,
 }
 
-/// What a document says of itself, for readers.
+/// Title, address and pages of a document, for readers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Origin {
     pub(crate) title: Option<String>,
@@ -64,7 +64,7 @@ pub(crate) struct Origin {
     pub(crate) heading: Option<String>,
 }
 
-/// What a caller asks for in the field `weir`.
+/// The parsed field `weir` of a request.
 pub(crate) enum Asked {
     /// Sources of a collection.
     Retrieval(Box<ChatRetrieval>),
@@ -111,11 +111,11 @@ pub(crate) struct Sources {
     pub(crate) shown_as: SourcesAs,
 }
 
-/// What is done with each source.
+/// The checks of each source.
 pub(crate) struct SourceChecks<'a> {
     /// Whether it looks like an injected prompt.
     pub(crate) is_flagged: &'a (dyn Fn(&str) -> bool + Sync),
-    /// What of it the model is given.
+    /// Removes findings from the text that the model is given.
     pub(crate) redact: &'a mut (dyn FnMut(&str) -> String + Send),
 }
 
@@ -162,7 +162,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// What [`escaped`] was given, of a text without other entities.
+/// The inverse of [`escaped`], for a text without other entities.
 pub(crate) fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&quot;", "\"").replace("&amp;", "&")
 }
@@ -276,7 +276,7 @@ async fn search(
     Ok(Sources { list: sources, shown_as: sources_as.unwrap_or_default() })
 }
 
-/// What a document's title, metadata and pages say: its address is the first of [`URL_FIELDS`] that is one.
+/// The origin of a document by its title, metadata and pages: its address is the first of [`URL_FIELDS`] that is one.
 fn origin_of(title: Option<String>, metadata: &Metadata, pages: &CitedPages) -> Origin {
     let fields = metadata.to_map().unwrap_or_default();
     let text = |field: &str| match fields.get(field) {

@@ -12,7 +12,7 @@ pub(crate) enum Broken {
     /// The provider ended its stream by an error event, which the caller has got.
     #[error("the provider sent an error event")]
     Told,
-    /// What was sent is no stream of the provider's API, or ended early.
+    /// The events are no stream of the provider's API, or ended early.
     #[error("{0}")]
     Events(String),
 }
@@ -29,7 +29,7 @@ impl Broken {
         matches!(self, Broken::Upstream(UpstreamError::Timeout { .. }))
     }
 
-    /// What can be done about it.
+    /// The remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match self.is_timeout() {
             true => "retry, or raise `idle_timeout_ms` or `total_timeout_ms` of the upstream",

@@ -12,7 +12,7 @@ const CITATIONS_MAX: usize = 200;
 const REFERENCES_MAX: usize = 1_000;
 /// Longest quotation, in bytes, that is looked for before a number.
 const QUOTE_BYTES_MAX: usize = 4_096;
-/// What may stand between a quotation and its number.
+/// Characters allowed between a quotation and its number.
 const BETWEEN: [char; 6] = [' ', '.', ',', ';', ':', '\n'];
 
 /// A number in brackets of an answer, and what it refers to.

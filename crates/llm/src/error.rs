@@ -21,7 +21,7 @@ pub enum LlmError {
     Invalid {
         /// The field.
         field: String,
-        /// What is wrong, and the remedy.
+        /// The problem and its remedy.
         reason: String,
     },
     /// No route, or none that the caller may use.
@@ -70,7 +70,7 @@ pub enum LlmError {
         upstream: String,
         /// The status.
         status: u16,
-        /// What is wrong with the account.
+        /// The problem of the account.
         account: Account,
     },
 }
@@ -88,7 +88,7 @@ impl LlmError {
     }
 }
 
-/// What of an account is refused.
+/// The part of an account that is refused.
 fn refused(account: Account) -> &'static str {
     match account {
         Account::Key => "its `api_key`",

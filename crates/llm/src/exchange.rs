@@ -64,6 +64,6 @@ pub(crate) struct Exchange<'a> {
     pub(crate) retrieval: Option<ChatRetrieval>,
     /// How its reply is kept.
     pub(crate) cache: Option<RouteCache>,
-    /// What is done with its reply.
+    /// The processing of its reply.
     pub(crate) output: Output,
 }

@@ -1,4 +1,4 @@
-//! What must hold for any request of a caller and any reply of a provider: the entry of the fuzz targets and of the tests that change samples.
+//! Invariants of any request of a caller and any reply of a provider: the entry of the fuzz targets and of the tests that change samples.
 //! Compiled for both only, because the readers are private to the crate.
 
 #![allow(
@@ -154,7 +154,7 @@ fn check_translations(chunks: &[&[u8]], stream: &[u8]) {
     }
 }
 
-/// What a translator wrote, how it ended, and the tokens that it counted.
+/// The output of a translator, its result, and the tokens that it counted.
 type Translation = (Vec<u8>, Result<(), TranslateError>, TokenUsage);
 
 fn translate(mut translator: StreamTranslator, chunks: &[&[u8]]) -> Translation {

@@ -248,7 +248,7 @@ fn rules_of(guardrails: &[&Guardrail]) -> Vec<Rule> {
     rules
 }
 
-/// What is wrong with a guardrail: of several patterns, with the first that can't be used.
+/// The problem of a guardrail: of several patterns, that of the first that can't be used.
 fn reason_of(guardrail: &Guardrail, error: &RuleError) -> String {
     let lists = [("patterns", &guardrail.patterns), ("allow_patterns", &guardrail.allow_patterns)];
     let patterns = lists.into_iter().flat_map(|(list, all)| all.iter().map(move |pattern| (list, pattern)));

@@ -44,7 +44,7 @@ struct List {
 /// The models of an upstream that a table offers.
 pub(crate) struct Offer {
     pub(crate) upstream: Arc<Upstream>,
-    /// What callers put before the name.
+    /// The prefix that callers put before the name.
     pub(crate) before: String,
     /// How names begin that lead to it.
     pub(crate) start: String,

@@ -17,7 +17,7 @@ use crate::exchange::{LlmBody, LlmCall, LlmReply};
 use crate::stream::{ReplyStream, StreamBroken};
 use crate::{Api, Llm, LlmError};
 
-/// What Ollama's clients append to names without a tag.
+/// The tag that Ollama's clients append to names without one.
 const LATEST: &str = ":latest";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

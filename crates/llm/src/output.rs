@@ -1,4 +1,4 @@
-//! What is done with a reply on its way to the caller: guardrails, citations, and keeping it for later requests.
+//! Processing of a reply on its way to the caller: guardrails, citations, and storage in the reply cache.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::augment::Sources;
 use crate::guard::{Guard, blocked};
 use crate::long_scans::scanned;
 
-/// What is done with one reply.
+/// The processing of one reply.
 pub(crate) struct Output {
     pub(crate) api: Api,
     pub(crate) guard: Option<Arc<Guard>>,
@@ -29,7 +29,7 @@ pub(crate) struct Output {
     pub(crate) placeholders: Arc<Placeholders>,
     pub(crate) sources: Option<Sources>,
     pub(crate) keeping: Option<Keeping>,
-    /// What other calls for the request cost before, in billionths.
+    /// Cost of earlier calls for the same request, in billionths.
     pub(crate) spent_before: u64,
     pub(crate) reporter: Reporter,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Keeping {
 pub(crate) struct Reporter {
     pub(crate) entry: RequestEntry,
     pub(crate) metrics: Arc<Metrics>,
-    /// What was found in the request.
+    /// The findings in the request.
     pub(crate) report: Report,
 }
 
@@ -132,7 +132,7 @@ impl Output {
         Ok(checked?)
     }
 
-    /// What the rules for answers leave of texts beside the answer.
+    /// Applies the rules for answers to texts beside the answer.
     pub(crate) fn cleaner(&self) -> Cleaner {
         Cleaner::new(self.guard.as_ref().map(|guard| guard.checks.clone()), self.placeholders.clone())
     }
@@ -160,7 +160,7 @@ impl Drop for Output {
     }
 }
 
-/// What is done with a stream.
+/// The processing of a stream.
 pub(crate) struct StreamOutput {
     filter: Option<StreamFilter>,
     sources: Option<CitedStream<Attachment>>,
@@ -184,7 +184,7 @@ impl StreamOutput {
         StreamOutput { filter, sources, head: None, copy, headers, output }
     }
 
-    /// What can be sent of whole events.
+    /// The part of whole events that can be sent.
     ///
     /// # Errors
     /// The rule that ends the stream, and what is sent before.
@@ -213,7 +213,7 @@ impl StreamOutput {
         pushed.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
     }
 
-    /// What is sent at the end of the stream.
+    /// The events sent at the end of the stream.
     ///
     /// # Errors
     /// As of [`StreamOutput::push`].
@@ -227,7 +227,7 @@ impl StreamOutput {
         finished.map(|()| sent.clone()).map_err(|blocked| (sent, blocked))
     }
 
-    /// What the rules for answers leave of a message of the provider.
+    /// A message of the provider after the rules for answers.
     pub(crate) fn cleaned(&self, message: &str) -> String {
         self.output.cleaner().clean(message)
     }

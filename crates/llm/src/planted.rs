@@ -121,7 +121,7 @@ fn stream(conversion: Conversion) -> Vec<Value> {
     }
 }
 
-/// What the caller gets of a stream that comes in two parts, and whether all of it came.
+/// The caller's view of a stream that arrives in two parts, and whether it is complete.
 fn sent((conversion, api): (Conversion, Api), events: &[Value], cut: usize) -> (String, bool) {
     let written: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     let mut translator = conversion.stream(context).unwrap();

@@ -57,7 +57,7 @@ pub(crate) fn conversion(api: Api, upstream: &LlmUpstream) -> Result<Conversion,
     }
 }
 
-/// What is escaped of a model's name in a path, so that a caller's name can't lead to another route of the provider.
+/// The characters of a model's name that are escaped in a path, so that a caller's name can't lead to another route of the provider.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'@');
 
 /// A request as it is sent to a target.

@@ -1,4 +1,4 @@
-//! What a request may use of the limits of its key: reserved before it is sent.
+//! Reservations: the share of its key's limits that a request may use, reserved before it is sent.
 
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ fn tokens(api: Api, request: &Request, target: &Target) -> u64 {
     request.prompt_tokens().saturating_add(request.completion_max(api, completion_open(api, target)))
 }
 
-/// What the request costs at a target.
+/// The cost of the request at a target.
 fn cost(api: Api, request: &Request, target: &Target) -> CostRange {
     let price = &target.price;
     let open = completion_open(api, target);

@@ -1,4 +1,4 @@
-//! What a request used: settled against the limits of its key and written into its record once, however it ends.
+//! The usage of a request: settled against the limits of its key and written into its record once, however it ends.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ pub(crate) struct Settlement {
     /// The service tier that the upstream was asked for.
     tier: Option<ServiceTier>,
     price: ModelPrice,
-    /// What has been used so far. `None`: nothing was sent, or what was sent failed without a charge.
+    /// The usage so far. `None`: nothing was sent, or all attempts failed without a charge.
     used: Option<TokenUsage>,
     /// Tokens of what was sent to earlier upstreams, which may have charged for it and gave no reply, and its cost.
     earlier: (TokenUsage, Cost),
@@ -96,12 +96,12 @@ impl Settlement {
         self.used = Some(counted.map_or(estimate, |counted| counted.with_answer(completion_estimate)));
     }
 
-    /// What was used so far, and what it costs in billionths.
+    /// The usage so far, and its cost in billionths.
     pub(crate) fn used(&self) -> Option<(TokenUsage, u64)> {
         self.used.map(|used| (used, self.price.cost(used, self.tier).total()))
     }
 
-    /// What the request costs so far in billionths, with what was sent in vain; `None` where no price is known.
+    /// The cost of the request so far in billionths, with failed attempts; `None` where no price is known.
     pub(crate) fn cost(&self) -> Option<u64> {
         let cost = self.used.map(|used| self.price.cost(used, self.tier)).unwrap_or_default();
         (!self.is_unpriced).then(|| cost.plus(self.earlier.1).total())

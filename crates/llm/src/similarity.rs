@@ -7,7 +7,7 @@ use weir_inference::{Caching, EmbedOptions, Flow, Lane, Models, Scheduler, l2_no
 pub struct Embedding {
     /// The models.
     pub models: Models,
-    /// What computes them.
+    /// The scheduler that computes them.
     pub scheduler: Scheduler,
 }
 

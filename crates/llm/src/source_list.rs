@@ -12,7 +12,7 @@ const TITLE_CHARS_MAX: usize = 120;
 const URL_BYTES_MAX: usize = 1_000;
 /// Most bytes of a list, give or take its last entry.
 const LIST_BYTES_MAX: usize = 8 * 1024;
-/// What the list begins with. A client may not keep the white space before it.
+/// Heading of the list. A client may not keep the white space before it.
 const HEADING: &str = "**Sources**\n\n";
 
 /// A source as readers are shown it.

@@ -33,7 +33,7 @@ const PREFACE_HELD_FOR: Duration = Duration::from_secs(1);
 /// How long the end of a body is waited for after its last event.
 const END_AFTER: Duration = Duration::from_millis(250);
 
-/// What a caller gets meanwhile. Clients skip comments.
+/// Comment sent to the caller meanwhile. Clients skip comments.
 const COMMENT: &[u8] = b": the first event is awaited\n\n";
 
 /// The events of an upstream, in the caller's API.
@@ -45,7 +45,7 @@ pub(crate) struct StreamSource {
     event_bytes_max: usize,
     events: Events,
     seen: Seen,
-    /// What is ready for the caller.
+    /// Bytes ready for the caller.
     ready: Bytes,
     /// Why the stream broke, to be told after what is ready.
     broken: Option<Broken>,
@@ -237,7 +237,7 @@ impl StreamSource {
         self.seen.error.clone().filter(|_| !self.seen.has_begun)
     }
 
-    /// What a chunk brings for the caller.
+    /// Decodes a chunk into bytes for the caller.
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Broken> {
         // some servers send no empty line behind a comment
         let is_comment = self.seen.events == 0 && chunk.trim_ascii_start().starts_with(b":");
@@ -333,7 +333,7 @@ impl StreamSource {
         }
     }
 
-    /// What the end of the upstream's stream brings for the caller.
+    /// The bytes for the caller at the end of the upstream's stream.
     fn end(&mut self) -> Result<Bytes, Broken> {
         let mut out = JoinedBytes::default();
         // an event whose empty line is missing is completed, unless it was cut
@@ -347,7 +347,7 @@ impl StreamSource {
         Ok(out.into_bytes())
     }
 
-    /// What follows the last event.
+    /// The bytes that follow the last event.
     fn finish(&mut self) -> Result<Bytes, Broken> {
         let mut translated = Vec::new();
         match &mut self.events {
@@ -399,7 +399,7 @@ pub struct StreamBroken;
 pub struct ReplyStream {
     source: StreamSource,
     settlement: Settlement,
-    /// What is done with the events on their way.
+    /// The processing of the events on their way.
     output: Option<Box<StreamOutput>>,
     state: State,
 }
@@ -427,7 +427,7 @@ impl ReplyStream {
         ReplyStream { source, settlement, output, state: State::Beginning }
     }
 
-    /// What can be sent of whole events, or of what is held at the end. A guardrail may end the reply.
+    /// The part of whole events, or of held text at the end, that can be sent. A guardrail may end the reply.
     fn passed(&mut self, events: Option<Bytes>) -> Bytes {
         let Some(output) = &mut self.output else { return events.unwrap_or_default() };
         let passed = match events {
@@ -461,7 +461,7 @@ impl ReplyStream {
         self.settlement.broken(broken.code());
     }
 
-    /// What was sent to the caller can't be read by it.
+    /// Records that the caller can't read the reply.
     pub(crate) fn unreadable(&self) {
         self.settlement.broken(ErrorCode::UpstreamError.as_str());
     }

@@ -49,7 +49,7 @@ pub enum TableError {
     Upstream {
         /// Its id.
         upstream: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A guardrail can't be used.
@@ -57,7 +57,7 @@ pub enum TableError {
     Guardrail {
         /// Its id.
         guardrail: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A route can't be used.
@@ -65,7 +65,7 @@ pub enum TableError {
     Route {
         /// The model of the route.
         model: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }
@@ -95,7 +95,7 @@ pub(crate) struct Upstream {
     latency: Mutex<PeakEwma>,
 }
 
-/// What a name leads to.
+/// The targets of a name.
 pub(crate) struct Route {
     choice: Choice,
     sticky_header: Option<HeaderName>,
@@ -186,7 +186,7 @@ impl Llm {
         !self.table.load().upstreams.is_empty()
     }
 
-    /// What tokens of texts cost that `model` embeds or reranks, in billionths: by the first price of exactly this name, for any upstream.
+    /// The cost of tokens that `model` embeds or reranks, in billionths: by the first price of exactly this name, for any upstream.
     pub fn cost_of_texts(&self, model: &str, tokens: u64) -> u64 {
         self.table.load().prices.of_texts(model, tokens)
     }
@@ -273,7 +273,7 @@ impl Table {
         self.exact.contains_key(model)
     }
 
-    /// What names of an upstream's own models lead to it: those of routes with `*` that pass on the caller's name, or, if there are no routes,
+    /// Names by which an upstream's own models are offered: those of routes with `*` that pass on the caller's name, or, if there are no routes,
     /// all.
     pub(crate) fn offers(&self) -> Vec<Offer> {
         if self.exact.is_empty() && self.prefixes.is_empty() {
@@ -357,7 +357,7 @@ impl Table {
     }
 }
 
-/// What of a route's `retrieval` would make every request fail.
+/// Finds settings of a route's `retrieval` that would make every request fail.
 fn check_retrieval(retrieval: &RouteRetrieval) -> Result<(), String> {
     weir_api::check_collection_name(&retrieval.collection)
         .map_err(|error| format!("`collection` of its `retrieval`: {}", error.message))?;

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use serde_json::json;
 
-/// What the message consists of.
+/// The words of the message.
 const WORDS: &[u8] = b"water over the weir ";
 
 /// A chat completion request of exactly `bytes` bytes, with one message of plain words.

@@ -187,7 +187,7 @@ pub struct Expect {
     pub body: Option<String>,
 }
 
-/// What a stream of server-sent events must be to count as successful, beside ending by `data: [DONE]`.
+/// Conditions of a successful stream of server-sent events, beside the end by `data: [DONE]`.
 #[derive(Debug, Clone, Default)]
 pub struct StreamExpect {
     /// Fewest events, `[DONE]` included.

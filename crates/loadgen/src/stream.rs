@@ -16,7 +16,7 @@ const DONE: &[u8] = b"[DONE]";
 const LINE_BYTES_KEPT: usize = 16;
 /// Most gaps that are recorded of one reply.
 const GAPS_MAX: usize = 65_536;
-/// What stands before a value that differs between two replies to the same request.
+/// The prefix of a value that differs between two replies to the same request.
 const ID: &[u8] = b"\"id\":\"";
 
 /// The instants of one reply.

@@ -29,7 +29,7 @@ pub struct Behavior {
     pub tokens: u64,
     /// Length of a reply's text, instead of `tokens`.
     pub response_bytes: Option<u64>,
-    /// What of the prompt is repeated, instead of `tokens`.
+    /// The part of the prompt to repeat, instead of `tokens`.
     pub echo: Echo,
     /// Shapes of single providers.
     pub quirks: QuirkSet,

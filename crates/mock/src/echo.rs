@@ -7,7 +7,7 @@ use crate::request::each_text;
 /// Reply of [`Echo::Cite`] to a prompt without sources.
 const NO_SOURCES: &str = "The prompt has no sources.";
 
-/// What of the prompt is the text of a reply.
+/// The part of the prompt that a reply repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
     /// Nothing; the reply has numbered tokens.

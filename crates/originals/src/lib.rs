@@ -35,7 +35,7 @@ pub enum Originals {
 /// A file that is kept while its document is being stored.
 pub struct KeptFile {
     _in_use: Option<FileInUse>,
-    /// What the store records of it.
+    /// Its record in the store.
     pub original: Original,
 }
 

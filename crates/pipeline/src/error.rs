@@ -68,7 +68,7 @@ pub enum IndexError {
     Lost {
         /// The folder.
         folder: PathBuf,
-        /// What was found.
+        /// The finding.
         reason: String,
     },
     /// The length of an embedding differs from the collection's dimension.
@@ -123,13 +123,13 @@ pub enum IndexError {
     NotSupported {
         /// The feature.
         feature: &'static str,
-        /// What to do instead.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The engine, which is another process, cannot be reached, or did not answer in time.
     #[error("the engine of the collection does not answer ({reason}): try again, or check that it runs")]
     Unavailable {
-        /// What was found.
+        /// The finding.
         reason: String,
         /// When to try again.
         retry_after: Duration,
@@ -137,7 +137,7 @@ pub enum IndexError {
     /// The engine, which is another process, can't be used as it is set up, or refuses a call.
     #[error("the engine of the collection can't be used: {reason}")]
     Engine {
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         reason: String,
     },
     /// The call panicked.

@@ -42,7 +42,7 @@ pub enum Support {
 /// A feature of a search.
 #[derive(Debug)]
 pub struct Feature {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// The fields of `POST /v1/search` that ask for it; empty if every search has it.
     pub fields: &'static [&'static str],
@@ -52,7 +52,7 @@ pub struct Feature {
     qdrant: Support,
 }
 
-/// What to do where a query can have words alone.
+/// The remedy where a query can have words alone.
 const WORDS: &str = "search for words alone, or use a collection with the embedded engine";
 
 /// The feature that settings of a collection ask for, and what to do without it.

@@ -1,4 +1,4 @@
-//! What is the same for every engine: changes, queries, results and errors, the table of features, and the hit pipeline over what an engine
+//! The part common to every engine: changes, queries, results and errors, the table of features, and the hit pipeline over the candidates that an engine
 //! ranks ([`pipeline`]).
 
 #![forbid(unsafe_code)]

@@ -50,7 +50,7 @@ pub struct IndexQuery {
     pub pin: bool,
     /// The documents that may be found; all if absent.
     pub filter: Option<Filter>,
-    /// What counts as one hit.
+    /// The unit of a hit.
     pub group_by: Grouping,
     /// Order of the hits; by rank if empty.
     pub sort: Vec<SortKey>,
@@ -177,7 +177,7 @@ impl IndexQuery {
 /// The default of [`IndexQuery::depth`].
 pub const DEPTH: usize = 100;
 
-/// What counts as one hit.
+/// The unit of a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grouping {
     /// A document, shown by its best chunk.

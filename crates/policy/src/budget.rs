@@ -28,7 +28,7 @@ pub enum Overspent {
 }
 
 impl Overspent {
-    /// What is left of it.
+    /// The rest of it.
     pub fn left(self) -> BudgetLeft {
         match self {
             Overspent::Day(left) | Overspent::Month(left) => left,
@@ -36,7 +36,7 @@ impl Overspent {
     }
 }
 
-/// What is left of a budget.
+/// The rest of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetLeft {
     /// Beside what is spent and reserved.
@@ -45,7 +45,7 @@ pub struct BudgetLeft {
     pub unspent: u64,
 }
 
-/// What a key has spent, by day, and what is reserved for requests on their way.
+/// Spending of a key by day, and reservations for requests on their way.
 ///
 /// Money counts on the day on which it was spent, whatever day it is now: a clock that was ahead or behind for a while leaves the budgets of
 /// other days as they are. A month is the sum of its days, also of those that are still to come by a clock that was set back: the
@@ -61,7 +61,7 @@ pub struct Spending {
 const DAYS_MAX: usize = 96;
 
 impl Spending {
-    /// What was spent before.
+    /// Starts with earlier spending.
     pub fn new(days: impl IntoIterator<Item = (Period, u64)>) -> Spending {
         let mut spending = Spending::default();
         days.into_iter().for_each(|(period, nanos)| spending.add(period, nanos));
@@ -141,7 +141,7 @@ impl Spending {
         self.add(now, used);
     }
 
-    /// What was spent in the day and in the month.
+    /// Spending in the day and in the month.
     pub fn spent(&self, now: Period) -> (u64, u64) {
         let sum = |is_in: &dyn Fn(&Period) -> bool| {
             let days = self.days.iter().filter(|(period, _)| is_in(period));

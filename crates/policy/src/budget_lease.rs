@@ -16,20 +16,20 @@ const LEASED_PART: u64 = 64;
 /// How long a refusal is taken to hold without asking again.
 const REFUSAL_TIME: Duration = Duration::from_millis(40);
 
-/// What a request needs, and what its gateway has, in billionths of the currency.
+/// The need of a request and the free amount of its gateway, in billionths of the currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseNeed {
     /// The budgets.
     pub budgets: Budgets,
     /// The most that the request can cost.
     pub max: u64,
-    /// What it costs most likely; at most `max`.
+    /// Its likely cost; at most `max`.
     pub estimate: u64,
-    /// What the gateway has leased and not reserved.
+    /// The leased amount that the gateway has not reserved.
     pub free: u64,
 }
 
-/// What all gateways have of the budgets of a key.
+/// Leases of all gateways from the budgets of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BudgetUse {
     /// Spent on the day, with what is reserved.
@@ -42,19 +42,19 @@ pub struct BudgetUse {
     pub leased: u64,
 }
 
-/// What a gateway gets.
+/// The grant to a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseGrant {
     /// Leased beside what it has.
     pub nanos: u64,
-    /// What it may keep when reservations give back.
+    /// The amount that it may keep when reservations give back.
     pub share: u64,
     /// It has all that is left then, for one request.
     pub is_rest: bool,
 }
 
 impl BudgetUse {
-    /// What a gateway gets for a request: what the request needs and more, or the rest of the budget.
+    /// The grant for a request: the need of the request and more, or the rest of the budget.
     ///
     /// # Errors
     /// The budget that has not enough left; nothing is leased then.
@@ -102,7 +102,7 @@ pub enum NotLeased {
     Overspent(Overspent),
 }
 
-/// What one gateway has leased of the budgets of a key.
+/// The lease of one gateway from the budgets of a key.
 #[derive(Debug, Clone)]
 pub struct BudgetLease {
     /// Leased and not reserved.
@@ -112,7 +112,7 @@ pub struct BudgetLease {
     is_rest: bool,
     used_at: Instant,
     until: Instant,
-    /// What the store has refused last.
+    /// The last refusal by the store.
     refusal: Option<Refusal>,
 }
 

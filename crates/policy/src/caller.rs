@@ -12,7 +12,7 @@ pub struct Caller {
     pub key: Option<KeyId>,
     /// The name of this key, for people.
     pub name: Option<Arc<str>>,
-    /// What the caller may do.
+    /// The permissions of the caller.
     pub scopes: BTreeSet<Scope>,
     /// The collections that exist for the caller.
     pub collections: Allowlist,

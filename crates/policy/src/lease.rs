@@ -42,7 +42,7 @@ pub enum Short {
     Ask,
 }
 
-/// What is asked of the bucket.
+/// A request to the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// The limit per minute.
@@ -171,7 +171,7 @@ impl Lease {
         }
     }
 
-    /// What to ask of the bucket for `needed` units; the old lease is given back with it.
+    /// The request to the bucket for `needed` units; the old lease is given back with it.
     pub fn request(&mut self, needed: u64, gateways: u64) -> LeaseRequest {
         let wanted = needed.max(self.limit / (LEASED_PART * gateways.max(GATEWAYS_MIN)));
         LeaseRequest { limit: self.limit, needed, wanted, charged: self.take_owed(true) }
@@ -187,14 +187,14 @@ impl Lease {
         }
     }
 
-    /// What is to be charged to the bucket; below 0: to be given back. With a lease whose time is over.
+    /// The units to charge to the bucket; below 0: to give back. With a lease whose time is over.
     pub fn settle(&mut self, now: Instant) -> i64 {
         self.end_share(now);
         self.expire(now);
         self.take_owed(false)
     }
 
-    /// What is to be charged at the end of the gateway.
+    /// The units to charge at the end of the gateway.
     pub fn close(&mut self) -> i64 {
         self.take_owed(true)
     }

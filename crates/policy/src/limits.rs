@@ -12,7 +12,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// Highest limit: beyond it the arithmetic could overflow after a century.
 pub const LIMIT_MAX: u64 = 1_000_000_000_000;
 
-/// What a key may use.
+/// The limits of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyLimits {
     /// Requests per minute.
@@ -21,7 +21,7 @@ pub struct KeyLimits {
     pub tokens_per_minute: Option<u64>,
     /// Requests at one time.
     pub concurrent_requests: Option<u64>,
-    /// What it may spend.
+    /// Its budgets.
     pub budgets: Budgets,
 }
 

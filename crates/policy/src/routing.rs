@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What is known of a target when a request comes.
+/// The state of a target when a request arrives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetState {
     /// Its share among targets of the same priority; above 0.

@@ -60,7 +60,7 @@ pub enum BreakerDecision {
     },
 }
 
-/// What a call showed about the health of its upstream.
+/// The outcome of a call for the health of its upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The upstream answered, successfully or by refusing the request.

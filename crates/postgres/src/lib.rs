@@ -24,7 +24,7 @@ use weir_trust::{AuthorityCheck, CertificateCheck};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Without a setting in the address, two hours: too long for a server that has vanished.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(30);
-/// What the client says of a server without TLS.
+/// The client's message about a server without TLS.
 const NO_TLS: &str = "server does not support TLS";
 /// The name of the protocol in TLS; servers before PostgreSQL 17 ignore it.
 const PROTOCOL: &[u8] = b"postgresql";
@@ -46,7 +46,7 @@ pub enum AddressError {
     Tls(#[from] rustls::Error),
 }
 
-/// What is checked of the certificate of the server.
+/// The checks of the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
     Nothing,
@@ -104,7 +104,7 @@ impl Address {
     }
 }
 
-/// What is wrong with the TLS of an address, if that is why no connection was opened, with the remedy.
+/// The TLS problem of an address, if that is why no connection was opened, with the remedy.
 pub fn tls_problem(error: &tokio_postgres::Error) -> Option<String> {
     let source = error.source()?;
     let refused = source.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

@@ -22,7 +22,7 @@ const CHUNK_TOKENS_MIN: usize = 32;
 /// Stands between the headings of a trail.
 const TRAIL_SEPARATOR: &str = " > ";
 
-/// What documents are split by.
+/// The settings by which documents are split.
 #[derive(Clone)]
 pub struct Chunker {
     policy: Policy,
@@ -74,7 +74,7 @@ impl Chunker {
         self.model.as_ref().map(|model| model.max_tokens()).filter(|tokens| *tokens < u32::MAX as usize)
     }
 
-    /// What is embedded before each chunk: the prompt of the model, and the title, which is searchable and gives the chunk its context.
+    /// The text that is embedded before each chunk: the prompt of the model, and the title, which is searchable and gives the chunk its context.
     pub fn prefix(&self, title: &str) -> String {
         let prompt = self.model.as_ref().map_or("", |model| model.document_prompt());
         match title {
@@ -189,7 +189,7 @@ impl TextChunk {
     }
 }
 
-/// What stands before a chunk.
+/// The text before a chunk.
 #[derive(Clone)]
 struct Context {
     text: String,

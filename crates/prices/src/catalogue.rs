@@ -60,7 +60,7 @@ struct ProviderPrices {
 struct Pattern {
     kind: char,
     text: String,
-    /// What the name must not contain.
+    /// A text that the name must not contain.
     without: String,
 }
 

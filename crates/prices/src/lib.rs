@@ -1,4 +1,4 @@
-//! What requests cost: the price of each class of tokens and calls, from the configuration or from the [`catalogue`], and the most that a
+//! Costs of requests: the price of each class of tokens and calls, from the configuration or from the [`catalogue`], and the most that a
 //! request can cost.
 
 #![forbid(unsafe_code)]
@@ -132,7 +132,7 @@ impl PriceTable {
         }
     }
 
-    /// What tokens of texts cost that `model` embeds or reranks here, in billionths: by the first price of exactly this name, for any upstream.
+    /// The cost of tokens that `model` embeds or reranks here, in billionths: by the first price of exactly this name, for any upstream.
     pub fn of_texts(&self, model: &str, tokens: u64) -> u64 {
         let rule = self
             .rules
@@ -162,7 +162,7 @@ impl ModelPrice {
         !self.rules.is_empty() || self.is_own_server
     }
 
-    /// What was used costs this. `asked`: the tier of the request, for replies that name none.
+    /// The cost of this usage. `asked`: the tier of the request, for replies that name none.
     pub fn cost(&self, used: TokenUsage, asked: Option<ServiceTier>) -> Cost {
         let tier = used.tier.or(asked);
         let tier = tier.as_ref().map_or("", ServiceTier::name);
@@ -203,7 +203,7 @@ impl ModelPrice {
     }
 }
 
-/// What a request used and what it costs, by class.
+/// The usage of a request and its cost, by class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Units, and their cost in billionths.

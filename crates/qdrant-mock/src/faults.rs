@@ -1,4 +1,4 @@
-//! What a node does instead of answering.
+//! Faults of a node.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum Calls {
     Named(&'static str),
 }
 
-/// What happens to a call.
+/// A fault of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// Nothing is done, and this is the answer.
@@ -62,7 +62,7 @@ impl Fault {
 pub struct Rule {
     /// Which calls.
     pub calls: Calls,
-    /// What happens to them.
+    /// The fault.
     pub fault: Fault,
     /// How many of them.
     pub times: usize,
@@ -89,7 +89,7 @@ impl Faults {
         self.0.push_back(rule);
     }
 
-    /// What happens to a call, by the first rule for it.
+    /// The fault of a call, by the first rule for it.
     pub(crate) fn take(&mut self, name: &str, is_write: bool) -> Option<Fault> {
         let is_for = |rule: &Rule| match rule.calls {
             Calls::All => true,

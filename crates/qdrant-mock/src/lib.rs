@@ -49,7 +49,7 @@ pub struct Cluster {
     shared: Arc<Shared>,
 }
 
-/// What the nodes share.
+/// The state shared by the nodes.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -127,7 +127,7 @@ impl Node {
         *lock(&self.service.faults) = Faults::default();
     }
 
-    /// What the node says its version is.
+    /// Sets the version that the node reports.
     pub fn set_version(&self, version: &str) {
         version.clone_into(&mut lock(&self.service.version));
     }

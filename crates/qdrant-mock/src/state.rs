@@ -22,7 +22,7 @@ use crate::indexes::{Candidates, Indexes, Points};
 /// Qdrant's default.
 const FACET_LIMIT: u64 = 10;
 
-/// What a point carries beside its vectors.
+/// The payload of a point.
 pub(crate) type Payload = HashMap<String, Value>;
 
 /// Everything that a cluster stores.

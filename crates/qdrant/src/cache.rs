@@ -1,4 +1,4 @@
-//! What was read of points lately.
+//! A cache of recently read points.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ const ENTRY_BYTES: usize = 128;
 /// A point in a version of its document: what belongs to it never changes.
 pub type PointVersion = (Uuid, u64);
 
-/// What belongs to points, the most recently used up to a number of bytes. Clones share it.
+/// A cache of values of points, the most recently used up to a number of bytes. Clones share it.
 #[derive(Debug, Clone)]
 pub struct PointCache<T> {
     entries: Arc<Mutex<Entries<T>>>,
@@ -31,7 +31,7 @@ impl<T: Clone> PointCache<T> {
         PointCache { entries: Arc::new(Mutex::new(entries)), bytes_max }
     }
 
-    /// What is kept of each of these points, in their order.
+    /// The cached value of each of these points, in their order.
     pub fn get(&self, points: &[PointVersion]) -> Vec<Option<T>> {
         let mut entries = self.lock();
         points.iter().map(|point| entries.by_point.get(point).map(|(value, _)| value.clone())).collect()

@@ -92,7 +92,7 @@ struct Shared {
     observer: Option<Observer>,
 }
 
-/// What was found of the nodes.
+/// The result of checking the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// Address and version of each node that answers.
@@ -107,7 +107,7 @@ impl std::fmt::Debug for Qdrant {
     }
 }
 
-/// What an attempt ended with.
+/// The failure of an attempt.
 enum Failed {
     /// Another node may carry the call out.
     Here(String),

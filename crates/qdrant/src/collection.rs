@@ -38,7 +38,7 @@ pub const KEYWORDS: [&str; 5] = ["o", DOCUMENT, "p", "f", "n"];
 /// Fields of payloads that are compared as integers.
 const INTEGERS: [&str; 2] = [VERSION, CHUNK];
 
-/// What follows the alias in the name of its collection, before a number.
+/// The separator of the alias and a number in the name of its collection.
 const SEPARATOR: &str = "_";
 /// Edges per point in the graph of each tenant. There is no graph over all tenants, because every search is in one.
 const TENANT_EDGES: u64 = 16;

@@ -25,7 +25,7 @@ pub enum QdrantError {
     Refused {
         /// The call.
         call: &'static str,
-        /// What kind of refusal it is.
+        /// The kind of refusal.
         code: Code,
         /// The words of the server.
         message: String,
@@ -67,7 +67,7 @@ pub enum SetupError {
     Address {
         /// As it was given.
         url: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// The file of certificates can't be used.
@@ -81,7 +81,7 @@ pub enum SetupError {
     /// No node answers.
     #[error("none of the nodes of `qdrant.urls` answers ({reason}); start them, or correct the addresses")]
     Unreachable {
-        /// What each of them said.
+        /// The message of each of them.
         reason: String,
     },
     /// A node refuses the API key.
@@ -116,9 +116,9 @@ pub enum SetupError {
     Different {
         /// The Qdrant collection.
         collection: String,
-        /// What it has.
+        /// The actual value.
         actual: String,
-        /// What it must have.
+        /// The required value.
         expected: String,
     },
     /// A call failed.

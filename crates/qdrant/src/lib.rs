@@ -5,7 +5,7 @@
 //! - [`point_id`]: ids of points that are the same in every attempt
 //! - [`sparse_of`]: the terms of a chunk with their weights
 //!
-//! What a client has to do right, by the tests that hold it (`row_…` here and in `weir-index`; a test compares this table with them):
+//! Rules of a client, by the tests that enforce them (`row_…` here and in `weir-index`; a test compares this table with them):
 //!
 //! | rule | what is done |
 //! |---|---|

@@ -164,7 +164,7 @@ impl FoundPoint {
         }
     }
 
-    /// What the point has of a term, if [`FoundPoint::sparse`] was asked for.
+    /// The weight of a term in the point, if [`FoundPoint::sparse`] was asked for.
     pub fn share_of(&self, term: u32) -> Option<f32> {
         let sparse = self.sparse.as_ref()?;
         sparse.iter().find(|(index, _)| *index == term).map(|(_, share)| *share)

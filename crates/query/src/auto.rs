@@ -1,9 +1,9 @@
-//! What is an operator in an automatic reading of a query, and what is text.
+//! Rules by which an automatic reading of a query tells operators from text.
 //!
 //! People paste commands and error messages into a search box. [`AUTO_RULES`] lists what is text although it looks like an operator;
 //! the functions below decide it.
 
-/// What the automatic reading of a query has to know about a collection.
+/// Facts about a collection that the automatic reading of a query uses.
 pub trait Vocabulary {
     /// Whether a query can name this field: a document has it, or it is `title`.
     fn has_field(&self, name: &str) -> bool;
@@ -33,7 +33,7 @@ impl Vocabulary for NoVocabulary {
 /// A rule of the automatic reading.
 #[derive(Debug)]
 pub struct AutoRule {
-    /// What is an operator, or text, in Markdown.
+    /// The rule, in Markdown.
     pub rule: &'static str,
     /// Queries to which it applies.
     pub examples: &'static [AutoExample],
@@ -44,7 +44,7 @@ pub struct AutoRule {
 pub struct AutoExample {
     /// As it is typed or pasted.
     pub query: &'static str,
-    /// What it excludes.
+    /// The excluded texts.
     pub excluded: &'static [&'static str],
     /// The parts that look like operators and are searched as words.
     pub as_text: &'static [&'static str],

@@ -79,7 +79,7 @@ impl Query {
         }
     }
 
-    /// What the query excludes, at any depth.
+    /// The texts that the query excludes, at any depth.
     pub fn excluded(&self) -> Vec<String> {
         match self {
             Query::Words(_)
@@ -98,7 +98,7 @@ impl Query {
 /// A query as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// What is searched.
+    /// The query.
     pub query: Query,
     /// The parts that look like operators and are searched as words, in the order of the query.
     pub as_text: Vec<String>,
@@ -123,7 +123,7 @@ pub fn parse(text: &str) -> Result<Query, SyntaxError> {
 
 /// Parses a query that may be pasted text. Never fails.
 ///
-/// What is text by [`AUTO_RULES`] is text, as are an unbalanced quote or parenthesis; the rest keeps its meaning. Beyond [`DEPTH_MAX`]
+/// Text by [`AUTO_RULES`] is read as text, as are an unbalanced quote or parenthesis; the rest keeps its meaning. Beyond [`DEPTH_MAX`]
 /// or [`CLAUSES_MAX`] the whole query is text.
 pub fn parse_auto(text: &str, vocabulary: &dyn Vocabulary) -> Reading {
     read(text, Some(vocabulary)).unwrap_or_else(|_| Reading::text(text))

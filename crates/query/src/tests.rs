@@ -1,4 +1,4 @@
-//! What people type, and what becomes of it.
+//! Queries as people type them, and their reading.
 
 use super::{AUTO_EXAMPLE_TEXT, AUTO_RULES, NoVocabulary, Query, SyntaxProblem, Vocabulary};
 use super::{parse, parse_auto};

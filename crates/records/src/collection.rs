@@ -34,7 +34,7 @@ pub struct Collection {
     pub pruned_to: u64,
 }
 
-/// What the store keeps: the newest finished jobs, applied operations and idempotency keys.
+/// Retention: the newest finished jobs, applied operations and idempotency keys that the store keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retention {
     /// Applied operations of a collection, beside the last operation of each stored document, which is always kept. At least one.

@@ -60,7 +60,7 @@ pub struct DocumentError {
     pub document_id: String,
     /// A stable error code.
     pub code: String,
-    /// What is wrong with the document and what to do.
+    /// The problem of the document and its remedy.
     pub message: String,
 }
 
@@ -174,7 +174,7 @@ pub struct JobDocument {
     pub message: Option<String>,
 }
 
-/// What became of a document of a job.
+/// The state of a document of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum JobDocumentState {

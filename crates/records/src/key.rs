@@ -18,7 +18,7 @@ pub struct NewKey {
     pub prefix: String,
     /// The hash of the key.
     pub hash: KeyHash,
-    /// What it allows, as JSON.
+    /// Its grants, as JSON.
     pub grants: String,
     /// When it stops to be valid.
     pub expires_at: Option<Timestamp>,
@@ -29,7 +29,7 @@ pub struct NewKey {
 pub struct StoredKey {
     /// Its number.
     pub id: KeyId,
-    /// What was given.
+    /// The new key.
     pub key: NewKey,
     /// When it was created.
     pub created_at: Timestamp,
@@ -39,7 +39,7 @@ pub struct StoredKey {
     pub previous: Option<(KeyHash, Timestamp)>,
 }
 
-/// What a key spent on a day, or a change of it.
+/// Spending of a key on a day, or a change of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
     /// The key.
@@ -52,14 +52,14 @@ pub struct Spent {
     pub nanos: i64,
 }
 
-/// What a gateway writes into the ledger that it shares with others, and what it asks of it. All or nothing is done.
+/// A gateway's writes to the shared ledger, and its request for a lease. Applied as a whole or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LedgerWrite {
     /// The name of the gateway, which no other one has, and none had before.
     pub gateway: String,
     /// Changes of what was spent, by their numbers, in order: a write that may have failed is repeated, and what it has stored is left out.
     pub changes: Vec<(u64, Vec<Spent>)>,
-    /// What the gateway has now of the budgets that have changed.
+    /// The gateway's present leases from the budgets that have changed.
     pub held: Vec<HeldBudget>,
     /// A lease that it asks for.
     pub ask: Option<LeaseAsk>,
@@ -69,7 +69,7 @@ pub struct LedgerWrite {
     pub renews: bool,
 }
 
-/// What a gateway has of a budget.
+/// A gateway's lease from a budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBudget {
     /// The key.
@@ -93,14 +93,14 @@ pub struct LeaseAsk {
     pub day: i32,
     /// The days of its month.
     pub month: Range<i32>,
-    /// What is needed.
+    /// The need.
     pub need: LeaseNeed,
 }
 
-/// What became of a [`LedgerWrite`].
+/// The outcome of a [`LedgerWrite`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerWritten {
-    /// What was asked for.
+    /// The requested lease.
     pub lease: Option<Result<LeaseGrant, Overspent>>,
     /// Whether the gateway has any lease, where they were prolonged.
     pub has_leases: bool,
@@ -111,11 +111,11 @@ pub struct LedgerWritten {
 pub struct NewAuditEntry {
     /// The key by which it was done; `None` without keys and on the command line.
     pub by: Option<KeyId>,
-    /// What was done, such as `key.create`.
+    /// The action, such as `key.create`.
     pub action: String,
     /// To what: a key's number, a collection's name.
     pub subject: String,
-    /// What was asked for, as JSON, where the action does not tell it.
+    /// The request, as JSON, where the action does not imply it.
     pub changes: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the store keeps, as types: no database is behind them.
+//! Types of stored records, independent of any database.
 
 #![forbid(unsafe_code)]
 

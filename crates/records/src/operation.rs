@@ -6,13 +6,13 @@
 pub struct Operation {
     /// 1, 2, 3, … in each collection, without gaps except for pruned operations.
     pub number: u64,
-    /// What was done. Informative: applying reads the document's current state instead.
+    /// The kind of change. Informative: applying reads the document's current state instead.
     pub kind: OperationKind,
     /// The id of the changed document.
     pub document_id: String,
 }
 
-/// What an operation did.
+/// The change by an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum OperationKind {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The files of a job. Their bytes are outside of the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadFiles {
-    /// What has their bytes.
+    /// The place of their bytes.
     pub place: String,
     /// Of the submission that stores their documents: see [`Submission::replace_if_equal`](crate::Submission::replace_if_equal).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -19,7 +19,7 @@ pub struct UnreadFiles {
 pub struct UnreadFile {
     /// The id of its document.
     pub document_id: String,
-    /// What else is known of it, in a form that the store does not read.
+    /// Further details, in a form that the store does not read.
     pub details: String,
 }
 

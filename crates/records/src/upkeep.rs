@@ -12,7 +12,7 @@ pub enum UpkeepKind {
     EarlierSearched,
 }
 
-/// What was asked for, how far it is, and what was found, in the words of the gateway.
+/// Request, progress and findings, in the words of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upkeep {
     /// The collection.

@@ -41,7 +41,7 @@ pub struct DueWebhook {
     pub attempt: u64,
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WebhookOutcome {
     /// The receiver took it.

@@ -122,7 +122,7 @@ pub struct ScriptCall {
 pub struct NewValue {
     /// Its key.
     pub key: String,
-    /// What is stored.
+    /// The stored bytes.
     pub bytes: Vec<u8>,
     /// After this time the server removes it.
     pub lifetime: Duration,

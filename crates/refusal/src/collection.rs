@@ -27,7 +27,7 @@ pub enum CollectionError {
     Settings {
         /// The collection.
         collection: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A collection names a model that is not configured.

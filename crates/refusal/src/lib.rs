@@ -30,7 +30,7 @@ const RETRY_AFTER_MS: u32 = 1000;
 /// Nobody is told to wait longer than this, whatever a queue or an upstream says.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
-/// What a caller is told of an engine that does not answer.
+/// The message to a caller about an engine that does not answer.
 const ENGINE_UNAVAILABLE: &str = "the engine of the collection does not answer";
 
 impl RequestError {

@@ -12,7 +12,7 @@ const FORMAT: u8 = 1;
 /// Replies are compressed in the background. At this level it takes a few milliseconds for the largest one.
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// What stands before the compressed body.
+/// The head before the compressed body.
 #[derive(Serialize, Deserialize)]
 struct Head<'a> {
     usage: [u64; 11],

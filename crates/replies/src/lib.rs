@@ -40,6 +40,6 @@ pub struct Kept {
     pub headers: HeaderMap,
     /// The tokens that the provider counted.
     pub usage: TokenUsage,
-    /// What it cost, in billionths.
+    /// Its cost, in billionths.
     pub cost_nanos: u64,
 }

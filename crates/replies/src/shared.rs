@@ -39,7 +39,7 @@ pub struct SharedReplies {
 
 struct Inner {
     redis: Redis,
-    /// What all names begin with.
+    /// The prefix of all names.
     prefix: String,
     names: [u8; 32],
     seal: Seal,

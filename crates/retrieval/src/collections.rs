@@ -29,7 +29,7 @@ use weir_upkeep::{Earlier, PreviousIndex, find_previous, hide_deleted, unusable}
 #[derive(Clone)]
 pub struct Collections(pub(crate) Arc<Inner>);
 
-/// What collections work with.
+/// The shared state of collections.
 pub struct Inner {
     pub(crate) store: Store,
     pub(crate) models: Models,
@@ -131,7 +131,7 @@ impl Collections {
         &self.0.engines
     }
 
-    /// What the indexes hold now.
+    /// Counts of the indexes now.
     pub(crate) fn engines_in_use(&self) -> EnginesInUse {
         self.0.engines.in_use()
     }
@@ -508,7 +508,7 @@ impl Collections {
         Ok(open)
     }
 
-    /// What an engine is opened with.
+    /// The settings with which an engine is opened.
     pub(crate) fn engine_settings(
         &self,
         settings: &CollectionSettings,

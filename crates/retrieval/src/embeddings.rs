@@ -26,7 +26,7 @@ pub struct EmbedJob {
     pub field: &'static str,
     /// The role whose prompt is put before each text.
     pub role: Option<TextRole>,
-    /// What happens to texts that are longer than the model's input.
+    /// The treatment of texts that are longer than the model's input.
     pub truncate: Truncate,
     /// Whether cached embeddings may be used.
     pub caching: Caching,

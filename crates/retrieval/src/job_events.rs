@@ -19,7 +19,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// The longest time of one stream. Clients ask again, so that a key that was revoked ends within this time.
 const STREAM_TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// What happens to a job.
+/// An event of a job.
 #[derive(Debug)]
 pub enum JobEvent {
     /// It is at work, in this state, which is given without its `errors`.

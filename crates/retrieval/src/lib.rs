@@ -60,7 +60,7 @@ pub use weir_store::{IdempotencyKey, VersionTest};
 #[derive(Clone)]
 pub struct Retrieval(Arc<Parts>);
 
-/// What the core works with.
+/// The shared state of the core.
 pub struct Parts {
     pub(crate) collections: Collections,
     pub(crate) query_log: QueryLog,
@@ -80,7 +80,7 @@ pub struct Parts {
     _stops_when_dropped: DropGuard,
 }
 
-/// What the collections work with, the core works with.
+/// The core has the shared state of the collections.
 impl Deref for Parts {
     type Target = collections::Inner;
 

@@ -218,7 +218,7 @@ impl OpenCollection {
         }
     }
 
-    /// What the store keeps of finished jobs and applied operations.
+    /// The retention of finished jobs and applied operations.
     pub(crate) fn retention(&self) -> Retention {
         Retention {
             operations_max: self.ingest.operations_kept_max,

@@ -23,7 +23,7 @@ pub(crate) struct IndexSettings {
     /// Complete.
     pub(crate) chunking: Chunking,
     pub(crate) engine: Option<EngineChoice>,
-    /// What is in force from then on: another engine may not have the settings of before.
+    /// The settings in force from then on: another engine may not have the settings of before.
     pub(crate) lexical: LexicalSettings,
 }
 

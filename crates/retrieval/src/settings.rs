@@ -17,7 +17,7 @@ use crate::shared_engines::kind_of;
 use crate::{Result, Retrieval};
 use weir_refusal::RequestError;
 
-/// What of an existing collection may be changed although its index is made again by that.
+/// Settings of an existing collection that may be changed although its index is built again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reindexing {
     /// How its documents are split.
@@ -26,7 +26,7 @@ pub struct Reindexing {
     pub r#move: bool,
 }
 
-/// What to do about other settings of a collection that exists.
+/// The remedy for other settings of an existing collection.
 const RECHUNK: &str = "; to split its documents again by other `chunking`, send it with `?rechunk=true`: searches find the chunks of now until all are split and embedded";
 const MOVE: &str = "; to move its index to another `engine`, send it with `?move=true`: the index of now answers searches until the next one is complete";
 impl Retrieval {
@@ -163,7 +163,7 @@ impl Retrieval {
         Err(RequestError::no_collection(name))
     }
 
-    /// What of the gateway does not work, in words; empty when it is ready. With `names_collections` it says which collections.
+    /// The failing parts of the gateway, in words; empty when it is ready. With `names_collections` it says which collections.
     pub fn failing_parts(&self, names_collections: bool) -> Vec<String> {
         let store = self.store.check().err().filter(|_| self.without_database().is_none());
         let mut failing: Vec<String> = store.iter().map(ToString::to_string).collect();

@@ -188,7 +188,7 @@ impl Collections {
     }
 
     /// Removes the indexes of a collection of the store, which were closed: those of this gateway, and if `is_shared`, those that other gateways use too.
-    /// What is left of these is removed later, as where their engine does not answer.
+    /// Remaining engines are removed later, as those whose engine does not answer.
     pub(crate) async fn delete_engines_of(
         &self,
         stored: &Collection,

@@ -1,4 +1,4 @@
-//! What one caller sees of a collection.
+//! A caller's view of a collection.
 
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ impl CollectionView {
     }
 }
 
-/// What the caller finds and changes.
+/// Searches and changes of the caller.
 impl CollectionView {
     /// Who sees it.
     pub(crate) fn caller(&self) -> &Caller {
@@ -307,7 +307,7 @@ impl CollectionView {
         self.index.engine.recall(&self.caller, query).await
     }
 
-    /// What relevance has learned that holds for the caller's searches: with a mandatory filter nothing, because judgments and searches can
+    /// The learned relevance that applies to the caller's searches: with a mandatory filter nothing, because judgments and searches can
     /// be of hidden documents.
     pub(crate) fn learned_relevance(&self) -> ExplainLearned {
         if self.is_filtered() {

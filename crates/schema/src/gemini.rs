@@ -110,7 +110,7 @@ fn any_of(members: &[Value], out: &mut Map) {
     }
     match alternatives.len() {
         0 => {}
-        // What the schema says itself counts more.
+        // The schema's own keys count more.
         1 => {
             let own = std::mem::replace(out, alternatives.remove(0));
             merge(own, out);

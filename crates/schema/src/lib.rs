@@ -29,7 +29,7 @@ pub use value::{Map, Value};
 pub struct SchemaError {
     /// Where the schema stands, such as `response_format.json_schema.schema`.
     pub field: String,
-    /// What is wrong, and the remedy.
+    /// The problem and its remedy.
     pub reason: String,
 }
 

@@ -155,7 +155,7 @@ fn unquoted(pointer: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What stands for a schema within itself.
+/// The substitute for a schema within itself.
 fn stub(target: &Value) -> Map {
     let is_plain = |member: &&Value| {
         ["string", "number", "integer", "boolean", "null"].iter().any(|kind| member["type"] == *kind)
@@ -205,7 +205,7 @@ pub(crate) fn is_null(schema: &Map) -> bool {
     schema.get("type").is_some_and(|kind| *kind == "null")
 }
 
-/// What a schema says of values of one type. `None` when its values are of other types.
+/// The part of a schema about values of one type. `None` when its values are of other types.
 fn of_kind(schema: &Map, kind: &Value) -> Option<Map> {
     let mut out = Map::new();
     for (key, value) in schema.iter() {

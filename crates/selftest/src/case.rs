@@ -105,8 +105,8 @@ pub struct Check {
     pub result: CheckResult,
     /// The request, shortened.
     pub sent: String,
-    /// What the API promises.
+    /// The promise of the API.
     pub expected: &'static str,
-    /// What the reply was, how it deviates, or why the check was skipped.
+    /// The reply, its deviation, or the reason why the check was skipped.
     pub got: String,
 }

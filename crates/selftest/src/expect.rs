@@ -1,4 +1,4 @@
-//! What a reply must be. Each function returns what it found, or how it deviates.
+//! Expectations of a reply. Each function returns its finding, or the deviation.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const SAME_COSINE_MIN: f64 = 0.999;
 /// Largest distance of a normalised embedding's length from 1.
 const LENGTH_ERROR_MAX: f64 = 1e-3;
 
-/// What a check found in a reply, or how the reply deviates.
+/// The finding of a check in a reply, or the deviation of the reply.
 pub(crate) type Finding<T = String> = Result<T, String>;
 
 /// The reply has this status.

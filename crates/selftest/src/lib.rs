@@ -93,7 +93,7 @@ pub struct Server<'a> {
     pub dialects: &'a [Dialect],
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug)]
 pub struct Report {
     /// The model that embeds, if there is one.

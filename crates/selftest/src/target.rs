@@ -1,4 +1,4 @@
-//! What is known of the server before it is checked: its models, its limits, and the embedding of one text.
+//! Facts of the server before it is checked: its models, its limits, and the embedding of one text.
 
 use serde_json::{Value, json};
 use weir_client::{ClientError, TransportError};

@@ -54,7 +54,7 @@ pub(super) fn ollama_generate(request: Request, gateway: Gateway) -> Answering {
     Box::pin(answer(OllamaEndpoint::Generate, request, gateway))
 }
 
-/// What a request is sent to: an API of the LLM gateway, or one that is translated before it.
+/// The target of a request: an API of the LLM gateway, or one that is translated before it.
 enum Entrance {
     Api(Api),
     Ollama(OllamaEndpoint),

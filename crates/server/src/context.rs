@@ -1,4 +1,4 @@
-//! What the middleware knows of a request, for its handler.
+//! The middleware's data of a request, for its handler.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -32,13 +32,13 @@ pub(super) struct RequestContext {
     pub(super) entry: Option<RequestEntry>,
     /// When it must be answered.
     pub(super) deadline: Option<Instant>,
-    /// What stands in the path for the route's placeholders, percent-encoded.
+    /// Values of the route's placeholders in the path, percent-encoded.
     pub(super) segments: Vec<String>,
-    /// What was reserved for it.
+    /// The reservations for it.
     pub(super) admitted: Mutex<Admitted>,
 }
 
-/// What is reserved for an admitted request; the handler takes it.
+/// The reservations for an admitted request; the handler takes them.
 #[derive(Debug, Default)]
 pub(super) enum Admitted {
     /// Nothing, or the handler has it.

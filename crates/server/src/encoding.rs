@@ -20,7 +20,7 @@ pub(super) enum Encoding {
     Arrow,
 }
 
-/// What the fields of a request say.
+/// The encoding that a request's fields ask for.
 #[derive(Default)]
 pub(super) struct Wanted {
     pub(super) format: Option<EncodingFormat>,

@@ -1,4 +1,4 @@
-//! What handlers work with.
+//! Shared state of handlers.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,11 @@ use super::unknown_routes::UnknownRoutes;
 /// Finds the caller by the credential of a request; `None` refuses it.
 pub type Authenticate = Arc<dyn Fn(Option<&str>) -> Option<Arc<Caller>> + Send + Sync>;
 
-/// What handlers work with. Cloning gives another handle to the same gateway.
+/// Shared state of handlers. Cloning gives another handle to the same gateway.
 #[derive(Clone)]
 pub struct Gateway(Arc<Parts>);
 
-/// What a gateway is made of.
+/// The services of a gateway.
 pub struct Services {
     /// The settings.
     pub config: Arc<Config>,
@@ -34,7 +34,7 @@ pub struct Services {
     pub retrieval: Retrieval,
     /// The models of this process.
     pub models: Models,
-    /// What computes with them.
+    /// The scheduler that computes with them.
     pub scheduler: Scheduler,
     /// The metrics.
     pub metrics: Metrics,

@@ -13,7 +13,7 @@ use crate::Result;
 /// Damaged rows that readiness names.
 const DAMAGED_ROWS_MAX: usize = 100;
 
-/// What readiness says while there is no connection to Redis.
+/// Message of readiness while there is no connection to Redis.
 const NO_REDIS: &str = "Redis can't be reached: each gateway counts its share of the limits of keys";
 
 /// Whether the caller may see every document. These routes need no key; only such callers get counts and names of what is stored.

@@ -18,7 +18,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Most bytes of a key.
 const KEY_BYTES_MAX: usize = 255;
 
-/// What becomes of a request.
+/// The decision on a request.
 pub(super) enum Begun {
     /// It is carried out, and its result kept under the key, if it has one.
     New(Option<IdempotencyKey>),

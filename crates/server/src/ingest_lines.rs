@@ -194,7 +194,7 @@ fn line(reply: &LinesReply) -> Bytes {
     line.into()
 }
 
-/// What the reader of lines found.
+/// A result of the reader of lines.
 enum Line {
     Text(Bytes),
     /// A line over the limit; it was not kept.

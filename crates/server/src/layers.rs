@@ -1,4 +1,4 @@
-//! What happens to every request around its handler.
+//! The middleware around the handler of every request.
 
 use std::future::{poll_fn, ready};
 use std::panic::AssertUnwindSafe;
@@ -94,7 +94,7 @@ async fn record(gateway: &Gateway, paths: &Paths, request: Request, id: &Arc<str
     response
 }
 
-/// What is known of a request before its caller is.
+/// Facts of a request before its caller is known.
 struct Known<'a> {
     gateway: &'a Gateway,
     route: Option<&'static Route>,

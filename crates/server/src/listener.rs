@@ -111,7 +111,7 @@ async fn finish(tasks: &TaskTracker, registry: &Registry, server: &Server, signa
     false
 }
 
-/// What connections are served with.
+/// The parts that serve connections.
 struct Acceptor {
     registry: Arc<Registry>,
     router: Router,

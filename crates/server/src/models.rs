@@ -202,7 +202,7 @@ pub(super) fn find(call: &Call, name: &str) -> Result<ModelReply> {
     Err(models::no_model(name).into())
 }
 
-/// What another gateway needs to use an embedding model: the one of the query parameter `model`, or the default one.
+/// The description by which another gateway uses an embedding model: the one of the query parameter `model`, or the default one.
 pub(super) async fn describe(call: Call, RawQuery(query): RawQuery) -> Reply<EmbedderReply> {
     let mut name = None;
     for (key, value) in body::query_pairs(query.as_deref()) {

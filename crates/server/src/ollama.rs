@@ -20,7 +20,7 @@ use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::vectors;
 use crate::Result;
 
-/// What Ollama appends to names of models without a tag.
+/// The tag that Ollama appends to names of models without one.
 const LATEST: &str = ":latest";
 /// The version of Ollama whose API is followed.
 const VERSION: &str = "0.32.15";
@@ -89,7 +89,7 @@ pub(super) async fn embed_prompt(call: Call, request: Request) -> Reply<OllamaPr
     Ok(Json(OllamaPromptReply { embedding: made.embeddings.into_floats() }))
 }
 
-/// What a request says beside its body.
+/// The parts of a request beside its body.
 struct Prepared {
     caching: Caching,
     until: Option<Instant>,

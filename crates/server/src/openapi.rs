@@ -70,7 +70,7 @@ fn described_path(pattern: &str) -> String {
     pattern.replace("{*", "{")
 }
 
-/// What the description calls the errors of a dialect.
+/// The schema name of the errors of a dialect.
 fn error_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Native => "Problem",

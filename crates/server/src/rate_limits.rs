@@ -38,7 +38,7 @@ impl Call {
     }
 }
 
-/// What is charged to the caller's key and written into the request log when this is dropped: also if the caller leaves meanwhile. The request runs
+/// The charge to the caller's key and the entry of the request log, written when this is dropped: also if the caller leaves meanwhile. The request runs
 /// until then.
 pub(super) struct Due<'a> {
     entry: Option<&'a RequestEntry>,
@@ -49,7 +49,7 @@ pub(super) struct Due<'a> {
 }
 
 impl Due<'_> {
-    /// What the work gave. Work that was refused because the gateway is busy costs nothing.
+    /// The result of the work. Work that was refused because the gateway is busy costs nothing.
     ///
     /// # Errors
     /// That of the work.

@@ -35,13 +35,13 @@ pub struct Route {
     pub path: &'static str,
     /// The API whose conventions the route follows.
     pub dialect: Dialect,
-    /// What a caller must be allowed to do.
+    /// The permission that a caller needs.
     pub access: Access,
     /// The limit of its body.
     pub body: BodyLimit,
-    /// What is reserved for a request before its body is read.
+    /// The reservation before the body of a request is read.
     pub admission: AdmissionClass,
-    /// What it does, in a sentence; the OpenAPI file leaves out routes without one.
+    /// Its summary, in a sentence; the OpenAPI file leaves out routes without one.
     pub summary: &'static str,
     /// The status of success.
     pub status: u16,
@@ -66,7 +66,7 @@ pub struct Route {
     pub(super) handler: HandlerFn,
 }
 
-/// What answers the requests of a route.
+/// The handler of a route.
 pub(super) type HandlerFn = fn(Request, Gateway) -> Answering;
 
 /// A request that is answered.
@@ -107,7 +107,7 @@ impl BodyLimit {
     }
 }
 
-/// What is reserved for a request before its body is read, or it is refused with `overloaded`.
+/// The reservation before the body of a request is read; without it the request is refused with `overloaded`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdmissionClass {
     /// Nothing: the request is cheap.
@@ -122,7 +122,7 @@ pub enum AdmissionClass {
     Chat,
 }
 
-/// What a body or a reply holds.
+/// The content of a body or a reply.
 #[derive(Clone, Copy)]
 pub(super) enum Content {
     Schema(fn(&mut SchemaGenerator) -> Value),

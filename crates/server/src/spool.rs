@@ -22,7 +22,7 @@ const WRITTEN_BYTES: usize = 1 << 20;
 /// Files that are being received.
 pub(super) struct Spool {
     file: Arc<File>,
-    /// What is not written yet.
+    /// Bytes not yet written.
     unwritten: Vec<u8>,
     /// Where the file that is being received begins.
     start: u64,

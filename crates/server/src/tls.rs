@@ -29,7 +29,7 @@ pub enum TlsError {
         setting: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system reported.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file has no certificate.
@@ -50,7 +50,7 @@ pub enum TlsError {
         setting: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: pem::Error,
     },
     /// The key is the key of another certificate.

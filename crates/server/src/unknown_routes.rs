@@ -23,7 +23,7 @@ struct Minute {
     more: u64,
 }
 
-/// What is logged of a request.
+/// The logged fields of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Logged {
     /// The path without the query, escaped.

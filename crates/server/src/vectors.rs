@@ -21,7 +21,7 @@ use crate::Result;
 /// Most indices in one header, so that it stays below the limits of common clients.
 const INDICES_MAX: usize = 100;
 
-/// What a reply tells beside the embeddings.
+/// The fields of a reply beside the embeddings.
 pub(super) struct Described<'a> {
     /// The model, as named in the request.
     pub(super) name: &'a str,

@@ -38,7 +38,7 @@ struct OpenFile {
     bytes_read: Counter,
 }
 
-/// What a file contains, each with its place: the path, or the path and a line or position.
+/// The documents of a file, each with its place: the path, or the path and a line or position.
 type Results = Box<dyn Iterator<Item = (String, StepResult)>>;
 
 impl Documents {
@@ -106,7 +106,7 @@ fn to_upload(file: &SourceFile) -> OpenFile {
     OpenFile { results, folder: file.folder.clone(), kept_id: file.kept_id.clone(), bytes_read }
 }
 
-/// What a file contains that is one document at most.
+/// The documents of a file that contains at most one.
 fn one(file: &SourceFile, result: StepResult) -> Results {
     Box::new(std::iter::once((file.path.display().to_string(), result)))
 }

@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 16;
 /// Fields that are lists, also where they are written as one text with commas.
 const LISTS: [&str; 3] = ["tags", "keywords", "categories"];
 
-/// What a file says about itself.
+/// The front matter of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrontMatter {
     /// The field `title`.

@@ -153,7 +153,7 @@ fn org(text: &str) -> Option<String> {
     keyword.or_else(|| text.lines().find_map(|line| after_markers(line, '*')))
 }
 
-/// What follows repeated markers and a space at the beginning of a line.
+/// The text behind repeated markers and a space at the beginning of a line.
 fn after_markers(line: &str, marker: char) -> Option<String> {
     let heading = line.trim_start_matches(marker);
     let is_heading = heading.len() < line.len() && heading.starts_with(' ') && !heading.trim().is_empty();

@@ -28,7 +28,7 @@ const DECODED_BYTES: usize = 16 << 10;
 pub(crate) struct Input {
     /// The content: decompressed, without a byte order mark, in UTF-8 if it has the mark of UTF-16.
     pub(crate) reader: Box<dyn BufRead + Send>,
-    /// What was read from the disk.
+    /// Bytes read from the disk.
     pub(crate) bytes_read: Counter,
     path: PathBuf,
     has_mark: bool,
@@ -104,7 +104,7 @@ struct Decoded {
     reader: Box<dyn BufRead + Send>,
     /// `None` after the end.
     decoder: Option<Decoder>,
-    /// What was decoded, and read up to `at`.
+    /// The decoded text, read up to `at`.
     text: Vec<u8>,
     at: usize,
 }

@@ -37,7 +37,7 @@ pub(crate) enum Heading {
     Org,
 }
 
-/// What separates the cells of a row.
+/// The separator of the cells of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Separator {
     /// A comma, a semicolon, a tab or a bar: the one that the header has most of.
@@ -221,7 +221,7 @@ const TEXT_NAMES: [&str; 24] = [
 /// The ending of compressed files.
 const GZIP: &str = "gz";
 
-/// What files without an ending that are not text are called where they are left out.
+/// The name for files without an ending that are not text, where they are left out.
 const NO_ENDING: &str = "binary without an ending";
 
 /// Most characters of an ending; what follows the last dot of longer names is not meant as one.

@@ -35,7 +35,7 @@ pub struct SourceFile {
     id: String,
     /// The name of the given folder in which it was found; `None` for a file that was given itself.
     folder: Option<Arc<str>>,
-    /// What precedes the ids of its documents, also those that rows, lines and objects bring.
+    /// The prefix of the ids of its documents, also of ids in rows, lines and objects.
     prefix: Arc<str>,
     /// The id of its document where that is not `id`: the path that the file had when it was first sent.
     kept_id: Option<String>,

@@ -32,7 +32,7 @@ pub(crate) struct Rows {
     names: Vec<String>,
     columns: Columns,
     has_text: bool,
-    /// What there is to say about the table before its first row.
+    /// A note about the table before its first row.
     note: Option<String>,
     /// Lines before the header.
     lines_skipped: u64,

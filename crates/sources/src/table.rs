@@ -61,7 +61,7 @@ impl Layout {
     }
 }
 
-/// What all rows of a table have in common.
+/// The columns common to all rows of a table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
     /// For each column, whether it has a cell and every cell that is not empty is a number.

@@ -1,4 +1,4 @@
-//! What changed in the store, told to everybody who holds it, in this process and in others.
+//! Notifications of changes in the store, to its handles in this process and in others.
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};

@@ -13,7 +13,7 @@ use crate::{Error, Result, Store};
 
 mod tests;
 
-/// What outlives an open store.
+/// The database that outlives an open store.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory(Arc<tokio::sync::Mutex<Connection>>);
 
@@ -25,7 +25,7 @@ pub(crate) enum Fault {
     Full,
 }
 
-/// What happens to the calls of scripts.
+/// Faults injected into the calls of scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// How long each call takes beyond a turn of the runtime.

@@ -25,7 +25,7 @@ pub enum Error {
     ReadOnly {
         /// Where the store is.
         place: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The disk is full, or the user's quota is used up.
@@ -63,7 +63,7 @@ pub enum Error {
     Unavailable {
         /// When it may answer again.
         retry_after: Duration,
-        /// What was observed, without secrets.
+        /// The observation, without secrets.
         reason: String,
     },
     /// The data directory and the database are of different services.
@@ -139,12 +139,12 @@ fn found(version: Option<u64>) -> String {
     version.map_or_else(|| "does not exist".to_owned(), |version| format!("has version {version}"))
 }
 
-/// What is restored from a backup.
+/// The part that is restored from a backup.
 fn place(what: &str) -> &'static str {
     if what == Error::WHOLE_DATABASE { "database" } else { "data directory" }
 }
 
-/// What replaces a damaged row without a backup. Rows that contradict others have no such remedy: an unchanged document is not stored again.
+/// The remedy for a damaged row without a backup. Rows that contradict others have no such remedy: an unchanged document is not stored again.
 fn remedy(what: &str) -> &'static str {
     match what {
         "document" => "ingest it again, or ",

@@ -1,4 +1,4 @@
-//! What all gateways of one service have in common, and which data directory belongs to which service.
+//! Identity shared by all gateways of one service, and the data directory that belongs to each service.
 //!
 //! A data directory beside a PostgreSQL database has the id of the service in a file: a gateway whose settings name another database, or none,
 //! by mistake is refused at its start.
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// What all gateways over one store share.
+/// The identity that all gateways over one store share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     /// Identifies the store and its copies: 32 hexadecimal digits.

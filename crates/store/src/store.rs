@@ -39,7 +39,7 @@ pub struct Store {
     pub(crate) database: Database,
     pub(crate) damage: Damage,
     pub(crate) announcer: Announcer,
-    /// What the writes of a worker check.
+    /// The lease that the writes of a worker check.
     pub(crate) fence: Option<Fence>,
 }
 
@@ -160,7 +160,7 @@ impl Store {
         }
     }
 
-    /// What changes from now on, by this process or by another one that uses the store.
+    /// The changes from now on, by this process or by another one that uses the store.
     pub fn changes(&self) -> Changes {
         self.announcer.changes()
     }
@@ -300,7 +300,7 @@ impl Store {
         self.database.write(script!(tx => spending::rewrite(tx))).await
     }
 
-    /// What every key has spent on each day from `since` on.
+    /// Spending of every key on each day from `since` on.
     pub async fn spending(&self, since: i32) -> Result<Vec<Spent>> {
         self.database.read(script!(tx => spending::list(tx, since))).await
     }
@@ -433,7 +433,7 @@ impl Store {
         self.database.read(script!(tx => job_control::documents(tx, &access, &id, &query))).await
     }
 
-    /// What an earlier submission with this idempotency key stored. `None` if there was none, or it is not kept any more. A later submission
+    /// The result that an earlier submission with this idempotency key stored. `None` if there was none, or it is not kept any more. A later submission
     /// with the key decides again: this read saves work.
     ///
     /// # Errors

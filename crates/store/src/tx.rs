@@ -45,7 +45,7 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// What other transactions must not change until the end of this one. Locks are taken in the order of the variants, those of one variant in
+/// Rows that other transactions must not change until the end of this one. Locks are taken in the order of the variants, those of one variant in
 /// the order of their ids, so that no two transactions wait for each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lock {
@@ -61,7 +61,7 @@ pub(crate) enum Lock {
     Keys,
     /// The numbers of the audit log.
     Audit,
-    /// What is leased of the budgets of a key.
+    /// Leases from the budgets of a key.
     Budgets(KeyId),
     /// The bytes of all kept files together.
     KeptFiles,
@@ -242,7 +242,7 @@ impl Tx<'_> {
         }
     }
 
-    /// What the database finds wrong with its own structure.
+    /// Problems that the database finds in its own structure.
     pub(crate) async fn structural_problems(&mut self) -> Result<Vec<Error>> {
         match self {
             Tx::Sqlite(connection) => statements::integrity_check(connection),

@@ -15,7 +15,7 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// What can be the value of a parameter.
+/// A value of a parameter.
 pub(crate) trait AsValue {
     fn as_value(&self) -> Value<'_>;
 }
@@ -134,7 +134,7 @@ impl From<Undecodable> for Error {
     }
 }
 
-/// What a column can be read as.
+/// A type that a column can be read as.
 pub(crate) trait FromCell: Sized {
     fn from_cell(cell: Cell<'_>) -> Option<Self>;
 }

@@ -1,4 +1,4 @@
-//! What several gateways over one store need: leases of the work, requests to whoever has one, what all of them share.
+//! Coordination of several gateways over one store: leases of work, requests to the holder of a lease, shared state.
 
 use crate::change::Change;
 use crate::scripts::{budgets, collections, job_control, keys, leases, service};
@@ -75,13 +75,13 @@ impl Store {
         self.database.read(script!(tx => job_control::cancellation_requests(tx, id))).await
     }
 
-    /// What all gateways of the store share; made by the first call.
+    /// The service that all gateways of the store share; created by the first call.
     pub async fn service(&self) -> Result<Service> {
         let new = Service::random();
         self.database.write(script!(tx => service::ensure(tx, &new))).await
     }
 
-    /// What all gateways of the store share, if any gateway was started over it.
+    /// The service that all gateways of the store share, if any gateway was started over it.
     pub(crate) async fn known_service(&self) -> Result<Option<Service>> {
         self.database.read(script!(tx => service::find(tx))).await
     }

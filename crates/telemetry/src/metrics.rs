@@ -253,7 +253,7 @@ table! {
     shared_reply_written: Counter = Counter::default(), "weir_shared_reply_written_bytes_total", Counter, [];
     /// Cost of the requests that were answered from the cache, had the upstream been called, in the currency of the price table.
     reply_cache_savings: Counter<f64, AtomicU64> = Counter::default(), "weir_reply_cache_savings_total", Counter, [];
-    /// What guardrails found in prompts (input) and answers (output).
+    /// Findings of guardrails in prompts (input) and answers (output).
     findings: Family<FindingLabels, Counter> = Family::default(), "weir_guardrail_findings_total", Counter, ["direction", "rule", "action"];
     /// Time from the request's head to the first byte of the body, of streams.
     first_token: Histograms<ModelLabel> = Family::new_with_constructor(seconds), "weir_model_time_to_first_token_seconds", Histogram, ["model"];

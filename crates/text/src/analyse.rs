@@ -29,7 +29,7 @@ pub struct Token<'a> {
     pub end: usize,
     /// Position in the text, from 0: that of the word, of the part of a compound, or of the first part of a whole.
     pub position: usize,
-    /// What it is in its text.
+    /// Its kind.
     pub kind: TokenKind,
     /// Whether it stands for its position: exactly one token of each position does.
     pub in_sequence: bool,
@@ -40,7 +40,7 @@ pub struct Token<'a> {
     pub compound: Option<usize>,
 }
 
-/// What a token is in its text.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A word that is no compound, or a bigram.

@@ -13,7 +13,7 @@ const ENGLISH: &str = "a an and are as at be but by for if in into is it no not 
                        what which who whom whose when where why how \
                        am were been being have has had having do does did";
 
-/// What the forms and the order of a compound count beside its parts.
+/// Weight of the forms and the order of a compound beside its parts.
 ///
 /// In identifiers they tell more than the parts. Words joined as in prose are often written apart: measured over six sets, nDCG@10 of
 /// lexical search has the mean 0.5872 with these weights, 0.5819 with those of identifiers for all, and 0.5877 with none at all.
@@ -66,7 +66,7 @@ static STOP_WORDS: LazyLock<HashMap<Language, HashSet<String>>> = LazyLock::new(
 pub struct QueryTerm {
     /// The term, as produced by [`crate::analyse`].
     pub text: String,
-    /// What an occurrence counts: occurrences in the query, and less for other forms of words.
+    /// The weight of an occurrence: occurrences in the query, and less for other forms of words.
     pub weight: f32,
 }
 
@@ -86,7 +86,7 @@ pub struct QueryTerms {
 pub struct QueryCompound {
     /// The terms of its parts, in order.
     pub terms: Vec<String>,
-    /// What they count where they are adjacent, as a share of what they count as words.
+    /// Their weight where they are adjacent, as a share of their weight as words.
     pub weight: f32,
 }
 

@@ -13,7 +13,7 @@ const SHORT_WORDS_MAX: usize = 63;
 /// have a resemblance of 0.8, and shorter ones that differ have less.
 const SHARED_WORDS: usize = 3;
 
-/// What identifies a text among near-duplicates, without case and punctuation: a MinHash signature of 256 bytes, that is the minimum of
+/// The signature of a text among near-duplicates, without case and punctuation: a MinHash signature of 256 bytes, that is the minimum of
 /// each hash function over the text's shingles (runs of four words), and the words of a short text.
 /// Source: Broder, On the resemblance and containment of documents, 1997.
 #[derive(Debug, Clone, PartialEq, Eq)]

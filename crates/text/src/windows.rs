@@ -11,7 +11,7 @@ use crate::unit::{Tokens, Unit, push_word_parts};
 /// Windows of tokens end between words; a word of more tokens is divided between them, as are scripts without blanks.
 const WORD_TOKENS_MAX: usize = 8;
 
-/// What the next chunk repeats.
+/// The text that the next chunk repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Overlap {
     /// The last sentences, whole.

@@ -26,7 +26,7 @@ struct Choice<'a> {
     finish_reason: Option<&'static str>,
 }
 
-/// What one chunk adds.
+/// The addition of one chunk.
 #[derive(Serialize, Default)]
 pub(super) struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What is written of OpenAI's chat completions: whole replies, calls, usage.
+//! Writers of OpenAI's chat completions: whole replies, calls, usage.
 
 use serde::Serialize;
 

@@ -91,7 +91,7 @@ impl Conversion {
         }
     }
 
-    /// What translates the events of a stream; `None` where they are passed on.
+    /// The translator of a stream's events; `None` where they are passed on.
     pub fn stream(self, context: impl FnOnce() -> ReplyContext) -> Option<StreamTranslator> {
         match self {
             Conversion::Same => None,

@@ -1,9 +1,9 @@
-//! What an event of a provider's stream, or a whole reply, says beside its text: usage, errors, the end.
+//! Facts of a provider's event or whole reply beside its text: usage, errors, the end.
 
 use crate::json::{Tape, Value};
 use crate::{Cause, TokenUsage};
 
-/// What an event of any API says.
+/// The facts of an event of any API.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct EventFacts {
     /// The tokens counted in it.
@@ -19,7 +19,7 @@ pub struct EventFacts {
 pub struct ProviderError {
     /// Its message.
     pub message: String,
-    /// What caused it.
+    /// Its cause.
     pub cause: Cause,
     /// The tokens that the provider counted for it.
     pub usage: Option<TokenUsage>,

@@ -36,7 +36,7 @@ pub use sse::{EventTooLarge, JoinedBytes, SseDecoder, SseEvent};
 pub use usage::{ServiceTier, TokenUsage};
 pub use weir_json as json;
 
-/// What a translated reply repeats of its request.
+/// The fields of the request that a translated reply repeats.
 #[derive(Debug, Clone)]
 pub struct ReplyContext {
     /// The id of the reply, `chatcmpl-…`.
@@ -57,7 +57,7 @@ pub enum TranslateError {
     Request {
         /// The field, such as `messages[2].content`.
         field: String,
-        /// What is wrong, and the remedy.
+        /// The problem and its remedy.
         reason: String,
     },
     /// The reply is not what the API describes.
@@ -89,7 +89,7 @@ fn read_reply<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> Result<T, Transl
     serde_json::from_slice(json).map_err(|error| TranslateError::Reply(without_value(&error.to_string())))
 }
 
-/// What serde says of a reply, without the value that stands in it: it is written in another form than in the reply, in which guardrails do not
+/// serde's message about a reply, without the value in it: it is written in another form than in the reply, in which guardrails do not
 /// find it.
 fn without_value(reason: &str) -> String {
     const VALUES: [&str; 5] =

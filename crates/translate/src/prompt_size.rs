@@ -54,7 +54,7 @@ const TEXT_KEYS: [&str; 4] = ["text", "title", "name", "content"];
 /// The start of a text that is looked at for the estimate. Longer ones are estimated by it.
 const ESTIMATED_BYTES_MAX: usize = 1 << 20;
 
-/// What a prompt consists of.
+/// The size of a prompt by its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptSize {
     bytes: usize,

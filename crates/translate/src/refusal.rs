@@ -5,7 +5,7 @@
 
 use crate::json::{Tape, Value};
 
-/// What caused an error, and so what helps.
+/// The cause of an error, which decides the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The request: its caller has to change it.
@@ -18,7 +18,7 @@ pub enum Cause {
     Outage,
 }
 
-/// What is wrong with an account.
+/// The problem of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
     /// The key is refused, or lacks a right.
@@ -208,7 +208,7 @@ impl Facts {
     }
 }
 
-/// What a provider says in a message, in lower case: a text, or the `msg` of each fault that it lists. Other fields may repeat the request.
+/// The words of a provider's message, in lower case: a text, or the `msg` of each fault that it lists. Other fields may repeat the request.
 fn words_of(message: Value<'_>) -> String {
     match message.as_str() {
         Some(text) => text.to_lowercase(),

@@ -7,7 +7,7 @@ use crate::json::{Edits, Kind, Tape, Value};
 use crate::sse::SseEvent;
 use crate::usage::{ServiceTier, TokenUsage};
 
-/// What the events of a stream said so far.
+/// The facts of a stream's events so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The tokens that the provider counted.
@@ -63,7 +63,7 @@ impl Seen {
         }
     }
 
-    /// What a provider counted, with no fewer tokens than came, unless it counted them at the end.
+    /// The provider's counts, with no fewer tokens than arrived, unless it counted them at the end.
     pub fn charged(&self, counted: TokenUsage) -> TokenUsage {
         match self.is_complete && self.events - self.counted_to <= EVENTS_BEHIND_COUNTS {
             true => counted,
@@ -196,7 +196,7 @@ mod tests {
         "data: [DONE]\n\n",
     );
 
-    /// What is passed on of a stream that comes in parts, and what was seen.
+    /// The passed bytes of a stream that arrives in parts, and the facts of its events.
     fn pass(parts: &[&[u8]], strips_usage: bool) -> (String, Seen) {
         let (mut decoder, mut seen, mut out) = (SseDecoder::new(1 << 20), Seen::default(), Vec::new());
         for part in parts {
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(json, serde_json::json!({"choices": [{"delta": {"content": "a"}}], "id": 1}));
     }
 
-    /// What follows the last event of a stream, or why it is broken.
+    /// The bytes behind the last event of a stream, or the reason why it is broken.
     fn end(events: &[&str]) -> Result<String, String> {
         let mut seen = Seen::default();
         for data in events {

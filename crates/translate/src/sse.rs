@@ -150,7 +150,7 @@ pub struct SseDecoder {
     event_bytes_max: usize,
     /// The beginning of an event whose end has not come; all of it has been looked at.
     partial: BytesMut,
-    /// What has not been looked at.
+    /// Bytes not yet scanned.
     chunk: Bytes,
     /// Whether the stream has not begun: it may begin with a byte order mark.
     is_first: bool,
@@ -216,7 +216,7 @@ impl SseDecoder {
         Ok(Some(SseEvent::new(raw)))
     }
 
-    /// What stands behind the last event at the end of the stream. The standard drops it; some servers leave out the last empty line.
+    /// The bytes behind the last event at the end of the stream. The standard drops it; some servers leave out the last empty line.
     pub fn rest(&mut self) -> Option<SseEvent> {
         let raw = self.partial.split().freeze();
         (!raw.is_empty()).then(|| SseEvent::new(raw))

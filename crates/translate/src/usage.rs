@@ -72,7 +72,7 @@ impl ServiceTier {
     }
 }
 
-/// What the frame of a reply without an answer has by the estimate of its length.
+/// Tokens of the frame of a reply without an answer, by the estimate of its length.
 const FRAME_TOKENS: u64 = 256;
 
 impl TokenUsage {

@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, VerifierBuilderError};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// What the verifier of WebPKI says of an authority's certificate at a server, after it has checked the time.
+/// The error of WebPKI's verifier for an authority's certificate at a server, after it has checked the time.
 const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
 
 /// The certificates of a PEM file, at least one.

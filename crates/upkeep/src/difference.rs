@@ -1,4 +1,4 @@
-//! What differs between the store and an index.
+//! Differences between the store and an index.
 
 use std::collections::HashMap;
 

@@ -17,7 +17,7 @@ const SEARCHED_FOR: Duration = Duration::from_secs(30);
 /// How often a gateway says that it searches one.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// What is known of the earlier generations of one index.
+/// The state of the earlier generations of one index.
 #[derive(Debug)]
 pub struct Earlier(Mutex<State>);
 

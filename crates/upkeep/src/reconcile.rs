@@ -168,7 +168,7 @@ impl<'a, K: Kept> Run<'a, K> {
     }
 }
 
-/// What callers are told of an error. The log has the addresses.
+/// The message of an error for callers. The log has the addresses.
 fn told(error: &UpkeepError) -> String {
     match error {
         UpkeepError::Index(IndexError::Unavailable { .. }) => {

@@ -35,7 +35,7 @@ pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 pub struct UpstreamSettings {
     /// Its name in metrics and the log.
     pub id: String,
-    /// What messages to callers call it, after "the upstream".
+    /// Its name in messages to callers, after "the upstream".
     pub name: String,
     /// Its address, `http` or `https`, without a slash at the end.
     pub url: String,
@@ -72,7 +72,7 @@ pub struct Permit {
 pub struct UpstreamRequest {
     /// The method.
     pub method: Method,
-    /// What follows the upstream's address.
+    /// The path behind the upstream's address.
     pub path: Cow<'static, str>,
     /// The headers, except `Authorization` and `User-Agent`.
     pub headers: HeaderMap,

@@ -17,7 +17,7 @@ use weir_telemetry::metrics::Metrics;
 use crate::error::{message, retry_after, retry_delay};
 use crate::{Awaited, Result, UpstreamError};
 
-/// What stands in the place of a key.
+/// The replacement of a key.
 const SECRET: &str = "[secret]";
 
 /// The identity of an upstream and its circuit breaker.

@@ -17,7 +17,7 @@ pub enum UpstreamError {
     Connect {
         /// The upstream.
         upstream: String,
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// The connection broke after the request was sent: before the reply, or within it.
@@ -25,7 +25,7 @@ pub enum UpstreamError {
     Broken {
         /// The upstream.
         upstream: String,
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// A time limit passed.
@@ -33,7 +33,7 @@ pub enum UpstreamError {
     Timeout {
         /// The upstream.
         upstream: String,
-        /// What did not come in time.
+        /// The awaited part that did not arrive in time.
         awaited: Awaited,
         /// The limit.
         waited: Duration,
@@ -65,7 +65,7 @@ pub enum UpstreamError {
     Reply {
         /// The upstream.
         upstream: String,
-        /// What is wrong with the reply.
+        /// The problem of the reply.
         reason: String,
     },
     /// The circuit breaker is open.
@@ -83,7 +83,7 @@ pub enum UpstreamError {
     },
 }
 
-/// What a time limit is for.
+/// The part of a reply to which a time limit applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// The head of the reply.
@@ -97,7 +97,7 @@ pub enum Awaited {
 }
 
 impl Awaited {
-    /// What the upstream did not do, before the limit.
+    /// The predicate of a timeout message, before the limit.
     const fn told(self) -> &'static str {
         match self {
             Awaited::Head => "sent no headers within",
@@ -108,7 +108,7 @@ impl Awaited {
     }
 }
 
-/// What can be done about a connection that fails.
+/// The remedy of a failed connection.
 fn connect_remedy(reason: &str) -> &'static str {
     let is_untrusted =
         ["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"].iter().any(|name| reason.contains(name));
@@ -121,7 +121,7 @@ fn connect_remedy(reason: &str) -> &'static str {
     }
 }
 
-/// What can be done about a status.
+/// The remedy of a status.
 fn remedy(status: u16) -> &'static str {
     match status {
         401 | 403 => "; check its `api_key`",

@@ -73,7 +73,7 @@ impl WebhookUrl {
     /// Parses an address. An address that is written in numbers is refused here if it is not public, and a name when it is resolved.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence.
+    /// The problem, as the end of a sentence.
     pub fn parse(text: &str, allow_private: bool) -> Result<WebhookUrl, &'static str> {
         if text.len() > URL_BYTES_MAX {
             return Err("has more than 2048 bytes");

@@ -51,7 +51,7 @@ pub fn checked(url: &str, settings: &Settings) -> Result<NewWebhook, Invalid> {
     Ok(NewWebhook { url: url.to_owned(), origin: parsed.origin(), open_max: settings.open_max })
 }
 
-/// What the sender of webhooks works with.
+/// The parts of the sender of webhooks.
 pub struct SenderParts {
     /// Knows which webhooks are due.
     pub store: Store,
@@ -216,7 +216,7 @@ fn wait_after(attempt: u64, first: f64) -> f64 {
     (first * BACKOFF.powi(exponent)).min(RETRY_AFTER_MAX_S)
 }
 
-/// What a receiver is told.
+/// The message to a receiver.
 #[derive(Serialize)]
 struct Message {
     #[serde(rename = "type")]

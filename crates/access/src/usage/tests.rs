@@ -12,7 +12,7 @@ fn limited(not_reserved: NotReserved) -> Limited {
     }
 }
 
-/// What is reserved without waiting, as it is in this process.
+/// Reservations without waiting, as in this process alone.
 impl Usage {
     pub(crate) fn try_admit(self: &Arc<Usage>, now: Instant) -> Result<Reservation, Limited> {
         Chain::of_key(self).try_reserve(Amounts::Request, (now, 0.0), ALONE).map_err(limited)

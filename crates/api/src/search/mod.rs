@@ -65,7 +65,7 @@ pub struct SearchRequest {
     /// Metadata fields to count the values of, over all matches.
     #[serde(default, deserialize_with = "at_most::<_, _, FACETS_PARSED_MAX>")]
     pub facets: Option<Vec<Facet>>,
-    /// What `facets` of a hybrid or dense search count: `candidates` (default), or `exact`, all documents that contain a word of the
+    /// The documents that `facets` of a hybrid or dense search count: `candidates` (default), or `exact`, all documents that contain a word of the
     /// query.
     pub facet_counts: Option<FacetCounts>,
     /// The unit of a result; default: `document`.
@@ -97,7 +97,7 @@ pub struct SearchRequest {
     pub explain: Option<bool>,
     /// Id of a document: the reply states at which stage it was excluded.
     pub why_not: Option<String>,
-    /// What operators of the query language are: default `auto`.
+    /// How operators of the query language are read: default `auto`.
     pub syntax: Option<Syntax>,
     /// The embedding to search by, instead of the query's embedding.
     #[serde(default, deserialize_with = "at_most::<_, _, VECTOR_PARSED_MAX>")]

@@ -53,7 +53,7 @@ pub struct SearchReply {
     pub next_cursor: Option<String>,
     /// The values of each facet field, the most frequent first.
     pub facets: Option<BTreeMap<String, Vec<FacetCount>>>,
-    /// What `facets` count; absent without `facets`.
+    /// The documents that `facets` count; absent without `facets`.
     pub facet_counts: Option<FacetCounts>,
     /// How the query was read; absent without `query`.
     pub query: Option<QueryReading>,
@@ -112,7 +112,7 @@ pub struct FacetCount {
 /// How a query was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueryReading {
-    /// What was excluded: `"low dam"` of `weir -"low dam"`.
+    /// The excluded text: `"low dam"` of `weir -"low dam"`.
     pub excluded: Vec<String>,
     /// The parts that look like operators and were searched as words: `-v` of `grep -v`. The whole query if nothing was found by its
     /// operators.
@@ -212,12 +212,12 @@ pub struct Explain {
     /// document.
     #[serde(alias = "reached")]
     pub applied_seq: u64,
-    /// What the collection's relevance has learned; with a mandatory filter nothing, and the caller's searches do without.
+    /// State of the collection's learned relevance; with a mandatory filter nothing, and the caller's searches do without.
     #[serde(default)]
     pub learned: ExplainLearned,
 }
 
-/// What a collection's relevance has learned from judgments and searches.
+/// A collection's relevance as learned from judgments and searches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainLearned {
     /// Judgments that count.
@@ -394,7 +394,7 @@ pub struct Citation {
     pub page_breaks: Option<Vec<u64>>,
 }
 
-/// What a citation quotes, if that is not the text.
+/// The quoted part of a citation, if it is not the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CitedPart {

@@ -234,7 +234,7 @@ pub struct SearchArguments {
     /// The collection to search in.
     #[arg(long, value_name = "NAME", default_value = weir_api::DEFAULT_COLLECTION)]
     pub collection: String,
-    /// What operators of the query language are [default: auto].
+    /// How operators of the query language are read [default: auto].
     #[arg(long, value_enum)]
     pub syntax: Option<SearchSyntax>,
     /// Which retrievers rank the results [default: hybrid; lexical where a collection has no embeddings].
@@ -255,7 +255,7 @@ pub struct SearchArguments {
     /// A metadata field whose values are counted; may be repeated.
     #[arg(long, value_name = "FIELD")]
     pub facet: Vec<String>,
-    /// What a result is: a `document`, a `chunk`, or a group of documents with the same value of a metadata field.
+    /// The unit of results: a `document`, a `chunk`, or a group of documents with the same value of a metadata field.
     #[arg(long, value_name = "WHAT")]
     pub group_by: Option<String>,
     /// Highlight the matches that the gateway reports, including those of corrected terms and of `prefix*`.

@@ -1,4 +1,4 @@
-//! What every command gets beside its arguments.
+//! The context of every command beside its arguments.
 
 use std::io::Write;
 use std::path::PathBuf;

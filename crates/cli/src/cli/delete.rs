@@ -42,7 +42,7 @@ pub struct DeleteArguments {
     pub json: bool,
 }
 
-/// What the gateway advises where a filter has no condition; the command line has `--all` instead.
+/// The gateway's advice for a filter without a condition; the command line has `--all` instead.
 const SEND_ALL: &str = "\"all\": true";
 
 /// Deletes documents, or counts them.

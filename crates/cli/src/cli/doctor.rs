@@ -83,7 +83,7 @@ pub async fn run(arguments: &DoctorArguments, context: Context<'_>) -> Result<()
     if problems.is_empty() { Ok(()) } else { Err(Failure::Damaged(problems.len())) }
 }
 
-/// What was found of a Qdrant cluster.
+/// The state of a Qdrant cluster.
 #[derive(Default)]
 struct Cluster {
     /// Address and version of each node that can be used.

@@ -82,7 +82,7 @@ pub enum Failure {
         engine: &'static str,
         /// The mean of the queries.
         mean: f64,
-        /// What was asked for.
+        /// The required value.
         min: f64,
     },
     /// There is nothing to compare an overlap of.
@@ -99,7 +99,7 @@ pub enum Failure {
     /// There is no collection of the name, and one with a similar name.
     #[error("{message}")]
     NoCollection {
-        /// What the gateway said.
+        /// The message of the gateway.
         message: String,
         /// The similar name.
         similar: String,
@@ -148,7 +148,7 @@ pub enum Failure {
     Prices {
         /// Its path.
         path: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A filter without a condition would delete every document.

@@ -50,7 +50,7 @@ pub struct IngestArguments {
     pub json: bool,
 }
 
-/// What a file does that was given itself, not with its folder: its folder is not known to the gateway.
+/// The effect of a file that was given itself, not with its folder: its folder is not known to the gateway.
 const NAMED_FILES: &str = "a file that is given by its name replaces the file of that name from any other folder; --prefix keeps them apart";
 
 /// Sends files to a gateway.
@@ -119,7 +119,7 @@ pub(super) fn check_found(sources: &SourceFiles, paths: &[PathBuf]) -> Result<()
     Err(Failure::NothingFound { paths: paths.join(", "), left_out: sources.left_out.to_string() })
 }
 
-/// What is read from files, and what is left out of it.
+/// The steps of reading files, and the entries that are left out.
 pub(super) fn steps(sources: SourceFiles) -> (impl Iterator<Item = ReadStep>, LeftOut) {
     let rejected = |rejection: Rejection| ReadStep {
         bytes: 0,

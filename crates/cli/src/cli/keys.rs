@@ -39,7 +39,7 @@ pub enum KeysCommand {
     List,
     /// Create a key and print it: it is shown only now.
     ///
-    /// What no option restricts is allowed: all collections and models, without an end and without limits; the scopes are all but admin and metrics.
+    /// Without options all is allowed: all collections and models, without an end and without limits; the scopes are all but admin and metrics.
     Create(Box<CreateArguments>),
     /// Change a key: what no option names stays.
     ///
@@ -89,10 +89,10 @@ pub struct UpdateArguments {
     pub grants: GrantArguments,
 }
 
-/// What a key allows, and its limits.
+/// Permissions and limits of a key.
 #[derive(Debug, Args)]
 pub struct GrantArguments {
-    /// What the key allows: search, ingest, embed, rerank, chat, admin.
+    /// Scopes of the key: search, ingest, embed, rerank, chat, admin.
     #[arg(long, value_delimiter = ',', value_parser = scope)]
     pub scopes: Option<Vec<KeyScope>>,
     /// The collections that exist for the key, `*` at the end of a name for anything.
@@ -116,10 +116,10 @@ pub struct GrantArguments {
     /// Requests at one time.
     #[arg(long, value_name = "N")]
     pub concurrent_requests: Option<u64>,
-    /// What requests may cost in a day (UTC), in the currency of the price table.
+    /// Maximum cost of requests per day (UTC), in the currency of the price table.
     #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = finite)]
     pub budget_per_day: Option<f64>,
-    /// What they may cost in a month (UTC).
+    /// Maximum cost of requests per month (UTC).
     #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = finite)]
     pub budget_per_month: Option<f64>,
     /// Limits for single models, `*` at the end of a name for anything: `{"gpt-4o*": {"requests_per_minute": 60, "budget_per_day": 5}}`.
@@ -127,7 +127,7 @@ pub struct GrantArguments {
     pub model_limits: Option<String>,
 }
 
-/// What `--unset` takes: restrictions, and behind them limits.
+/// Names that `--unset` accepts: restrictions, and behind them limits.
 const UNSET: [&str; 10] = [
     "collections",
     "models",

@@ -31,7 +31,7 @@ pub(super) struct Destination<'a> {
     /// The URL of the gateway.
     pub(super) url: &'a str,
     pub(super) collection: &'a str,
-    /// What precedes the ids of the documents.
+    /// The prefix of the ids of the documents.
     pub(super) prefix: &'a str,
     /// Whether documents that a folder does not have are deleted.
     pub(super) deletes: bool,
@@ -240,7 +240,7 @@ async fn check_by_documents(to: &Destination<'_>, path: &Path, name: &str) -> Re
     Ok(())
 }
 
-/// What a folder has under an id, as far as it is compared.
+/// The compared part of a folder's file under an id.
 struct Compared {
     id: String,
     content: Content,

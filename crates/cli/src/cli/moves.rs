@@ -59,7 +59,7 @@ pub struct MoveArguments {
     pub json: bool,
 }
 
-/// What a move came to.
+/// The result of a move.
 struct Moved {
     from: EngineChoice,
     to: EngineChoice,

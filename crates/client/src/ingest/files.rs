@@ -26,7 +26,7 @@ pub(super) struct FileBatch {
 struct ReadFile {
     upload: FileUpload,
     place: String,
-    /// What it counts in the progress.
+    /// Its share of the progress, in bytes.
     file_bytes: u64,
 }
 

@@ -17,10 +17,10 @@ pub struct Guardrail {
     /// The numbers of the API keys that it is for; empty: all requests.
     #[serde(default)]
     pub keys: Vec<i64>,
-    /// What is checked.
+    /// The direction of the checked text.
     #[serde(default = "both")]
     pub on: Vec<Direction>,
-    /// What is done about what is found.
+    /// The action on findings.
     #[serde(default)]
     pub action: GuardrailAction,
     /// Kinds of data to detect.
@@ -65,22 +65,22 @@ pub struct Guardrail {
     /// Its time limit.
     #[serde(default = "moderation_timeout")]
     pub moderation_timeout_ms: u64,
-    /// What happens when it fails.
+    /// The action when it fails.
     #[serde(default)]
     pub moderation_on_failure: OnFailure,
 }
 
-/// What is checked.
+/// The direction of the checked text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// What callers send.
+    /// Text of callers.
     Input,
-    /// What models answer.
+    /// Text of models.
     Output,
 }
 
-/// What is done about a finding.
+/// The action on a finding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuardrailAction {
@@ -106,7 +106,7 @@ pub enum StreamMode {
     Buffer,
 }
 
-/// What happens when a check can't be made.
+/// The action when a check can't be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
@@ -203,7 +203,7 @@ impl Guardrail {
             && (self.keys.is_empty() || key.is_some_and(|key| self.keys.contains(&key)))
     }
 
-    /// What is wrong by itself.
+    /// Problems of this table alone.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let is_name = self.id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));

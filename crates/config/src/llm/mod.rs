@@ -181,7 +181,7 @@ pub enum Strategy {
     Latency,
 }
 
-/// What a name of a model leads to.
+/// The targets of a model's name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LlmRoute {
@@ -298,13 +298,13 @@ pub struct LlmConfig {
     /// Where chat requests go.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<LlmUpstream>,
-    /// What the names of models lead to.
+    /// The routes of model names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<LlmRoute>,
-    /// What tokens cost.
+    /// Prices of tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prices: Vec<Price>,
-    /// What prompts and answers must not contain.
+    /// The checks of prompts and answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guardrails: Vec<Guardrail>,
 }

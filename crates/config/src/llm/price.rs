@@ -149,7 +149,7 @@ impl Price {
         }
     }
 
-    /// What is wrong with its numbers, and the remedy.
+    /// Problems of its numbers, with the remedy.
     pub(super) fn problems(&self) -> Vec<(String, &'static str)> {
         let model = &self.model;
         let mut problems = Vec::new();

@@ -11,7 +11,7 @@ const STYLES_MAX: usize = 20_000;
 /// Longest chain of styles that are based on each other.
 const CHAIN_MAX: usize = 16;
 
-/// What one style says. What it leaves open, the style that it is based on says.
+/// The properties of one style. Properties that it leaves open are those of the style that it is based on.
 #[derive(Debug, Default, Clone)]
 struct Style {
     based_on: Option<String>,
@@ -78,7 +78,7 @@ impl Styles {
         self.find(id, |style| style.is_hidden).unwrap_or(false)
     }
 
-    /// What the style says, or the first one that it is based on.
+    /// The property of the style, or of the first one that it is based on.
     fn find<T>(&self, id: &str, property: impl Fn(&Style) -> Option<T>) -> Option<T> {
         let mut id = id;
         for _ in 0..CHAIN_MAX {

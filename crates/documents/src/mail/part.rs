@@ -12,7 +12,7 @@ use super::{attachment, file_name, split_head};
 /// Bytes of an HTML part: a tree of HTML takes many times its size.
 const HTML_BYTES_MAX: usize = 16 << 20;
 
-/// What a part holds.
+/// The content of a part.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) text: String,

@@ -81,7 +81,7 @@ impl Format {
         }
     }
 
-    /// What a reader sees of a number. `from_1904` is the calendar of the workbook.
+    /// A number as a reader sees it. `from_1904` is the calendar of the workbook.
     pub(super) fn show(&self, value: f64, from_1904: bool) -> String {
         match self {
             Format::General => general(value),

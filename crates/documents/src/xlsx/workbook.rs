@@ -1,4 +1,4 @@
-//! What the sheets of a workbook share: their list, the texts of their cells, the formats of their numbers.
+//! Shared parts of the sheets of a workbook: their list, the texts of their cells, the formats of their numbers.
 
 use crate::Failure;
 use crate::budget::Budget;

@@ -1,4 +1,4 @@
-//! What BERT makes of a character: its normaliser, and where it splits words.
+//! BERT's treatment of characters: its normaliser, and its splitting of words.
 //!
 //! Source: `BertNormalizer` and `BertPreTokenizer` of the `tokenizers` crate. The tables of Unicode are that crate's too, because newer
 //! ones would give other tokens than the model was trained with.

@@ -1,4 +1,4 @@
-//! What a `tokenizer.json` may ask for: checked before the `tokenizers` crate reads it.
+//! Limits of a `tokenizer.json`: checked before the `tokenizers` crate reads it.
 //!
 //! A rule that replaces `a` by `aa`, forty times in sequence, turns a letter into a terabyte. Texts come from clients, so the limits are
 //! on the file, not on what a trial shows.
@@ -70,7 +70,7 @@ pub(super) fn check(json: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What the rules of one part do together.
+/// The combined effect of the rules of one part.
 struct Found {
     growth: usize,
     charsmaps: usize,

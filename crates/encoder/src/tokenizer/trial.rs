@@ -57,7 +57,7 @@ impl Tokenizer {
     /// Takes tens of milliseconds, as it loads the reference tokenizer, which a tokenizer with a fast path does not keep.
     ///
     /// # Errors
-    /// What it does to which text.
+    /// The step that fails, and the text.
     pub fn try_out(&mut self, vocabulary: usize) -> Result<(), String> {
         if self.fast.is_some() {
             self.reference = OnceLock::from(Reference::read(&self.json)?);

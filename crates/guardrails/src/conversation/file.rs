@@ -10,7 +10,7 @@ use super::walk::{Check, Reading, check_one, checked_prose, checked_text};
 const FILE_BYTES_MIN: usize = 64;
 
 const SCHEME: &str = "data:";
-/// What stands before the base64 of a `data:` URL.
+/// The mark before the base64 of a `data:` URL.
 const MARK: &str = ";base64,";
 
 /// Media types that are no text of anybody. Any other one is checked.
@@ -136,7 +136,7 @@ impl<'a> File<'a> {
         File { text: FileText::of(bytes, media_type), encoding, is_read, is_whole: is_url, ..file }
     }
 
-    /// What it becomes: a text is checked as a text.
+    /// Its replacement: a text is checked as a text.
     pub(super) fn checked<E>(&self, check: &mut Check<'_, E>) -> Result<Option<String>, E> {
         let parameters =
             if self.parameters.is_empty() { None } else { checked_text(self.parameters, false, check)? };
@@ -154,7 +154,7 @@ impl<'a> File<'a> {
 }
 
 impl FileText {
-    /// What a reader takes for the text of these bytes, unless they are those of an image or another such file.
+    /// The text of these bytes as a reader decodes it, unless they are those of an image or another such file.
     fn of(bytes: Vec<u8>, media_type: &str) -> Option<FileText> {
         let bytes = match String::from_utf8(bytes) {
             Ok(text) => return Some(FileText { text, is_exact: true }),

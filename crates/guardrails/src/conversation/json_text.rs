@@ -13,7 +13,7 @@ use super::walk::{Check, Reading, check_one, looks_like_json, without_escapes};
 /// JSON in a text, or an entry of an object, and its keys and values.
 pub(super) struct JsonText<'t> {
     text: Cow<'t, str>,
-    /// What is replaced where a bracket can't be.
+    /// The range that is replaced where a bracket can't be.
     value: Range<usize>,
     leaves: Vec<Leaf>,
 }
@@ -24,7 +24,7 @@ struct Leaf {
     content: Content,
 }
 
-/// What is in a key or value.
+/// The content of a key or value.
 enum Content {
     /// JSON.
     Json(JsonText<'static>),
@@ -38,7 +38,7 @@ enum Content {
 /// A key or value, and what it becomes if it changes.
 pub(super) type Change = (Range<usize>, Option<String>);
 
-/// What is checked of a JSON text: at odd places its keys and values, at even ones what stands between them.
+/// The checked parts of a JSON text: at odd places its keys and values, at even ones the text between them.
 #[derive(Default)]
 pub(super) struct Parts {
     text: String,
@@ -103,7 +103,7 @@ impl<'t> JsonText<'t> {
         !places.is_empty() && self.leaves.iter().any(|leaf| is_any(leaf.range.start))
     }
 
-    /// What the text becomes. `parts`: those of it.
+    /// The text after the check. `parts`: those of it.
     ///
     /// # Errors
     /// Those of the check.
@@ -111,7 +111,7 @@ impl<'t> JsonText<'t> {
         Ok(self.edited(self.changes(parts, Reading::Json, check)?))
     }
 
-    /// What each key and value becomes, or the value as a whole. `parts`: those of the text.
+    /// The replacement of each key and value, or of the value as a whole. `parts`: those of the text.
     ///
     /// # Errors
     /// Those of the check.
@@ -139,7 +139,7 @@ impl<'t> JsonText<'t> {
         self.changes_of(&mut values, check)
     }
 
-    /// What each key and value becomes. `values`: those of the text and of what follows, before and after the check.
+    /// The replacement of each key and value. `values`: those of the text and of later texts, before and after the check.
     fn changes_of<'p, E>(
         &self,
         values: &mut impl Iterator<Item = (&'p str, &'p str)>,

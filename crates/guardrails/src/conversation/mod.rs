@@ -25,12 +25,12 @@ use walk::{Reading, Walk, checked_text, field_of_tokens};
 pub use stream::{BlockedBy, StreamFilter};
 pub use walk::texts;
 
-/// What is checked.
+/// The direction of the checked text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// What callers send.
+    /// Text of callers.
     Input,
-    /// What models answer.
+    /// Text of models.
     Output,
 }
 
@@ -90,7 +90,7 @@ pub struct Checks {
     pub window_bytes: usize,
 }
 
-/// What was found, in the order in which it was found first.
+/// The findings, in the order of their first occurrence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report(Vec<Reported>);
 
@@ -101,7 +101,7 @@ pub struct Reported {
     pub direction: Direction,
     /// The name of the rule.
     pub rule: String,
-    /// What is done about it: `flag`, `redact` or `block`.
+    /// The action: `flag`, `redact` or `block`.
     pub action: &'static str,
     /// How often.
     pub count: u64,
@@ -139,7 +139,7 @@ impl Checks {
         }
     }
 
-    /// What of a text that the gateway adds to an answer the caller is given: without what the rules for answers redact or block, and with what the
+    /// A text that the gateway adds to an answer, as the caller is given it: without findings of the rules for answers, and with the values that the
     /// placeholders of the request stand for. `own`: the placeholders of the answer.
     pub fn redact_added(
         &self,

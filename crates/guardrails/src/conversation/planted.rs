@@ -222,7 +222,7 @@ fn a_reply_with_it_is_blocked_wherever_it_stands() {
     }
 }
 
-/// What is sent of a stream that comes in two parts.
+/// The filtered stream, for a stream that arrives in two parts.
 fn sent(api: Api, checks: &Arc<Checks>, stream: &[u8], cut: usize) -> (Vec<u8>, bool) {
     let mut filter = StreamFilter::new(api, checks.clone(), Arc::default(), vec!["m".to_owned()]);
     let (mut decoder, mut out) = (SseDecoder::new(EVENT_BYTES_MAX), Vec::new());

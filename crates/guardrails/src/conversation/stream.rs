@@ -32,7 +32,7 @@ mod write;
 
 /// Texts, calls and names that one stream has at most: what is checked together is looked up among all of them.
 const PLACES_MAX: usize = 2048;
-/// What stops it, as the name of a rule.
+/// The name of the rule that stops such a stream.
 const PLACES_RULE: &str = "at most 2,048 texts and calls in a stream";
 
 /// Checks the events of one stream.
@@ -64,7 +64,7 @@ pub struct StreamFilter {
     /// Whether something was found in the event's strings that are complete in it.
     has_found: bool,
     sequence: Sequence,
-    /// What is left of the work.
+    /// The remaining work.
     work: usize,
     report: Report,
 }
@@ -132,7 +132,7 @@ impl StreamFilter {
         self.end_lanes(|_| true, &mut [], out)
     }
 
-    /// What was found in lanes that have ended.
+    /// The findings in lanes that have ended.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -305,7 +305,7 @@ impl StreamFilter {
         Ok(Some(released).filter(|released| unescaped(literal).as_ref() != Some(released)))
     }
 
-    /// What whole texts become, which their reader takes for one. `is_new`: whether what is found in them is counted.
+    /// The replacements of whole texts, which their reader takes for one. `is_new`: whether findings in them are counted.
     fn complete(
         &mut self,
         texts: &[&str],
@@ -357,7 +357,7 @@ impl StreamFilter {
         [b"\"", &*before, &text[1..], b"\""].concat()
     }
 
-    /// What becomes of a text that may be complete in its event or go on in the next ones, as that of an unknown field may.
+    /// The replacement of a text that may be complete in its event or continue in the next ones, as that of an unknown field may.
     fn whole(&mut self, text: &str) -> Result<Option<String>, BlockedBy> {
         let checks = self.checks.clone();
         if let Ok(None) = self.complete(&[text], Reading::Text, &checks, false) {
@@ -367,7 +367,7 @@ impl StreamFilter {
         Ok(changed.and_then(|mut texts| texts.pop()))
     }
 
-    /// What of a piece can be sent now.
+    /// The part of a piece that can be sent now.
     fn pass(
         &mut self,
         lane: &Lane,
@@ -447,7 +447,7 @@ impl StreamFilter {
     }
 }
 
-/// What pieces become in JSON that is whole in their event, in place of which they go on. Others are checked where they go on alone.
+/// The replacements of pieces within JSON that is whole in their event. Others are checked where they continue.
 fn checked_pieces(pieces: &[(Lane, Range<usize>)], edits: &mut Edits) -> Vec<Option<Vec<u8>>> {
     let is_read = |lane: &Lane| matches!(lane.kind, Kind::Other | Kind::Arguments);
     pieces.iter().map(|(lane, place)| edits.take(place).filter(|_| is_read(lane))).collect()

@@ -1,4 +1,4 @@
-//! What is sent of whole requests and replies.
+//! Whole requests and replies after guardrails.
 
 mod joined;
 mod restored;

@@ -15,7 +15,7 @@ use super::vocabulary::{is_choice, is_count, is_name};
 use crate::place::Place;
 use crate::{Action, PartFindings, Placeholders, RuleSet};
 
-/// What the texts of one message become, which their reader takes for one text; `None` if all stay. Most have no other beside them.
+/// Checks the texts of one message, which their reader takes for one text; `None` if all stay. Most have no other beside them.
 pub(super) type Check<'a, E> = dyn FnMut(&[&str], Reading) -> Result<Option<Vec<String>>, E> + 'a;
 
 /// How a text is read.
@@ -60,7 +60,7 @@ impl Reading {
     }
 }
 
-/// What one text becomes.
+/// The replacement of one text.
 pub(super) fn check_one<E>(
     text: &str,
     reading: Reading,
@@ -236,7 +236,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What a text becomes. `is_json`: whether it is JSON also where it is no object and no list.
+    /// The replacement of a text. `is_json`: whether it is JSON also where it is no object and no list.
     pub(super) fn text<E>(
         self,
         text: &str,
@@ -295,7 +295,7 @@ pub(super) fn is_tokens(array: Value<'_>) -> bool {
     items.peek().is_some() && items.all(|item| item.kind() == Kind::Number)
 }
 
-/// What a text becomes. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
+/// The replacement of a text. JSON within it is checked as JSON and stays JSON: escapes hide nothing, and no quote is lost.
 pub(super) fn checked_text<E>(
     text: &str,
     is_json: bool,
@@ -311,7 +311,7 @@ pub(super) fn checked_text<E>(
     }
 }
 
-/// What a text becomes that is no JSON as a whole. JSON that was cut off, or that stands in it, is read without its escapes, too.
+/// The replacement of a text that is no JSON as a whole. JSON that was cut off, or is within it, is read without its escapes, too.
 pub(super) fn checked_prose<E>(
     text: &str,
     reading: Reading,

@@ -1,4 +1,4 @@
-//! What exists for callers with a mandatory filter.
+//! Statistics of the documents that exist for callers with a mandatory filter.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::Result;
 /// Mandatory filters of which [`Existing`] is kept: one bit per chunk and one embedding each.
 const EXISTING_MAX: usize = 64;
 
-/// What exists for the latest mandatory filters, the most recently used last. Locked briefly.
+/// Statistics for the latest mandatory filters, the most recently used last. Locked briefly.
 #[derive(Default)]
 pub(super) struct KnownExisting(Mutex<Vec<Existing>>);
 

@@ -43,7 +43,7 @@ pub(crate) struct FileState {
     pub(crate) crc: u32,
 }
 
-/// What is known of an index without opening it.
+/// The summary of an index that does not require opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) applied_seq: u64,

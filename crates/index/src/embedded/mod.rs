@@ -90,7 +90,7 @@ struct Inner {
     live: Mutex<LiveDocuments>,
     /// Snapshots that later pages of a search need.
     pins: Mutex<SnapshotPins>,
-    /// What exists for callers with a mandatory filter.
+    /// Statistics of the documents that exist for callers with a mandatory filter.
     existing: KnownExisting,
     /// Locked while a batch is committed; `None` after closing.
     writer: Mutex<Option<Writer>>,
@@ -184,7 +184,7 @@ impl Embedded {
         self.inner.learned.store(learned);
     }
 
-    /// What the folder holds, by its head alone; `None` if opening would not find it usable.
+    /// The summary of the folder, by its head alone; `None` if opening would not find it usable.
     pub(crate) fn peek(folder: &Path, settings: &EngineSettings) -> Result<Option<Summary>> {
         if format::check(folder, settings)?.is_some() {
             return Ok(None);

@@ -318,7 +318,7 @@ impl OnDemand {
         self.summary().applied_seq
     }
 
-    /// What is known of the index, whether it is open or not. Does not block.
+    /// The summary of the index, whether it is open or not. Does not block.
     pub(crate) fn summary(&self) -> Summary {
         match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
             // removals are made in an index that is closed, too

@@ -151,7 +151,7 @@ fn load(folder: &Path, settings: &EngineSettings, store_last_operation: u64) -> 
     Ok(Found::Usable(Box::new(Loaded { writer, snapshot, table: parts.table, saved_codes })))
 }
 
-/// What is made of the files of a folder.
+/// The parts of an index, built from the files of a folder.
 struct Parts {
     /// Writer, view, and deleted chunks that still have entries.
     lexical: (Lexical, LexicalView, Vec<u32>),

@@ -1,4 +1,4 @@
-//! What every engine does, seen through [`Engine`] alone: each test runs over each engine. What engines may do differently is in
+//! The contract of every engine, seen through [`Engine`] alone: each test runs over each engine. Permitted differences are in
 //! [`features`](crate::features), which a test here holds them to.
 
 mod fields;

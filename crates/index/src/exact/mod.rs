@@ -38,7 +38,7 @@ struct Shared {
     observed: Mutex<(HashSet<String>, ScoreBaseline)>,
 }
 
-/// What happens to calls.
+/// Faults injected into calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     /// How long each call takes beyond a turn of the runtime.

@@ -139,7 +139,7 @@ impl<'a> ExactSearch<'a> {
         chunks.filter(|words| words.frequencies.contains_key(term)).count() as u64
     }
 
-    /// What a term adds to the score of a chunk.
+    /// The contribution of a term to the score of a chunk.
     fn bm25(&self, chunk_id: u32, term: &QueryTerm) -> f32 {
         let (entries, holding) = (self.scope.existing_chunks as f32, self.holding(&term.text) as f32);
         let lengths = self.existing.iter().flat_map(|stored| &stored.chunks).map(|words| words.count);

@@ -15,7 +15,7 @@ use crate::{Change, HistoryPoint, IndexError, IndexedDocument, Result};
 /// Documents that are deleted by one call.
 const DELETED_MAX: usize = 200;
 
-/// What a batch makes of a document.
+/// The outcome of a batch for a document.
 struct Outcome {
     /// In versions before which it is removed, before it is perhaps put.
     removed_before: Option<u64>,
@@ -81,7 +81,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What the cluster says is applied. Where it has nothing that can be used, what there may be is removed: it is of a first batch that did not
+    /// The applied sequence by the cluster. If it has none that can be used, remaining points are removed: they are of a first batch that did not
     /// end, or in another form.
     async fn prepare_to_apply(&self) -> Result<u64> {
         let (known, is_emptied) = {
@@ -98,7 +98,7 @@ impl Shared {
         if known > 0 { Err(self.lost()) } else { Ok(0) }
     }
 
-    /// What is removed is removed in versions up to the last operation that was read: a call that is delivered late removes nothing that was
+    /// Removals apply to versions up to the last operation that was read: a call that is delivered late removes nothing that was
     /// put since.
     async fn carry_out(&self, outcomes: Vec<(String, Outcome)>) -> Result<()> {
         let (mut removed, mut put) = (Vec::new(), Vec::new());

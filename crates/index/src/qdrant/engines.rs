@@ -18,7 +18,7 @@ use crate::{EngineId, EngineKind, EngineSettings, IndexError, RebuildReason, Res
 /// Where collections are placed in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QdrantPlacement {
-    /// What the aliases of Qdrant collections begin with.
+    /// The prefix of the aliases of Qdrant collections.
     pub prefix: String,
     /// The id of the service, so that two services in one cluster share no collection.
     pub service: String,

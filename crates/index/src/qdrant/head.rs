@@ -17,7 +17,7 @@ const HEAD_READS: usize = 3;
 /// The version of the payloads. Points of another version are made again.
 const FORMAT: u64 = 1;
 
-/// What follows the tenant of a collection in that of its head.
+/// The suffix of a collection's tenant in that of its head.
 pub(super) const HEAD: &str = "/head";
 
 const APPLIED: &str = "applied";
@@ -27,7 +27,7 @@ const FORMAT_FIELD: &str = "format";
 const ANALYSER: &str = "analyser";
 const LANGUAGE: &str = "language";
 
-/// What is applied, and in which form.
+/// The applied sequence and the form of the points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) applied_seq: u64,
@@ -81,7 +81,7 @@ impl Shared {
         point_id(&self.head_tenant(), "", 0)
     }
 
-    /// What is applied; `None` if nothing is. A Qdrant collection or an alias that is gone is made again.
+    /// The head; `None` if nothing is applied. A Qdrant collection or an alias that is gone is made again.
     pub(super) async fn read_head(&self) -> Result<Option<Head>> {
         let Some(points) = self.client.get_if_there(&self.alias, self.head_id()).await? else {
             self.client.ensure(&self.layout).await?;
@@ -91,7 +91,7 @@ impl Shared {
         Ok(points.first().filter(|point| point.text(TENANT) == Some(&tenant)).map(Head::of))
     }
 
-    /// What is applied, if that can be used. A node that lags behind the others may not know it yet: as long as it is less than `known`,
+    /// The head, if it can be used. A node that lags behind the others may not know it yet: as long as it is less than `known`,
     /// others are asked.
     pub(super) async fn current_head(&self, known: u64) -> Result<Option<Head>> {
         let mut found: Option<Head> = None;

@@ -39,7 +39,7 @@ impl Held<'_> {
     }
 }
 
-/// What an engine has of a version of a document.
+/// A version of a document as an engine has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedVersion {
     /// The document's id.
@@ -53,7 +53,7 @@ pub struct IndexedVersion {
 /// A page of the points, in the order of the engine.
 #[derive(Debug)]
 pub struct InventoryPage {
-    /// What was read. The chunks of a document may be on several pages.
+    /// The versions that were read. The chunks of a document may be on several pages.
     pub versions: Vec<IndexedVersion>,
     /// Where the next page begins; `None` after the last.
     pub next: Option<InventoryPlace>,

@@ -4,7 +4,7 @@
 //! every point that comes back is checked for it, for the filter and for removals that the cluster has not seen yet. A point for itself says
 //! up to which operation the changes are applied.
 //!
-//! What differs from the embedded engine: a batch becomes visible document by document, not at once; a search that finds that a document
+//! Differences from the embedded engine: a batch becomes visible document by document, not at once; a search that finds that a document
 //! vanished between two of its calls is made again; lexical scores use a fixed mean length of chunks.
 
 mod apply;

@@ -1,4 +1,4 @@
-//! What a chunk is in Qdrant: one point, with the embedding, the terms and everything that a search returns of it.
+//! The form of a chunk in Qdrant: one point, with the embedding, the terms and everything that a search returns of it.
 //!
 //! | field | what |
 //! |---|---|
@@ -65,7 +65,7 @@ pub(super) fn value_key(path: &str, value: &Field) -> String {
     bounded(format!("{path}\u{1f}{spelled}"))
 }
 
-/// What a path has if a value of it is a string and no date.
+/// The key of a path's values that are strings and no dates.
 pub(super) fn text_key(path: &str) -> String {
     bounded(format!("{path}\u{1f}~"))
 }
@@ -106,7 +106,7 @@ fn names_of(document: &IndexedDocument) -> BTreeSet<String> {
     keys
 }
 
-/// What the metadata of a document adds to the payload of each of its chunks.
+/// The fields that a document's metadata adds to the payload of each of its chunks.
 fn metadata_fields(json: &str) -> HashMap<String, Value> {
     let (mut paths, mut values) = (BTreeSet::new(), BTreeSet::new());
     let mut numbers: HashMap<String, Vec<Value>> = HashMap::new();

@@ -18,7 +18,7 @@ use crate::embedded::lock;
 /// Terms whose rarity is kept.
 const KEPT_MAX: usize = 10_000;
 
-/// What the cluster knows of a term.
+/// The cluster's statistics of a term.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rarity {
     /// Chunks that exist for the caller and contain it.

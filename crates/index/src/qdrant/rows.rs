@@ -48,7 +48,7 @@ impl Row {
     }
 }
 
-/// What searches of a process have read of points. It never changes while the version of the document is the same.
+/// Points read by the searches of a process. A point never changes while the version of the document is the same.
 #[derive(Clone)]
 pub(super) struct ReadCache {
     rows: PointCache<Arc<Row>>,

@@ -11,7 +11,7 @@ use crate::{ConsistencyReport, Inconsistency, Result};
 /// Points per page.
 const PAGE: u32 = 1000;
 
-/// What was found of a document.
+/// The counted chunks of a document.
 #[derive(Default)]
 struct Counted {
     /// By version: the chunks found, and those that there should be.

@@ -25,7 +25,7 @@ pub(super) struct RunningGuard<'a> {
     rates: Option<(f64, f64)>,
     /// Whether a caller's thread computes it.
     is_on_caller: bool,
-    /// What another thread may repeat.
+    /// The computation that another thread may repeat.
     computation: Option<Arc<Computation>>,
 }
 

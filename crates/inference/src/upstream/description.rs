@@ -1,4 +1,4 @@
-//! What another gateway tells of its embedding model: its tokenizer, its prompts, its limits.
+//! Another gateway's description of its embedding model: its tokenizer, its prompts, its limits.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -37,7 +37,7 @@ impl Upstream {
         }
     }
 
-    /// What another gateway has told of the model.
+    /// The description that another gateway has sent of the model.
     pub(super) fn described(&self) -> Option<&Described> {
         self.model.description()?.get()
     }

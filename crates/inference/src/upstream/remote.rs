@@ -32,7 +32,7 @@ pub(crate) struct RemoteModel {
     settings: UpstreamConfig,
     fingerprint: String,
     client: UpstreamClient,
-    /// What another gateway tells of the model; `None` for other servers.
+    /// Another gateway's description of the model; `None` for other servers.
     description: Option<Description>,
     /// Estimated tokens of interactive texts that wait for a permit.
     waiting: WaitingTokens,
@@ -117,7 +117,7 @@ impl RemoteModel {
         self.client.invalid_reply(reason).into()
     }
 
-    /// What another gateway tells of the model; `None` for other servers.
+    /// Another gateway's description of the model; `None` for other servers.
     pub(super) fn description(&self) -> Option<&Description> {
         self.description.as_ref()
     }

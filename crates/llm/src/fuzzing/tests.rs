@@ -10,7 +10,7 @@ const GEMINI: &str = r#"{"candidates":[{"index":0,"content":{"parts":[{"text":"a
 const OPENAI: &str = r#"{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"a","reasoning_content":"b","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},"delta":{"content":"a","reasoning_content":"b","tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":9}}}"#;
 const MESSAGES: &str = r#"{"model":"m","max_tokens":5,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"A"}}]},{"role":"assistant","content":[{"type":"thinking","thinking":"a"},{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"x"}]}]}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"stop_sequences":["a"],"thinking":{"type":"enabled","budget_tokens":5},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{}}}}"#;
 
-/// What is put in the place of a random value.
+/// The replacement of a random value.
 fn replacement(kind: u8) -> Value {
     match kind % 8 {
         0 => Value::Null,

@@ -161,7 +161,7 @@ impl<R: Retriever> Search<'_, R> {
         is_all && self.is_complete()
     }
 
-    /// What the facets of a hybrid or dense search count: the candidates; or, if all are to be counted, also all documents that contain a
+    /// The documents that facets of a hybrid or dense search count: the candidates; or, if all are to be counted, also all documents that contain a
     /// word of the query, or all that pass the filter if it has no words.
     async fn counted(&self, candidates: &[Candidate]) -> Result<R::Documents> {
         if !self.wants_exact_facets() {

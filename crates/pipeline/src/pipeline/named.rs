@@ -9,7 +9,7 @@ use weir_ranking::relevance::Exactness;
 use super::candidates::Candidate;
 use super::{Retriever, Search};
 
-/// What the whole name adds to a score, as a multiple of the best one, and what its leading words add, to which their share in the name
+/// Bonus of a whole name in a score, as a multiple of the best one, and bonus of its leading words, to which their share in the name
 /// is added: enough that no document without the name precedes one with it, and none with a longer one that with the whole.
 const WHOLE: f32 = 3.0;
 const LEADING: f32 = 1.0;

@@ -17,7 +17,7 @@ pub struct RelevanceModel {
     pub topicality: f32,
     /// The usual scores of the collection.
     pub baseline: ScoreBaseline,
-    /// What was learned from judgments.
+    /// Relevance learned from judgments.
     pub learned: Arc<LearnedRelevance>,
 }
 

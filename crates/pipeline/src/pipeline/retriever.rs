@@ -1,4 +1,4 @@
-//! What the hit pipeline asks of an engine.
+//! The interface of the hit pipeline to an engine.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ pub trait Retriever: Send + Sync {
     /// A set of documents, for counting, sorting and facets.
     type Documents: Send + Sync;
 
-    /// What is known before anything is ranked.
+    /// The scope, known before anything is ranked.
     fn scope(&self) -> &Scope;
 
-    /// What the engine made of the query's text; `None` without one.
+    /// The analysed text of the query; `None` without one.
     fn words(&self) -> Option<QueryWords<'_>>;
 
     /// Documents whose title or id is the query or begins with it, by their first chunks.
@@ -52,7 +52,7 @@ pub trait Retriever: Send + Sync {
     /// many as match. Equal scores in the order of the numbers.
     fn rankings(&self, depth: usize) -> impl Future<Output = Result<Rankings>> + Send;
 
-    /// What BM25 can give for the query's words.
+    /// Bounds of BM25 for the query's words.
     fn bm25_bounds(&self) -> impl Future<Output = Result<Bm25Bounds>> + Send;
 
     /// The chunks that contain the rarest word of the query, if few do.
@@ -121,7 +121,7 @@ pub trait Retriever: Send + Sync {
     ) -> impl Future<Output = Result<Vec<ValueCount>>> + Send;
 }
 
-/// What a search knows of the collection before anything is ranked.
+/// A search's facts of the collection before anything is ranked.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// The last operation visible to the search.
@@ -140,7 +140,7 @@ pub struct Scope {
     pub prepared_in: Duration,
 }
 
-/// What an engine made of the text of a query.
+/// The text of a query as an engine analysed it.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryWords<'a> {
     /// The terms that rank, including those that occur in no document.

@@ -39,7 +39,7 @@ pub enum Recorded {
     Other(&'static str),
 }
 
-/// What a node answers by.
+/// The service of a node.
 #[derive(Clone)]
 pub(crate) struct Service {
     /// The position of its node in the cluster.

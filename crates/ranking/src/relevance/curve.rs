@@ -10,7 +10,7 @@ pub(super) struct Curve {
     pub(super) answerable: (f32, f32),
     /// Log-odds that the best hit answers, if the collection can.
     pub(super) best: f32,
-    /// What a gap of 1 subtracts from them.
+    /// The reduction by a gap of 1.
     pub(super) gap: f32,
     /// Exponent of the gap: the first steps behind the best hit matter most.
     pub(super) power: f32,

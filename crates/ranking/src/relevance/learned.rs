@@ -1,4 +1,4 @@
-//! What users' judgments change about relevance, and by how much at most.
+//! The effect of users' judgments on relevance, and its bounds.
 //!
 //! Judgments come from clients. One of them must not decide what the others see: a calibration is fitted for each group of callers left
 //! out, and relevance moves only as far as all of these agree. It never moves further than a limit.
@@ -84,7 +84,7 @@ impl LearnedRelevance {
         }
     }
 
-    /// What was learned.
+    /// The learned state.
     pub fn summary(&self) -> LearnedSummary {
         self.summary
     }

@@ -7,7 +7,7 @@ use weir_store::{FileSource, KnownFile, NewDocument};
 use super::upload::UploadedFile;
 use crate::{CollectionView, Result};
 
-/// What identifies a file.
+/// The identity of a file.
 pub(super) struct Identity<'a> {
     /// Of its bytes, in hexadecimal.
     pub(super) sha256: &'a str,

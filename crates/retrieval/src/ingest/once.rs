@@ -61,7 +61,7 @@ impl Retrieval {
         }
     }
 
-    /// What an earlier request with this key stored. `None` if there was none.
+    /// The result that an earlier request with this key stored. `None` if there was none.
     ///
     /// # Errors
     /// `idempotency_mismatch`; `collection_not_found` if the caller may not see the collection any more; store errors.

@@ -27,7 +27,7 @@ const MISS_PAUSE: Duration = Duration::from_millis(50);
 /// Operations that are read at once.
 const OPERATIONS_PAGE: usize = 1_000;
 
-/// What is to be done now.
+/// The work to do now.
 pub(super) enum Turn {
     /// Prepare operations: this gateway has the lease, and its index shows everything that is prepared.
     Work,
@@ -37,7 +37,7 @@ pub(super) enum Turn {
     Wait,
 }
 
-/// What the worker knows between two turns.
+/// The state of the worker between two turns.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     /// Up to this operation, the index is certain to show what is prepared. After a lease was lost, operations beyond it can be in the index

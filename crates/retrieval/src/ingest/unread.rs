@@ -42,7 +42,7 @@ struct Inner {
     in_use: Mutex<HashSet<String>>,
 }
 
-/// What the store keeps of a file, as JSON.
+/// The stored details of a file, as JSON.
 #[derive(Serialize, Deserialize)]
 pub(super) struct FileDetails {
     pub(super) name: String,

@@ -59,7 +59,7 @@ impl UploadedFile {
     }
 }
 
-/// What became of a file.
+/// The outcome of a file.
 pub(super) enum FileOutcome {
     /// Its documents are stored already.
     Known(KnownFile),
@@ -179,7 +179,7 @@ impl Retrieval {
         Ok(gathered)
     }
 
-    /// What identifies a file that was received before, with the settings of now.
+    /// The identity of a file that was received before, with the present settings.
     pub(super) fn hash_of_file(&self, file: &FileDetails, limits: &Limits) -> [u8; 32] {
         let FileDetails { name, options, sha256, keeps, .. } = file;
         known::hash_of(&Identity { sha256, name, options, keeps: *keeps }, limits, &self.config.extract)

@@ -153,7 +153,7 @@ async fn pause(collection: &OpenCollection, wait: Duration) {
     }
 }
 
-/// What is done from time to time, and when it was last done.
+/// Periodic work, and the time at which it was last done.
 struct Chores {
     prune_at: Instant,
     /// The applied sequence when the store's log was last emptied.
@@ -274,7 +274,7 @@ impl Attempt {
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// There was none.

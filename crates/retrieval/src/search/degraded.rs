@@ -12,7 +12,7 @@ pub(super) enum Part {
     Rerank,
 }
 
-/// What the caller hears when a part failed by `error`, or was not ready in time when there is none; the log has it all.
+/// The reason given to the caller when a part failed by `error`, or was not ready in time when there is none; the log has the details.
 pub(super) fn reason(part: Part, error: Option<&InferenceError>) -> DegradedReason {
     match error {
         // there may be thousands of these a second, and a metric counts them

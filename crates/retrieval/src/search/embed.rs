@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::{Result, Retrieval};
 use weir_refusal::RequestError;
 
-/// What the dense retriever searches with.
+/// The embedding that the dense retriever searches with.
 pub(super) struct Embedded {
     /// The retrievers that rank.
     pub(super) mode: Option<Mode>,

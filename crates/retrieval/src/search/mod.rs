@@ -45,7 +45,7 @@ const SECOND_STAGE_SHARE: f64 = 0.95;
 /// Plan requests whose query and filter have more bytes than this on a blocking thread.
 const PLANNED_INLINE_BYTES_MAX: usize = 8 << 10;
 
-/// What a search needs to know beside its request.
+/// The context of a search beside its request.
 #[derive(Clone)]
 pub struct SearchContext {
     /// Who asks.

@@ -124,7 +124,7 @@ fn json_of(value: Value) -> serde_json::Value {
     }
 }
 
-/// What comes with each result beyond the hit itself.
+/// The parts of each result beyond the hit itself.
 struct Extras {
     marker: Option<Marker>,
     collapse: bool,
@@ -212,7 +212,7 @@ fn result(ranked: RankedHit, extras: &Extras) -> Result<SearchResult> {
     })
 }
 
-/// What a citation of a hit quotes, and where that stands: in the title of a document without text.
+/// The quoted part of a citation of a hit, and its range: in the title of a document without text.
 fn quoted(hit: &weir_index::Hit) -> (Option<CitedPart>, Range<usize>, String) {
     match &hit.title {
         Some(title) if hit.start == hit.end => (Some(CitedPart::Title), 0..title.len(), title.clone()),

@@ -38,9 +38,9 @@ pub(super) struct Plan {
     pub(super) offset: usize,
     /// Results of the page, at most.
     pub(super) limit: usize,
-    /// What re-scores the first hits.
+    /// Re-scoring of the first hits.
     pub(super) second_stage: SecondStage,
-    /// What cursors to the pages of this request are bound to.
+    /// The binding of cursors to the pages of this request.
     pub(super) binding: Binding,
     /// Where the page begins, on all but the first.
     pub(super) page: Option<Cursor>,
@@ -146,7 +146,7 @@ impl Plan {
         Ok(Some(Plan { request, view, mode, text, as_text, vector, template, second_stage, page, ..*self }))
     }
 
-    /// What the index is asked, with the retrievers in `mode`; `None` lists.
+    /// The query to the index, with the retrievers in `mode`; `None` lists.
     pub(super) fn index_query(&self, mode: Option<Mode>, embedding: Option<Vec<f32>>) -> IndexQuery {
         let mode = match mode {
             Some(Mode::Hybrid) => RetrievalMode::Hybrid,
@@ -291,7 +291,7 @@ fn mode_for(
     }
 }
 
-/// What the request says, and the settings for the rest; a constant that the method in force hasn't is refused.
+/// The fusion by the request, and by the settings for the rest; a constant that the method in force hasn't is refused.
 fn fusion_for(request: &SearchRequest, settings: &Search) -> Result<FusionFunction, Invalid> {
     let said = request.fusion.unwrap_or_default();
     let (lexical, dense) = said

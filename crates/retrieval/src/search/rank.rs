@@ -32,9 +32,9 @@ pub(super) struct RankedHit {
 
 /// A page of hits, and how it was ranked.
 pub(super) struct Ranked {
-    /// What the index was asked.
+    /// The query to the index.
     pub(super) query: IndexQuery,
-    /// What the index found, without its hits.
+    /// The index's result, without its hits.
     pub(super) found: IndexResult,
     /// The retrievers that ranked; `None` for a list.
     pub(super) mode: Option<Mode>,

@@ -1,4 +1,4 @@
-//! What the index refuses, said of the request that asked for it.
+//! Refusals of the index, in terms of the request that caused them.
 
 use weir_api::{ErrorCode, GroupBy, Invalid, SearchRequest};
 use weir_index::IndexError;

@@ -11,7 +11,7 @@ use crate::view::CollectionView;
 use crate::{Result, Retrieval};
 use weir_inference::{LoadedModel, Reranker};
 
-/// What re-scores the first hits, in this order.
+/// Re-scoring of the first hits, in this order.
 #[derive(Default)]
 pub(super) struct SecondStage {
     pub(super) max_sim: Option<MaxSim>,
@@ -32,7 +32,7 @@ pub(super) struct Reranking {
 }
 
 impl SecondStage {
-    /// What the request asks for, or else the settings. `has_text`: whether the query has words.
+    /// The stages of the request, or else of the settings. `has_text`: whether the query has words.
     pub(super) fn new(
         retrieval: &Retrieval,
         view: &CollectionView,

@@ -85,7 +85,7 @@ fn describe_ranks(
     }
 }
 
-/// What makes a document a candidate, by the retrievers that were used.
+/// The remedy that makes a document a candidate, by the retrievers that were used.
 fn candidates_remedy(mode: Option<Mode>, lexical: Option<RetrieverPosition>) -> &'static str {
     match (mode, lexical) {
         (Some(Mode::Lexical), None) => "use words of the document",

@@ -1,4 +1,4 @@
-//! What a connection waits for, and since when: the time limits of connections, and which one is closed when there are too many.
+//! The wait of each connection and its begin: the time limits of connections, and the choice of one to close when there are too many.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +68,7 @@ impl Closed {
     }
 }
 
-/// What happens on a connection. Its stream, its requests and their bodies note it here.
+/// The activity of a connection. Its stream, its requests and their bodies note it here.
 pub(super) struct Activity {
     state: Mutex<State>,
     limits: TimeLimits,
@@ -99,7 +99,7 @@ struct State {
     reader: Option<Waker>,
 }
 
-/// What one request waits for.
+/// The wait of one request.
 #[derive(Default)]
 struct Waits {
     /// Since more of the body is awaited.
@@ -277,7 +277,7 @@ impl Activity {
     }
 }
 
-/// What happens when a time limit is reached.
+/// The action when a time limit is reached.
 enum Limit {
     Close(Closed),
     ShowEnd,

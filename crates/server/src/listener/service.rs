@@ -103,7 +103,7 @@ impl Drop for RequestBody {
 /// The body of a reply; the request ends with it.
 pub(super) struct ReplyBody {
     inner: Body,
-    /// What is left of a part that was too large.
+    /// The rest of a part that was too large.
     rest: Bytes,
     /// Of HTTP/2, where a client can stop one reply alone. Over HTTP/1, the socket shows whether the client receives anything.
     noted: Option<RequestActivity>,

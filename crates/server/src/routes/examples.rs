@@ -6,7 +6,7 @@
 pub struct Group {
     /// Its name.
     pub name: &'static str,
-    /// What its routes are for, in a sentence or two.
+    /// The purpose of its routes, in a sentence or two.
     pub about: &'static str,
     /// A request for each of its routes.
     pub examples: &'static [Example],

@@ -43,7 +43,7 @@ const EXPONENT_OF_ONE: u32 = (f32::MAX_EXP - 1) as u32;
 /// Powers of two from one to the next of which floats are small.
 const BINADES: u32 = 16;
 
-/// What the floats from one power of two to the next have in common.
+/// Constants of the floats from one power of two to the next.
 #[derive(Clone, Copy)]
 struct Binade {
     /// `5^decimals`.

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::error::no_answer;
 use crate::Result;
 
-/// What the connection for changes has found out. Clones share it.
+/// Whether the database answers the connection for changes. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Answering(Arc<watch::Sender<bool>>);
 

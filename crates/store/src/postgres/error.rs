@@ -70,7 +70,7 @@ fn unreached(error: &tokio_postgres::Error) -> Error {
     no_answer(&message(error))
 }
 
-/// What the server said, or what the system said of the connection.
+/// The message of the server, or of the system about the connection.
 fn message(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(said), _) => said.message().to_owned(),

@@ -169,7 +169,7 @@ async fn record(
     Ok(Some(accepted))
 }
 
-/// What is stored with the id of a document.
+/// The stored state of a document's id.
 struct Stored {
     /// `None` if there is no such document.
     version: Option<u64>,
@@ -180,7 +180,7 @@ struct Stored {
     metadata: Option<String>,
 }
 
-/// What becomes of a document.
+/// The decision on a document.
 enum Decision {
     Refuse(DocumentError),
     /// It is stored already, in this version.

@@ -1,7 +1,7 @@
 //! Budgets that several gateways share: each leases amounts. Times are those of the database's clock.
 //!
-//! What is spent, reserved and leased of a budget is together never more than the budget. A lease that ends without being given back is spent. Only leases add to it, which are given under the lock of
-//! their key. A reservation and its end move an amount between a lease and `spending`, in one commit, and need no lock.
+//! The sum of spending, reservations and leases of a budget never exceeds the budget. A lease that ends without being given back is spent.
+//! Only leases add to it, which are given under the lock of their key. A reservation and its end move an amount between a lease and `spending`, in one commit, and need no lock.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ async fn lease(
     Ok(Ok(grant))
 }
 
-/// What all gateways have of a budget, by one statement: others move amounts between the tables meanwhile.
+/// The leases of all gateways from a budget, by one statement: others move amounts between the tables meanwhile.
 async fn used(tx: &mut Tx<'_>, ask: &LeaseAsk) -> Result<BudgetUse> {
     let mut used = BudgetUse::default();
     let rows = tx

@@ -8,7 +8,7 @@ use crate::{Acceptance, Error, IdempotencyKey, Job, Result, Timestamp};
 /// Upper bound of the keys that one transaction deletes because of their age.
 const PRUNE_BATCH: u64 = 1_000;
 
-/// What the request with this key stored before. `None` if there was none, or it is too long ago.
+/// The result that the request with this key stored before. `None` if there was none, or it is too long ago.
 ///
 /// # Errors
 /// `IdempotencyMismatch` if that request asked for something else.

@@ -42,7 +42,7 @@ pub(crate) async fn rewrite(tx: &mut Tx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What every key has spent on each day from `since` on.
+/// Spending of every key on each day from `since` on.
 pub(crate) async fn list(tx: &mut Tx<'_>, since: i32) -> Result<Vec<Spent>> {
     tx.all("SELECT key_id, model, day, nanos FROM spending WHERE day >= $1", &values![since], |row| {
         let read = || {

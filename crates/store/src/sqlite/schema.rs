@@ -217,7 +217,7 @@ ALTER TABLE feedback ADD COLUMN caller INTEGER;
 ALTER TABLE feedback ADD COLUMN is_operator INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// What was asked for, as JSON; NULL in entries of earlier formats and where the action tells it.
+/// The request, as JSON; NULL in entries of earlier formats and where the action implies it.
 const FORMAT_11: &str = "
 ALTER TABLE audit ADD COLUMN changes TEXT;
 ";
@@ -304,7 +304,7 @@ CREATE TABLE idempotency_keys (
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);
 ";
 
-/// What several gateways over one store share; in a file, they are kept for its copies. `service` has one row or none. The last lease of each
+/// State that several gateways over one store share; in a file, they are kept for its copies. `service` has one row or none. The last lease of each
 /// collection has the highest number in `fence`. `cancellations` are jobs that are to be cancelled by whoever has the lease.
 const FORMAT_18: &str = "
 CREATE TABLE service (
@@ -332,7 +332,7 @@ const FORMAT_19: &str = "
 ALTER TABLE jobs ADD COLUMN files TEXT;
 ";
 
-/// What gateways hold of the budgets of keys: `nanos` is leased and not reserved; `reserved`, which `spending` contains, is for requests on their way.
+/// Leases of gateways from the budgets of keys: `nanos` is leased and not reserved; `reserved`, which `spending` contains, is for requests on their way.
 /// `ledger_writes` has the number of the last changes of `spending` by each gateway.
 const FORMAT_20: &str = "
 CREATE TABLE budget_leases (

@@ -47,7 +47,7 @@ const CHANNEL_RECORDS_MAX: usize = 65_536;
 /// The folder of batches that wait, in the data folder.
 const SPILL_FOLDER: &str = "telemetry-spill";
 
-/// What is known of a request.
+/// The record of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestRecord {
     /// When it began, in unix seconds.
@@ -82,7 +82,7 @@ pub struct RequestRecord {
     pub completion_tokens: u64,
     /// Cost in billionths of the currency of the price table.
     pub cost_nanos: u64,
-    /// What was used and what it costs, by class.
+    /// Usage and cost by class.
     pub charges: Vec<Charge>,
     /// Whether a model was called of which no price is known.
     pub is_unpriced: bool,
@@ -96,7 +96,7 @@ pub struct RequestRecord {
     pub is_stream: bool,
     /// Where it stands in a trace.
     pub trace: Option<TraceContext>,
-    /// What guardrails found, as the reply says it.
+    /// The findings of guardrails, as in the reply.
     pub guardrails: Option<Box<str>>,
     /// Whether the reply was kept from an earlier request: `hit`, `semantic_hit` or `miss`; `None` without a cache.
     pub cache: Option<&'static str>,

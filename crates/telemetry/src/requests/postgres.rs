@@ -102,7 +102,7 @@ pub enum PostgresError {
     Timeout(#[from] tokio::time::error::Elapsed),
 }
 
-/// What the server said, or what the system said of the connection.
+/// The message of the server, or of the system about the connection.
 fn message(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(said), _) => said.message().to_owned(),

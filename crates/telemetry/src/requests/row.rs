@@ -28,7 +28,7 @@ impl Charge {
     }
 }
 
-/// What was charged for one request, as a column of a database has it: JSON; `None` for nothing.
+/// The charges of one request, as a column of a database: JSON; `None` for none.
 pub(super) fn charges_column(charges: &[Charge]) -> Option<String> {
     let named = charges.iter().map(|charge| {
         let amounts = serde_json::json!({"units": charge.units, "cost_nanos": charge.cost_nanos});
@@ -117,7 +117,7 @@ pub(super) struct Batch {
     pub(super) rows: Vec<Row>,
     /// The names of the keys of the rows. Files of earlier versions end before it or behind it.
     pub(super) key_names: BTreeMap<i64, String>,
-    /// What was charged for the rows that were charged, by their index. Last.
+    /// The charges of the rows that have any, by their index. Last.
     pub(super) charges: BTreeMap<usize, Vec<Charge>>,
 }
 
@@ -140,7 +140,7 @@ impl Batch {
         self.rows.push(Row::new(record));
     }
 
-    /// What was charged for the row at this index.
+    /// The charges of the row at this index.
     pub(super) fn charges(&self, index: usize) -> &[Charge] {
         self.charges.get(&index).map_or(&[], Vec::as_slice)
     }

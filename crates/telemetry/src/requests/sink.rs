@@ -51,7 +51,7 @@ impl Sink {
     }
 }
 
-/// What the sink's thread and the collector share.
+/// State shared by the sink's thread and the collector.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The number under which the last stored batch was handed over.

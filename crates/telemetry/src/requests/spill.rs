@@ -28,7 +28,7 @@ pub(super) enum SpillError {
     Io {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A batch can't be encoded.

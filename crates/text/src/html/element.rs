@@ -1,4 +1,4 @@
-//! What an element does to the text of a page: how it separates text, and whether its text belongs to the page.
+//! The effect of an element on the text of a page: how it separates text, and whether its text belongs to the page.
 
 use ego_tree::NodeRef;
 use scraper::node::Element;
@@ -194,7 +194,7 @@ const NOTES: [&str; 10] = [
 /// Classes of the first element in such an `<aside>`.
 const NOTE_TITLES: [&str; 2] = ["sidebar-title", "topic-title"];
 
-/// What a link to a heading shows beside it, and a footnote's link back.
+/// The text of a link to a heading beside it, and of a footnote's link back.
 const LINK_MARKS: &str = "¶§#🔗⚓◆↩↑⬆⤴\u{200b}\u{200d}\u{fe0e}\u{fe0f}";
 /// Longest subtree, in nodes, that is examined for being such a link.
 const LINK_NODES_MAX: usize = 8;

@@ -38,7 +38,7 @@ const ATTRIBUTES: [&str; 11] =
 const FORMATTING: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
-/// What precedes the names of formatting elements, so that the parser does not recognise them.
+/// The prefix of the names of formatting elements, so that the parser does not recognise them.
 const RENAMED: &str = "-";
 
 /// The name of links: [`RENAMED`] and `a`.
@@ -104,7 +104,7 @@ struct Limited {
 }
 
 impl Limited {
-    /// What the parser gets in place of a tag: that of an ignored block still separates words. `None`: nothing.
+    /// The replacement of a tag for the parser: that of an ignored block still separates words. `None`: nothing.
     fn limited(&self, mut tag: Tag) -> Option<Token> {
         if FORMATTING.contains(&&*tag.name) {
             tag.name = LocalName::from(format!("{RENAMED}{}", tag.name));

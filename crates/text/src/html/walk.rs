@@ -3,7 +3,7 @@
 use ego_tree::NodeRef;
 use scraper::Node;
 
-/// What is called for every node.
+/// Called for every node.
 pub(super) trait Visitor<'a> {
     /// Called before the children of `node`; they are visited if it returns true.
     fn enter(&mut self, node: NodeRef<'a, Node>) -> bool;

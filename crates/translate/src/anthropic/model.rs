@@ -1,4 +1,4 @@
-//! What the generations of Anthropic's models take.
+//! Parameters that the generations of Anthropic's models accept.
 
 use crate::chat::Effort;
 

@@ -120,7 +120,7 @@ pub(crate) struct AnthropicStream {
     open: Open,
     /// Characters of text.
     characters: usize,
-    /// What the blocks that ended cite. Clients put lists of several chunks together by an index, which these have not.
+    /// Citations of the blocks that have ended. Clients put lists of several chunks together by an index, which these have not.
     annotations: Vec<Annotation>,
     /// Thinking blocks that were sent.
     thinking_blocks: usize,

@@ -101,7 +101,7 @@ pub(crate) enum ToolChoice {
     Function(String),
 }
 
-/// What the reply's text must be.
+/// The required format of the reply's text.
 pub(crate) enum Format {
     Text,
     Json,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Api;
 
-/// What the gateway adds to an answer.
+/// Additions of the gateway to an answer.
 pub trait Additions {
     /// A source that an answer names.
     type Reference: Clone;

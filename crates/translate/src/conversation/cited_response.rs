@@ -11,7 +11,7 @@ use super::{Api, write_named};
 /// Most bytes of events that are held. Then the text gets no list.
 const HELD_BYTES_MAX: usize = 4 << 20;
 
-/// What was added so far.
+/// The additions so far.
 pub(super) struct ResponseStream<R> {
     /// Events that were added, by which the numbers of further ones grow.
     added: u64,

@@ -68,7 +68,7 @@ impl<A: Additions> CitedStream<A> {
         }
     }
 
-    /// What is added.
+    /// The additions.
     pub fn additions(&self) -> &A {
         &self.additions
     }
@@ -95,7 +95,7 @@ impl<A: Additions> CitedStream<A> {
         out.into()
     }
 
-    /// What is held when the stream ends without its last event.
+    /// The held events of a stream that ends without its last event.
     pub fn end(&mut self) -> Bytes {
         let mut out = Vec::new();
         self.response.release(&mut out);
@@ -187,7 +187,7 @@ impl<A: Additions> CitedStream<A> {
         }
     }
 
-    /// What is added to a choice before it ends; `None`: nothing.
+    /// The addition to a choice before it ends; `None`: nothing.
     fn last_delta(&mut self, choice: u32, has_call: bool) -> Option<Map<String, Value>> {
         let (written, sent) = self.texts.both((choice, 0));
         let references = self.additions.references(written);

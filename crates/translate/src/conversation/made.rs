@@ -1,4 +1,4 @@
-//! What the gateway writes itself in the shape of each API: a reply without a call of a model, and the events that end a stream.
+//! Replies that the gateway makes in the shape of each API: a reply without a call of a model, and the events that end a stream.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Api, write_named};
 use crate::sse::SseEvent;
 
-/// What chunks of a stream repeat.
+/// The fields that all chunks of a stream repeat.
 #[derive(Deserialize)]
 pub struct ChunkHead {
     id: Value,
@@ -99,7 +99,7 @@ fn named(events: &[Value]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a reply is made of.
+/// The parts of a reply.
 #[derive(Clone, Copy)]
 struct Made<'a> {
     text: &'a str,

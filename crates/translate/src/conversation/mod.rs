@@ -1,4 +1,4 @@
-//! What the bodies of each API say, for a gateway that names none of their fields: what a request asks for, where its question and the texts of its
+//! The content of the bodies of each API, for a gateway that names none of their fields: the request, the places of its question and the texts of its
 //! answer stand, how citations are added, and the replies that the gateway makes itself.
 
 mod annotations;

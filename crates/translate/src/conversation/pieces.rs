@@ -13,7 +13,7 @@ use crate::json::{Kind as JsonKind, Tape, Value};
 pub struct Lane {
     /// The choice, block or item.
     pub index: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The part of an item; 0 where there are none.
     pub part: u32,
@@ -24,9 +24,9 @@ pub struct Lane {
 /// A kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What the model answers.
+    /// The model's answer.
     Answer,
-    /// What it thinks before.
+    /// The model's reasoning before the answer.
     Reasoning,
     /// Why it does not answer.
     Refusal,
@@ -48,7 +48,7 @@ const PATH_BYTES_MAX: usize = 256;
 /// The quotes of an empty string.
 const EMPTY_BYTES: usize = 2;
 
-/// What an event has.
+/// The pieces of an event.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
     /// Pieces of texts: the place of their JSON value in the event's data, quotes included.

@@ -80,7 +80,7 @@ pub enum InvalidRequest {
     Field {
         /// The field.
         field: String,
-        /// What is wrong, and the remedy.
+        /// The problem and its remedy.
         reason: String,
     },
 }

@@ -16,7 +16,7 @@ const BUDGETS: [(&str, u64, u64); 3] = [
     ("gemini-2.5-flash-lite", 512, 24_576),
     ("gemini-2.5-flash", 1, 24_576),
 ];
-/// What stands for the signature of a call that came without one, by Gemini's page on thought signatures: Gemini 3 refuses a
+/// The substitute for the signature of a call without one, by Gemini's page on thought signatures: Gemini 3 refuses a
 /// conversation with calls that have none, such as those of another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// Numbers with the same meaning in both.

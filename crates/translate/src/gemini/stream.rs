@@ -11,7 +11,7 @@ use weir_schema::whole_characters;
 /// Candidates of one reply. Gemini gives at most 8.
 const CANDIDATES_MAX: u64 = 128;
 
-/// What one candidate has sent.
+/// The content that one candidate has sent.
 #[derive(Default)]
 struct Progress {
     has_started: bool,

@@ -16,7 +16,7 @@ pub(crate) struct CallState {
     pub(crate) name: String,
     /// The signature that goes before the block.
     pub(super) signature: Option<String>,
-    /// What has not been sent of the arguments.
+    /// The part of the arguments that was not sent yet.
     pub(crate) arguments: String,
     progress: Progress,
 }

@@ -1,4 +1,4 @@
-//! What providers with OpenAI's API put in a message or in a part of one, in the shapes of all of them.
+//! Messages, and parts of messages, of providers with OpenAI's API, in all their shapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -164,7 +164,7 @@ impl<'a> Choice<'a> {
         self.message.or(self.delta)
     }
 
-    /// What a chunk adds. A `message` beside its `delta`, or after others, repeats the whole answer so far, and is not read.
+    /// The addition of a chunk. A `message` beside its `delta`, or after others, repeats the whole answer so far, and is not read.
     pub(super) fn delta(self, has_answer: bool) -> Option<Delta<'a>> {
         self.delta.or(self.message.filter(|_| !has_answer))
     }
@@ -233,7 +233,7 @@ pub(crate) fn provider_error(error: &Value) -> TranslateError {
 }
 
 impl<'a> Delta<'a> {
-    /// What is in it; empty texts are left out.
+    /// Its pieces; empty texts are left out.
     pub(crate) fn pieces(self) -> Vec<Piece<'a>> {
         let mut pieces = Vec::new();
         let mut has_text = false;

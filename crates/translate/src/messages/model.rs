@@ -1,4 +1,4 @@
-//! What OpenAI's models take.
+//! Parameters that OpenAI's models accept.
 
 use crate::chat::Effort;
 

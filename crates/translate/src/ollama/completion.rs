@@ -1,4 +1,4 @@
-//! What providers with OpenAI's API send: a chat completion or a completion, whole or a chunk of one. Messages have the shapes that
+//! Replies of providers with OpenAI's API: a chat completion or a completion, whole or a chunk of one. Messages have the shapes that
 //! [`crate::messages`] reads.
 
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ struct Logprobs {
     content: Option<Box<RawValue>>,
 }
 
-/// What a choice has, or a chunk adds to it. Texts are empty where there are none.
+/// The content of a choice, or of a chunk's addition to it. Absent texts are empty.
 pub(super) struct Part<'a> {
     pub(super) content: Cow<'a, str>,
     thinking: Cow<'a, str>,
@@ -111,7 +111,7 @@ impl<'a> Choice<'a> {
         self.finish_reason.as_deref().filter(|reason| !reason.is_empty())
     }
 
-    /// What it has in a whole reply.
+    /// Its content in a whole reply.
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when its message can't be read.
@@ -120,7 +120,7 @@ impl<'a> Choice<'a> {
         self.part(message)
     }
 
-    /// What it adds in a chunk. A message alone is an answer that no chunk before had a part of.
+    /// Its addition in a chunk. A message alone is an answer of which no earlier chunk had a part.
     ///
     /// # Errors
     /// [`TranslateError::Reply`] when its delta can't be read.

@@ -51,7 +51,7 @@ pub fn error_line(message: &str) -> Vec<u8> {
     line
 }
 
-/// What a reply has beside its text, from the gateway.
+/// Fields of the gateway beside the text of a reply.
 #[derive(Serialize, Deserialize, Default)]
 struct Extras {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ fn done_reason(finish_reason: &str) -> &str {
     }
 }
 
-/// What ends a line, and stands between the values of some arguments.
+/// Line ends; they also separate the values of some arguments.
 const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
 /// The arguments of a call as an object in one line, with the order of their keys; an empty one where the limit of tokens, as `reason` says, has

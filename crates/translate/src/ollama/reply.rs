@@ -8,7 +8,7 @@ use crate::messages::Call;
 use crate::{TranslateError, write_json};
 use weir_schema::whole_characters;
 
-/// What every line of a reply has in common.
+/// The fields common to every line of a reply.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The route.

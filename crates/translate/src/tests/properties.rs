@@ -1,4 +1,4 @@
-//! What must hold for any reply and any conversation: a stream gives the message of the whole reply, and what goes to another API and back is
+//! Properties of any reply and any conversation: a stream gives the message of the whole reply, and a translation to another API and back is
 //! as it was.
 
 use proptest::collection::vec;

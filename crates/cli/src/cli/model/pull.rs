@@ -39,7 +39,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a reply's head may take, redirects and connecting included. The body has no limit.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What to fetch and where to put it.
+/// The files to fetch and their destination.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PullRequest {
     name: String,

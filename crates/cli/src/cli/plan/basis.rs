@@ -1,4 +1,4 @@
-//! What `weir plan` computes from: figures that were measured or that a document states, each with its source.
+//! The basis of `weir plan`: figures that were measured or that a document states, each with its source.
 
 /// A figure, and where it is from.
 #[derive(Debug, Clone, Copy)]

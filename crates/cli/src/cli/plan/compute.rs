@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::basis::{self, Basis, GIB, Kind};
 use super::{PlanArguments, PlanEngine, QdrantVectors};
 
-/// What the plan is for. Rates are per second.
+/// The demand that a plan serves. Rates are per second.
 #[derive(Debug, Clone)]
 pub(super) struct Demand {
     pub(super) documents: u64,
@@ -55,7 +55,7 @@ impl Demand {
     }
 }
 
-/// What a core, a GiB of memory and a GiB of disk cost a month.
+/// Monthly prices of a core, a GiB of memory and a GiB of disk.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prices {
@@ -144,7 +144,7 @@ impl From<Basis> for Figure {
     }
 }
 
-/// What is needed.
+/// The required resources.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) shape: Shape,
@@ -152,7 +152,7 @@ pub(super) struct Plan {
     pub(super) figures: Vec<Figure>,
     pub(super) prices: Prices,
     pub(super) cost_a_month: f64,
-    /// What the reader must know of the figures.
+    /// Notes on the figures.
     pub(super) notes: Vec<String>,
 }
 
@@ -201,7 +201,7 @@ fn redis() -> Processes {
     }
 }
 
-/// What follows from the demand alone.
+/// Sums that depend on the demand alone.
 struct Sums {
     index_memory_bytes: f64,
     index_disk_bytes: f64,

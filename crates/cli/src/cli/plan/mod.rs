@@ -86,7 +86,7 @@ pub enum PlanEngine {
     Qdrant,
 }
 
-/// What Qdrant keeps in memory of a vector; the originals are on disk but for f32.
+/// Qdrant's form of a vector in memory; the originals are on disk but for f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum QdrantVectors {
     /// Four bytes for each value.

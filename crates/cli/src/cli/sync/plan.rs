@@ -1,4 +1,4 @@
-//! What a folder has, compared with what its collection has.
+//! The difference between a folder and its collection.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -130,7 +130,7 @@ fn hash_of(title: Option<&str>, text: &str, metadata: &Metadata) -> u64 {
     hasher.finish()
 }
 
-/// What is to be done; complete when every step of reading the folder was observed.
+/// The steps to take; complete when every step of reading the folder was observed.
 pub(in crate::cli) struct Plan<'a> {
     stored: &'a BTreeMap<String, Stored>,
     folder: &'a str,
@@ -151,7 +151,7 @@ pub(in crate::cli) struct Plan<'a> {
     pub(in crate::cli) changed: Vec<String>,
     /// The number of documents that the collection has as they are.
     pub(in crate::cli) unchanged: u64,
-    /// What can't be read.
+    /// The unreadable files.
     pub(in crate::cli) rejections: Vec<Rejection>,
     /// Ids and places of the documents whose id an earlier one has.
     pub(super) replacing: Vec<(String, String)>,

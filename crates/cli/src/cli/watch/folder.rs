@@ -15,7 +15,7 @@ const NEW: Duration = Duration::from_secs(30);
 /// The same for a file that a program still has open.
 const QUIET_OPEN: Duration = Duration::from_secs(10);
 
-/// What identifies the content of a file, as far as it is known without reading it.
+/// The identity of a file's content, as far as it is known without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     bytes: u64,
@@ -41,7 +41,7 @@ pub(super) struct FolderFiles {
     is_known: bool,
 }
 
-/// What one look found.
+/// The files found by one look.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     /// The files to send.

@@ -152,7 +152,7 @@ struct Watch<'a> {
     out: &'a mut dyn Write,
 }
 
-/// What one look at the folder led to.
+/// The result of one look at the folder.
 #[derive(Default)]
 struct Pass {
     report: IngestReport,

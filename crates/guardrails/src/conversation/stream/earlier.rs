@@ -1,4 +1,4 @@
-//! What of an event is checked together with earlier ones, but for the pieces of texts: strings that are complete in it, and texts whose pieces were
+//! The strings of an event that are checked together with earlier events, besides pieces of texts: complete strings, and texts whose pieces were
 //! sent.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ const EARLIER_BYTES_MAX: usize = 1024;
 
 /// Different names under which one stream has strings that are no pieces of texts.
 const EARLIER_MAX: usize = 16_384;
-/// What stops it, as the name of a rule.
+/// The name of the rule that stops such a stream.
 const EARLIER_RULE: &str = "at most 16,384 strings under different names in a stream";
 
 /// Strings that were complete in earlier events, by a hash of their names.
@@ -34,7 +34,7 @@ pub(super) struct EarlierStrings {
     hash_keys: RandomState,
 }
 
-/// What came under the same names.
+/// Earlier strings under the same names.
 #[derive(Default)]
 struct Earlier {
     /// The end of all that came, in which something may have begun. `None` before the first.

@@ -34,7 +34,7 @@ impl Ends {
     }
 }
 
-/// What a text that goes on after its end is checked with.
+/// The earlier text with which a text that continues after its end is checked.
 pub(super) struct EndedText {
     pub(super) lane: Lane,
     /// All of a text that was held as JSON, as the provider wrote it.

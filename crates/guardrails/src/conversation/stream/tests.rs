@@ -225,7 +225,7 @@ fn what_crosses_from_one_block_into_the_next_is_found_wherever_it_is_cut() {
     assert!(out.contains("\"4111\"") && out.contains(" steps away."), "{out}");
 }
 
-/// What is sent of the answer that these pieces make, in one text.
+/// The filtered answer of these pieces, in one text.
 fn answer(checks: &Arc<Checks>, pieces: &[&str]) -> String {
     let mut events: Vec<String> = pieces.iter().map(|piece| chat(piece)).collect();
     events.push(END.to_owned());
@@ -553,7 +553,7 @@ fn unnumbered(text: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
-    /// What is sent of an answer in pieces is what is sent of the whole answer.
+    /// An answer in pieces is filtered as the whole answer is.
     #[test]
     fn an_answer_is_redacted_as_if_it_came_whole(
         text in texts(),

@@ -12,7 +12,7 @@ use crate::{Placeholders, Restorer, Window};
 /// The text that is held while a stream is buffered has no bound of its own: replies have one.
 const NO_BOUND: usize = usize::MAX;
 
-/// What is known of one text.
+/// The state of one text.
 pub(super) struct TextState {
     pub(super) mode: StreamMode,
     pub(super) window: Option<Window>,
@@ -78,7 +78,7 @@ impl TextState {
         self.held = ended.json;
     }
 
-    /// What can be sent after a piece, or the rule that blocks it.
+    /// The text that can be sent after a piece, or the rule that blocks it.
     pub(super) fn push(&mut self, text: &str) -> Result<String, usize> {
         if self.is_json != Some(false) {
             self.held.push_str(text);
@@ -122,7 +122,7 @@ impl TextState {
         Ok(self.restored(checked))
     }
 
-    /// What is held, without what began in the texts before.
+    /// The held text, without findings that began in earlier texts.
     fn continued(&mut self) -> Result<String, usize> {
         let before = std::mem::take(&mut self.before);
         let mut held = std::mem::take(&mut self.held);
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// What is told of a text that is read whole.
+    /// Whether a text is JSON, by its beginning; `None`: not known yet.
     fn is_json(begin: &str) -> Option<bool> {
         let begin = begin.trim_start();
         let is_of =

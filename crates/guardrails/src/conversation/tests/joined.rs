@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is sent of the events of a stream, by their data.
+/// The filtered events of a stream, by their data.
 fn streamed(api: Api, checks: Checks, events: &[Value]) -> Result<Vec<Value>, BlockedBy> {
     let mut filter = StreamFilter::new(api, Arc::new(checks), Arc::default(), Vec::new());
     let mut out = Vec::new();
@@ -189,7 +189,7 @@ fn unknown_events_without_findings_stay_as_they_are() {
     assert_eq!(parts, "event: ann@exam\ndata: {}\n\ndata: {}\n\n");
 }
 
-/// What is sent of a whole reply.
+/// The filtered whole reply.
 fn replied(api: Api, reply: &Value) -> Value {
     let body = Bytes::from(reply.to_string());
     let sent =

@@ -26,7 +26,7 @@ fn asked(action: Action) -> (Checks, Placeholders) {
     (checks, placeholders)
 }
 
-/// What is sent of a whole reply.
+/// The filtered whole reply.
 fn whole(reply: &Value) -> Value {
     let (checks, placeholders) = asked(Action::Redact);
     let body = Bytes::from(reply.to_string());
@@ -34,7 +34,7 @@ fn whole(reply: &Value) -> Value {
     serde_json::from_slice(&sent.unwrap()).unwrap()
 }
 
-/// What is sent of a stream.
+/// The filtered stream.
 fn streamed(api: Api, events: &[Value]) -> String {
     let (checks, placeholders) = asked(Action::Redact);
     let mut filter = StreamFilter::new(api, Arc::new(checks), Arc::new(placeholders), Vec::new());

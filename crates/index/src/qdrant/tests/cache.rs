@@ -1,4 +1,4 @@
-//! What searches keep of the points that they have read.
+//! The cache of points that searches have read.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What each call to the cluster names.
+//! The rows that each call to the cluster names.
 
 use weir_policy::Caller;
 use weir_qdrant::TENANT;

@@ -1,4 +1,4 @@
-//! What becomes of requests of Anthropic's messages.
+//! The translation of requests of Anthropic's messages.
 
 use super::{Row, carried, ignored, refused, rewritten, without};
 

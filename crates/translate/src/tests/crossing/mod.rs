@@ -1,4 +1,4 @@
-//! What becomes of each content and field of one API in another: one table, which is checked against the translation and is
+//! The translation of each content and field of one API to another: one table, which is checked against the translation and is
 //! `docs/translation.md`. `UPDATE_DOCS=1` rewrites that page.
 
 #![allow(clippy::disallowed_methods, reason = "`UPDATE_DOCS` is read by a test")]
@@ -70,7 +70,7 @@ enum Fate {
 
 struct Cell {
     fate: Fate,
-    /// What is sent of the example, what is not, or the field that is refused.
+    /// The part of the example that is sent, the part that is not, or the field that is refused.
     proof: &'static str,
     note: &'static str,
 }
@@ -106,7 +106,7 @@ fn body_of(example: &str) -> String {
     }
 }
 
-/// What becomes of an example.
+/// The translation of an example.
 fn translate(direction: Direction, example: &str) -> Result<String, TranslateError> {
     let request = body_of(example);
     let context = context(false);

@@ -1,4 +1,4 @@
-//! What becomes of replies. Those of streams are the same, as the tests of streams check.
+//! The translation of replies. Streams are translated alike, as their tests check.
 
 use super::{Direction, Row, Table, carried, ignored, rewritten};
 

@@ -1,4 +1,4 @@
-//! What becomes of requests of chat completions.
+//! The translation of requests of chat completions.
 
 use super::{Direction, Row, Table, carried, ignored, refused, rewritten, without};
 

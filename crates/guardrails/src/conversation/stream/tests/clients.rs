@@ -20,7 +20,7 @@ fn filtered(api: Api, action: Action, events: &[Value]) -> (bool, Vec<Value>) {
     (is_blocked, data.map(|data| serde_json::from_str(data).unwrap()).collect())
 }
 
-/// What begins in one event and ends in another is blocked, however it is cut.
+/// A finding that begins in one event and ends in another is blocked, however it is cut.
 fn check(api: Api, events: impl Fn(&str, &str) -> Vec<Value>) {
     let email = "ann@example.com";
     for at in 1..email.len() - 1 {

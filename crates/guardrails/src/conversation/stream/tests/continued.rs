@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is sent of a stream, and whether it was blocked.
+/// The filtered stream, and whether it was blocked.
 fn sent(api: Api, action: Action, events: &[Value]) -> (String, bool) {
     let mut filter = StreamFilter::new(api, Arc::new(rules(action)), Arc::default(), Vec::new());
     let mut out = Vec::new();
