@@ -10,7 +10,7 @@ use weir_telemetry::requests::RequestEntry;
 use weir_translate::conversation::{Api, Request};
 use weir_translate::events::ProviderError;
 use weir_translate::json::Tape;
-use weir_translate::{Account, Cause, Conversion, ReplyContext, TokenUsage, TranslateError};
+use weir_translate::{Account, Cause, Conversion, ReplyContext, TokenUsage, TranslateError, answer_tokens};
 use weir_upstream::{DecodedBody, ReplyBody, TimeLimits, UpstreamError, UpstreamRequest, has_plain_value};
 
 use crate::LlmError;
@@ -157,8 +157,7 @@ pub(crate) async fn attempt(
         let mut read = 0;
         let body = whole(target, body, REPLY_BYTES_MAX, &mut read).await.inspect_err(|_| {
             // the provider generated, and may charge, the bytes that arrived
-            let completion = if api.has_completion() { read as u64 / 4 } else { 0 };
-            settlement.count(None, completion);
+            settlement.count(None, read as u64 / 4);
         })?;
         let body = upstream.client.without_key(body);
         let converted = conversion.reply(api, &body, || context(request));
@@ -243,7 +242,7 @@ fn unreadable(
         }
         TranslateError::Request { .. } | TranslateError::Reply(_) => {
             let usage = Tape::parse(body).ok().and_then(|tape| TokenUsage::of(tape.root(body)));
-            settlement.count(usage, body.len() as u64 / 4);
+            settlement.count(usage, answer_tokens(body));
             Failed::within_reply(target.upstream.client.invalid_reply(&error.to_string()), true)
         }
     }

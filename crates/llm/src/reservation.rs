@@ -31,7 +31,7 @@ pub(crate) async fn reserve(
     request: &Request,
     targets: &[Target],
 ) -> Result<Option<Reservation>, LlmError> {
-    let Some(usage) = &call.usage else { return Ok(None) };
+    let Some(usage) = call.usage.as_ref().filter(|_| call.api.is_charged()) else { return Ok(None) };
     let tokens = targets.iter().map(|target| tokens(call.api, request, target)).max().unwrap_or_default();
     let has_budget = usage.has_budget(&request.model);
     let ranges = targets.iter().filter(|_| has_budget).map(|target| cost(call.api, request, target));

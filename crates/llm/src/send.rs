@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use weir_guardrails::conversation::Report;
 use weir_prices::decimal;
+use weir_translate::answer_tokens;
 use weir_upstream::UpstreamError;
 
 use crate::attempt::{Attempted, AttemptedBody, Failed, attempt};
@@ -23,11 +24,8 @@ impl Llm {
     /// Tries the targets until one replies.
     pub(crate) async fn send(&self, exchange: Exchange<'_>) -> Result<LlmReply, LlmError> {
         let Exchange { call, request, targets, output, .. } = exchange;
-        let (reservation, prompt_tokens) = match call.api.is_charged() {
-            true => (reserve(call, &request, &targets).await?, request.prompt_tokens()),
-            false => (None, 0),
-        };
-        let mut settlement = Settlement::new(call.entry.clone(), reservation, prompt_tokens);
+        let reservation = reserve(call, &request, &targets).await?;
+        let mut settlement = Settlement::new(call, &request, reservation);
         let mut last = targets.len() - 1;
         let mut retries = targets[last].upstream.client.retries(None);
         let mut index = 0;
@@ -105,14 +103,15 @@ async fn replied(
             let is_charged = status.is_success() && output.api.is_charged();
             match is_charged {
                 true => {
-                    let completion = if output.api.has_completion() { body.len() as u64 / 4 } else { 0 };
-                    settlement.count(usage, completion);
+                    let is_counted = usage.is_some_and(|usage| usage.completion > 0);
+                    let has_answer = output.api.has_completion() && !is_counted;
+                    settlement.count(usage, if has_answer { answer_tokens(&body) } else { 0 });
                 }
                 // what a provider counted for an error it charges
                 false if usage.is_some_and(|usage| usage.total() > 0) => settlement.count(usage, 0),
                 false => settlement.uncharged(),
             }
-            if let Some(cost) = settlement.cost().filter(|_| is_charged) {
+            if let Some(cost) = settlement.cost().filter(|&cost| is_charged || cost > 0) {
                 add_cost(&mut headers, output.spent_before.saturating_add(cost));
             }
             let body = match status.is_success() {

@@ -7,7 +7,10 @@ use weir_access::Reservation;
 use weir_config::ChargeClass;
 use weir_prices::{Cost, ModelPrice};
 use weir_telemetry::requests::{Charge, RequestEntry};
+use weir_translate::conversation::Request;
 use weir_translate::{ServiceTier, TokenUsage};
+
+use crate::exchange::LlmCall;
 
 /// The account of one request. Dropping it settles: a client that leaves or a stream that breaks changes nothing about that.
 pub(crate) struct Settlement {
@@ -15,6 +18,8 @@ pub(crate) struct Settlement {
     reservation: Option<Reservation>,
     /// Tokens of the prompt, for providers that do not count.
     prompt_estimate: u64,
+    /// The limit of the completion that was sent, which an estimate does not exceed.
+    pub(crate) completion_max: u64,
     /// The service tier that the upstream was asked for.
     tier: Option<ServiceTier>,
     price: ModelPrice,
@@ -28,15 +33,12 @@ pub(crate) struct Settlement {
 
 impl Settlement {
     /// The account of a request that has sent nothing yet.
-    pub(crate) fn new(
-        entry: RequestEntry,
-        reservation: Option<Reservation>,
-        prompt_estimate: u64,
-    ) -> Settlement {
+    pub(crate) fn new(call: &LlmCall, request: &Request, reservation: Option<Reservation>) -> Settlement {
         Settlement {
-            entry,
+            entry: call.entry.clone(),
             reservation,
-            prompt_estimate,
+            prompt_estimate: if call.api.is_charged() { request.prompt_tokens() } else { 0 },
+            completion_max: request.completion_max(call.api, u64::MAX),
             tier: None,
             price: ModelPrice::default(),
             used: None,
@@ -89,7 +91,7 @@ impl Settlement {
     pub(crate) fn count(&mut self, counted: Option<TokenUsage>, completion_estimate: u64) {
         let estimate = TokenUsage {
             prompt: self.prompt_estimate,
-            completion: completion_estimate,
+            completion: completion_estimate.min(self.completion_max),
             ..TokenUsage::default()
         };
         let counted = counted.filter(|counted| counted.total() > 0);

@@ -301,7 +301,7 @@ impl StreamSource {
                     return; // a sign of life of some servers
                 }
                 let tape = Tape::parse(data);
-                self.seen.count(data, tape.as_ref().ok().map(|tape| tape.root(data)));
+                self.seen.count(tape.as_ref().ok().map(|tape| tape.root(data)));
                 let facts = tape.as_ref().map(|tape| EventFacts::named(event.name(), tape.root(data)));
                 let EventFacts { is_last, error, usage } = facts.unwrap_or_default();
                 self.seen.counts(usage);
@@ -369,8 +369,9 @@ impl StreamSource {
             Events::Same { .. } => self.seen.usage,
             Events::Translated(translator) => Some(translator.usage()),
         };
-        let counted = counted.filter(|usage| usage.total() > 0).map(|usage| self.seen.charged(usage));
-        settlement.count(counted, self.seen.tokens);
+        let tokens = self.seen.tokens.min(settlement.completion_max);
+        let counted = counted.filter(|usage| usage.total() > 0).map(|usage| self.seen.charged(usage, tokens));
+        settlement.count(counted, tokens);
     }
 
     /// The event that tells the caller that the stream broke.

@@ -115,6 +115,17 @@ impl ProviderPrices {
     }
 }
 
+/// Names of the model behind one that has no price of its own: without a suffix that only chooses a route (OpenRouter's `:nitro`), that of a model
+/// that was tuned (`ft:gpt-4.1:org::id`), without what stands before it (Vertex AI's `google/`, Gemini's `models/`).
+fn base_names(name: &str) -> impl Iterator<Item = &str> {
+    let tuned = name.strip_prefix("ft:").and_then(|rest| rest.split(':').next());
+    let plain = tuned.or_else(|| Some(name.rsplit_once(':')?.0));
+    let last = |name: &'_ str| name.rsplit_once('/').map_or(0, |(before, _)| before.len() + 1);
+    let without_path = plain.unwrap_or(name);
+    let without_path = Some(&without_path[last(without_path)..]).filter(|short| *short != without_path);
+    plain.into_iter().chain(without_path)
+}
+
 impl Catalogue {
     fn of(raw: Raw) -> Catalogue {
         let providers = raw.providers.into_iter();
@@ -131,11 +142,10 @@ impl Catalogue {
     /// The public prices of an upstream's model, the most specific first; none of a server that is not known to charge.
     pub(crate) fn prices(&self, upstream: &LlmUpstream, model: &str) -> &[Arc<Rule>] {
         let Some(provider) = self.provider(upstream) else { return &[] };
-        let name = model.to_ascii_lowercase();
-        let others = provider.others.iter().filter_map(|other| self.providers.get(other));
-        let all = std::iter::once(provider).chain(others);
-        let found = all.into_iter().find_map(|provider| provider.find(&name));
-        found.unwrap_or_default()
+        let name = super::folded(model);
+        let others = || provider.others.iter().filter_map(|other| self.providers.get(other));
+        let find = |name: &str| std::iter::once(provider).chain(others()).find_map(|one| one.find(name));
+        find(&name).or_else(|| base_names(&name).find_map(find)).unwrap_or_default()
     }
 
     /// By the host, or else by the API. OpenAI's API at another host has OpenAI's prices for OpenAI's models: a proxy serves them most often.
@@ -192,6 +202,17 @@ mod tests {
         assert_eq!(input("anthropic", "", "claude-3-5-sonnet-20241022"), Some(3_000_000));
         assert_eq!(input("vllm", "http://127.0.0.1:1/v1", "gpt-4o"), None);
         assert_eq!(input("openai", "https://notapi.openai.com.example.org/v1", "qwen"), None);
+        for name in ["GPT-4o ", "gpt-4o:latest", "openai/gpt-4o", "ft:gpt-4o:org::id"] {
+            assert!(input("openai", "", name) >= Some(2_500_000), "{name}");
+        }
+        assert_eq!(input("openai", "", "my-gpt"), None);
+        let openrouter = |model: &str| input("openai", "https://openrouter.ai/api/v1", model);
+        assert_eq!(openrouter("openai/gpt-4o:nitro"), openrouter("openai/gpt-4o"));
+        assert!(openrouter("openai/gpt-4o:floor").is_some());
+        let vertex = "https://x-aiplatform.googleapis.com/v1/projects/p/locations/x/endpoints/openapi";
+        for name in ["google/gemini-2.5-pro", "models/gemini-2.5-pro"] {
+            assert_eq!(input("openai", vertex, name), input("gemini", "", "gemini-2.5-pro"), "{name}");
+        }
         let tiers = catalogue.prices(&upstream("gemini", ""), "gemini-2.5-pro");
         assert_eq!(tiers.iter().map(|rule| rule.above_tokens).collect::<Vec<_>>(), [200_000, 0]);
         assert!(catalogue.all(&upstream("openai", "")).count() > 100);

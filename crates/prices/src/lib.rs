@@ -26,6 +26,8 @@ const CLASSES: usize = ChargeClass::ALL.len();
 #[derive(Debug)]
 pub(crate) struct Rule {
     model: String,
+    /// The name as it is compared.
+    folded: String,
     upstream: String,
     service_tier: String,
     above_tokens: u64,
@@ -44,6 +46,7 @@ impl Rule {
         });
         Rule {
             model: price.model.clone(),
+            folded: folded(&price.model),
             upstream: price.upstream.clone(),
             service_tier: price.service_tier.clone(),
             above_tokens: price.above_tokens,
@@ -57,8 +60,9 @@ impl Rule {
         Arc::new(Rule::of(price))
     }
 
+    /// Whether it is a price of an upstream's model, by its folded name.
     fn fits(&self, upstream: &str, model: &str) -> bool {
-        matches_pattern(&self.model, model) && (self.upstream.is_empty() || self.upstream == upstream)
+        matches_pattern(&self.folded, model) && (self.upstream.is_empty() || self.upstream == upstream)
     }
 
     /// Whether it is the price of a request with this prompt in this tier.
@@ -75,6 +79,11 @@ impl Rule {
     fn price_of(&self, class: ChargeClass) -> u64 {
         self.prices[class as usize]
     }
+}
+
+/// A model's name as it is compared: some servers ignore case and white space around it.
+fn folded(name: &str) -> String {
+    name.trim().to_ascii_lowercase()
 }
 
 /// Sorts the rules of one model: those for a tier and a longer prompt are asked first.
@@ -110,7 +119,8 @@ impl PriceTable {
 
     /// The prices of an upstream's model: those of the configuration, and behind them the public ones.
     pub fn of(&self, upstream: &LlmUpstream, model: &str) -> ModelPrice {
-        let fitting = self.rules.iter().filter(|rule| rule.fits(&upstream.id, model));
+        let name = folded(model);
+        let fitting = self.rules.iter().filter(|rule| rule.fits(&upstream.id, &name));
         let mut rules: Vec<Arc<Rule>> = fitting.cloned().collect();
         let public = Catalogue::get().prices(upstream, model);
         // the length of the context is a fact of the model, whatever its price is

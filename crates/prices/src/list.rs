@@ -52,9 +52,9 @@ pub fn list_prices(config: &LlmConfig, model: &str) -> Vec<ListedPrice> {
             let is_first = known.insert((&rule.model, &rule.service_tier, rule.above_tokens));
             let is_found =
                 is_asked(rule) || catalogue.prices(upstream, model).iter().any(|of| of.model == rule.model);
-            let is_overridden = rules
-                .iter()
-                .any(|configured| !configured.is_conditional() && configured.fits(&upstream.id, &rule.model));
+            let is_overridden = rules.iter().any(|configured| {
+                !configured.is_conditional() && configured.fits(&upstream.id, &rule.folded)
+            });
             if is_first && is_found && !is_overridden {
                 let source = PriceSource::Catalogue(catalogue.source.clone());
                 listed.push(self::listed(rule, &upstream.id, source));

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::wildcard_enum_match_arm, reason = "`_` stands for every other kind of a JSON value")]
 
+mod answer_size;
 pub mod anthropic;
 mod chat;
 mod chunk;
@@ -22,19 +23,19 @@ pub mod ollama;
 mod prompt_size;
 mod refusal;
 mod seen;
-mod sse;
 #[cfg(test)]
 mod tests;
 mod usage;
 
+pub use answer_size::answer_tokens;
 pub use conversion::{Conversion, can_be_kept};
 pub use error::{Dialect, error};
 pub use prompt_size::PromptSize;
 pub use refusal::{Account, Cause};
 pub use seen::Seen;
-pub use sse::{EventTooLarge, JoinedBytes, SseDecoder, SseEvent};
 pub use usage::{ServiceTier, TokenUsage};
 pub use weir_json as json;
+pub use weir_sse::{EventTooLarge, JoinedBytes, SseDecoder, SseEvent};
 
 /// The fields of the request that a translated reply repeats.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::json::{Kind, Value};
+use crate::json::{self, Kind, Value};
 
 /// Bytes of text per token, for a rough estimate: common for English in JSON.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -18,9 +18,9 @@ const AUDIO_CHARACTERS_PER_TOKEN_MIN: u64 = 30;
 /// Tokens of a file, for estimates, and characters of base64 for each further one: 50 kB and 2,000 tokens for a page of a PDF.
 const FILE_TOKENS: u64 = 2_000;
 const FILE_CHARACTERS_PER_TOKEN: u64 = 30;
-/// Tokens that providers add to a prompt: of its template, of the description of how tools are called (Anthropic: up to 735).
-const ADDED_TOKENS: u64 = 16;
-const ADDED_TOKENS_OF_TOOLS: u64 = 1_000;
+/// Tokens that providers add to a prompt at most: instructions of their own (xAI: 700), the description of how tools are called (Anthropic: 735),
+/// and each tool of their own (Anthropic: up to 735 for one).
+const ADDED_TOKENS: u64 = 1_000;
 /// Parts may be within results of tools and within documents.
 const DEPTH_MAX: u32 = 4;
 /// Types of parts, items and blocks that are text.
@@ -66,7 +66,8 @@ pub struct PromptSize {
     file_characters: u64,
     /// Whether the provider adds context that it has stored.
     has_stored: bool,
-    has_tools: bool,
+    /// Parts to which the provider adds a text of its own: the prompt, the way to call tools, each tool of the provider.
+    added_texts: u64,
     may_cache_1h: bool,
 }
 
@@ -80,7 +81,10 @@ impl PromptSize {
             has_stored: is_set("previous_response_id")
                 || is_set("conversation")
                 || fields.get("prompt").is_some_and(|prompt| prompt.kind() == Kind::Object),
-            has_tools: is_set("tools") || is_set("functions"),
+            added_texts: 1
+                + u64::from(is_set("tools") || is_set("functions"))
+                + fields.get("tools").into_iter().flat_map(Value::items).filter(is_of_provider).count()
+                    as u64,
             may_cache_1h: fields.tape().has_string(body, "ttl"),
             ..PromptSize::default()
         };
@@ -166,7 +170,8 @@ impl PromptSize {
         let url = value.get("url").unwrap_or(value);
         if key.is("image_url") {
             self.images += 1;
-            self.take_data(url, "data:image/");
+            let is_untyped = starts_with(url, "data:application/octet-stream");
+            self.take_data(url, if is_untyped { "" } else { "data:image/" });
         } else if key.is("audio_url") && starts_with(url, "data:") {
             self.add_audio(url);
         } else {
@@ -264,11 +269,10 @@ impl PromptSize {
         if self.has_stored || self.files > 0 {
             return context_max.max(self.tokens());
         }
-        let added = if self.has_tools { ADDED_TOKENS_OF_TOOLS } else { ADDED_TOKENS };
         self.text_bytes()
             .saturating_add(self.images.saturating_mul(image_max))
             .saturating_add(self.audio_characters / AUDIO_CHARACTERS_PER_TOKEN_MIN)
-            .saturating_add(added)
+            .saturating_add(self.added_texts.saturating_mul(ADDED_TOKENS))
     }
 
     /// Whether the request may ask the provider to keep its prompt for an hour, which costs more.
@@ -283,9 +287,27 @@ fn is_text_kind(kind: Value<'_>) -> bool {
     TEXT_KINDS.contains(&&*kind) || TEXT_KIND_ENDS.iter().any(|end| kind.ends_with(end))
 }
 
+/// Whether a tool is one of the provider: neither a function nor another one that the caller describes.
+fn is_of_provider(tool: &Value<'_>) -> bool {
+    tool.get("type").is_some_and(|kind| !kind.is("function") && !kind.is("custom"))
+}
+
+/// Whether a string starts so, in any case and however it is escaped.
 fn starts_with(value: Value<'_>, start: &str) -> bool {
-    let raw = value.raw();
-    value.is_string() && raw.get(1..).is_some_and(|text| text.starts_with(start.as_bytes()))
+    /// Bytes of an escape.
+    const ESCAPE_BYTES: usize = 6;
+    let Some(text) = value.raw().get(1..).filter(|_| value.is_string()) else { return false };
+    let is_start =
+        |text: &[u8]| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start.as_bytes()));
+    if value.kind() == Kind::Plain {
+        return is_start(text);
+    }
+    // an escape that is cut off here is behind the start
+    let head = text.get(..start.len() * ESCAPE_BYTES).unwrap_or(&text[..text.len() - 1]);
+    let quoted = |end: usize| [b"\"", &head[..end], b"\""].concat();
+    let ends = (0..ESCAPE_BYTES).filter_map(|cut| head.len().checked_sub(cut));
+    let head = ends.into_iter().find_map(|end| json::unescaped(&quoted(end)));
+    head.is_some_and(|head| is_start(head.as_bytes()))
 }
 
 /// The tokens of a text as tokenizers split it at most: each word of up to six letters, each run of three digits, and each other sign.
@@ -358,7 +380,7 @@ mod tests {
         let made = format!(
             r#"{{"messages":[{{"role":"assistant","content":"a","images":[{image}]}}],"input":[{{"type":"image_generation_call","result":"{data}"}}]}}"#
         );
-        assert_eq!((size(&made).images, size(&made).tokens_max(5_000, CONTEXT) < 11_000), (2, true));
+        assert_eq!((size(&made).images, size(&made).tokens_max(5_000, CONTEXT) < 12_000), (2, true));
         let text = format!(r#"{{"input":[{{"type":"message","result":"{data}","images":["{data}"]}}]}}"#);
         assert!(size(&text).tokens_max(5_000, CONTEXT) > 60_000);
         // data in the place of text is text
@@ -370,6 +392,15 @@ mod tests {
         ] {
             let size = size(&body(&part));
             assert!(size.tokens_max(5_000, CONTEXT) > 30_000, "{size:?}");
+        }
+        for url in [
+            "data:image\\/png;base64,",
+            "DATA:image/png;base64,",
+            "\\u0064ata:image/png;base64,",
+            "data:application/octet-stream;base64,",
+        ] {
+            let part = format!(r#"{{"type":"image_url","image_url":{{"url":"{url}{data}\\/"}}}}"#);
+            assert!(size(&body(&part)).tokens() < 1_200, "{url}");
         }
         let image_of_text = format!(r#"{{"type":"image_url","image_url":{{"url":"a {data}"}}}}"#);
         assert!(size(&body(&image_of_text)).tokens_max(5_000, CONTEXT) > 35_000);
@@ -409,7 +440,18 @@ mod tests {
         assert_eq!(size(embedded).files, 2);
         let plain =
             r#"{"input":[{"role":"user","content":"a","id":"m"}],"previous_response_id":null,"prompt":"a"}"#;
-        assert!(size(plain).tokens_max(1, CONTEXT) < 200);
+        assert!(size(plain).tokens_max(1, CONTEXT) < ADDED_TOKENS + 200);
+    }
+
+    #[test]
+    fn each_tool_of_the_provider_adds_to_the_bound() {
+        let added = |fields: &str| {
+            let body = format!(r#"{{"x":[]{fields}}}"#);
+            (size(&body).tokens_max(1, CONTEXT) - body.len() as u64) / ADDED_TOKENS
+        };
+        assert_eq!(added(""), 1);
+        assert_eq!(added(r#","tools":[{"type":"function"},{"type":"custom"},{"name":"f"}]"#), 2);
+        assert_eq!(added(r#","tools":[{"type":"computer_20250124"},{"type":"bash_20250124"}]"#), 4);
     }
 
     #[test]

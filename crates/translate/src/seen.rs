@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
+use crate::answer_size::AnswerPart;
 use crate::events::{EventFacts, ProviderError, is_preface};
 use crate::json::{Edits, Kind, Tape, Value};
-use crate::sse::SseEvent;
 use crate::usage::{ServiceTier, TokenUsage};
+use weir_sse::SseEvent;
 
 /// The facts of a stream's events so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,24 +37,18 @@ pub struct Seen {
     pub error: Option<ProviderError>,
 }
 
-/// Bytes of an event with one token, give or take the names of its fields.
-const EVENT_BYTES: usize = 512;
-/// Fields of an event with a piece of an answer: of chat completions, Gemini, and messages and responses.
-const PIECES: [&str; 4] = ["choices", "candidates", "delta", "content_block"];
-/// Fields within them without text of the model.
-const NO_TEXT: [&str; 7] =
-    ["role", "type", "id", "finish_reason", "finishReason", "logprobs", "logprobsResult"];
 /// Events that may follow those counts in a complete stream.
 const EVENTS_BEHIND_COUNTS: u64 = 8;
 
 impl Seen {
     /// Counts an event with data, which is read unless it is no JSON.
-    pub fn count(&mut self, data: &[u8], event: Option<Value<'_>>) {
-        let pieces = event.into_iter().flat_map(Value::entries);
-        let pieces = pieces.filter(|(name, _)| PIECES.iter().any(|piece| name.is(piece)));
-        let text: usize = pieces.map(|(_, piece)| text_bytes(piece)).sum();
+    pub fn count(&mut self, event: Option<Value<'_>>) {
         self.events += 1;
-        self.tokens += (data.len().saturating_sub(EVENT_BYTES).max(text) as u64 / 4).max(1);
+        match event.map(AnswerPart::of) {
+            Some(AnswerPart::Piece(tokens)) => self.tokens += tokens.max(1),
+            Some(AnswerPart::Whole(tokens)) => self.tokens = tokens.max(self.tokens + 1),
+            None => self.tokens += 1,
+        }
     }
 
     /// Takes note of what an event counts.
@@ -63,12 +58,14 @@ impl Seen {
         }
     }
 
-    /// The provider's counts, with no fewer tokens than arrived, unless it counted them at the end.
-    pub fn charged(&self, counted: TokenUsage) -> TokenUsage {
-        match self.is_complete && self.events - self.counted_to <= EVENTS_BEHIND_COUNTS {
+    /// The provider's counts, with no fewer tokens than the estimated `tokens`, unless it counted them at the end.
+    pub fn charged(&self, counted: TokenUsage, tokens: u64) -> TokenUsage {
+        match (self.is_complete || self.is_finished())
+            && self.events - self.counted_to <= EVENTS_BEHIND_COUNTS
+        {
             true => counted,
             // what a provider counts when its stream begins is not what it sent
-            false => TokenUsage { completion: counted.completion.max(self.tokens), ..counted },
+            false => TokenUsage { completion: counted.completion.max(tokens), ..counted },
         }
     }
 
@@ -82,7 +79,7 @@ impl Seen {
             return Ok(event.into_raw()); // a sign of life of some servers
         }
         if data.trim_ascii() == b"[DONE]" {
-            self.count(data, None);
+            self.count(None);
             self.has_begun = self.has_answer;
             if self.error.is_none() && (self.is_typed || !self.has_answer) {
                 let reason = if self.has_answer { CUT } else { "it has no answer" };
@@ -96,7 +93,7 @@ impl Seen {
         if root.kind() != Kind::Object {
             return Err("an event is not a JSON object".to_owned());
         }
-        self.count(data, Some(root));
+        self.count(Some(root));
         let EventFacts { usage, is_last, error } = EventFacts::named(event.name(), root);
         let of_response = || root.at(&["response", "service_tier"]);
         self.tier = ServiceTier::of(root.get("service_tier").or_else(of_response)).or(self.tier);
@@ -140,36 +137,25 @@ impl Seen {
         }
     }
 
+    /// Whether each choice that has begun has its `finish_reason`.
+    fn is_finished(&self) -> bool {
+        self.finished != 0 && self.begun & !self.finished == 0
+    }
+
     /// Ends a stream whose body has ended: what follows its last event. Some servers leave out `[DONE]` behind the `finish_reason` of each choice.
     ///
     /// # Errors
     /// Why it is not complete.
     pub fn finish(&mut self) -> Result<&'static [u8], String> {
-        let is_finished = self.finished != 0 && self.begun & !self.finished == 0;
         if self.is_complete {
             return Ok(b"");
         }
-        self.is_complete = is_finished;
-        if is_finished { Ok(b"data: [DONE]\n\n") } else { Err(CUT.to_owned()) }
+        self.is_complete = self.is_finished();
+        if self.is_complete { Ok(b"data: [DONE]\n\n") } else { Err(CUT.to_owned()) }
     }
 }
 
 const CUT: &str = "the stream ended before its last event";
-
-/// Bytes of the strings of a piece of an answer.
-fn text_bytes(piece: Value<'_>) -> usize {
-    match piece.kind() {
-        Kind::Plain | Kind::Escaped => piece.raw().len() - QUOTES,
-        Kind::Array => piece.items().map(text_bytes).sum(),
-        Kind::Object => {
-            let texts = piece.entries().filter(|(name, _)| !NO_TEXT.iter().any(|none| name.is(none)));
-            texts.map(|(_, value)| text_bytes(value)).sum()
-        }
-        Kind::Null | Kind::True | Kind::False | Kind::Number => 0,
-    }
-}
-
-const QUOTES: usize = 2;
 
 /// An event with other data, in one line: no line feed is within a string of JSON.
 fn rewritten(event: &SseEvent, json: &[u8]) -> Bytes {
@@ -186,7 +172,7 @@ fn rewritten(event: &SseEvent, json: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sse::SseDecoder;
+    use weir_sse::SseDecoder;
 
     const STREAM: &str = concat!(
         ": ping\n\n",
@@ -279,28 +265,19 @@ mod tests {
 
     #[test]
     fn tokens_are_at_least_the_events_and_a_quarter_of_the_bytes_of_text() {
-        let check = |data: &str, expected: u64| {
-            let mut seen = Seen::default();
-            let tape = Tape::parse(data.as_bytes()).unwrap();
-            seen.count(data.as_bytes(), Some(tape.root(data.as_bytes())));
-            assert_eq!((seen.events, seen.tokens), (1, expected), "{data}");
+        let mut seen = Seen::default();
+        let mut check = |event: &str, expected: u64| {
+            let tape = Tape::parse(event.as_bytes()).unwrap();
+            seen.count(Some(tape.root(event.as_bytes())));
+            assert_eq!(seen.tokens, expected, "{event}");
         };
         let text = "a".repeat(40);
         check(r#"{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#, 1);
-        check(&format!(r#"{{"id":"{text}","choices":[{{"delta":{{"content":" dam"}}}}]}}"#), 1);
-        check(&format!(r#"{{"choices":[{{"delta":{{"content":"{text}","x":"{text}"}}}}]}}"#), 20);
-        check(&format!(r#"{{"choices":[{{"text":"{text}","logprobs":{{"tokens":["{text}"]}}}}]}}"#), 10);
-        check(
-            &format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}],"role":"model"}}}}]}}"#),
-            10,
-        );
-        check(&format!(r#"{{"type":"response.output_text.delta","delta":"{text}"}}"#), 10);
-        check(
-            &format!(r#"{{"type":"content_block_delta","delta":{{"type":"text_delta","text":"{text}"}}}}"#),
-            10,
-        );
-        // of an unknown shape
-        check(&format!(r#"{{"x":"{}"}}"#, "a".repeat(1_000)), 124);
+        check(&format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#), 11);
+        check(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#, 12);
+        // the answer again
+        check(&format!(r#"{{"choices":[{{"message":{{"content":"{text}"}}}}]}}"#), 13);
+        check(&format!(r#"{{"choices":[{{"message":{{"content":"{text}{text}"}}}}]}}"#), 20);
     }
 
     #[test]

@@ -72,9 +72,6 @@ impl ServiceTier {
     }
 }
 
-/// Tokens of the frame of a reply without an answer, by the estimate of its length.
-const FRAME_TOKENS: u64 = 256;
-
 impl TokenUsage {
     /// The counts of a reply or an event, where its API has them. Words of the caller or of the model are never taken for them.
     pub fn of(reply: json::Value<'_>) -> Option<TokenUsage> {
@@ -126,8 +123,10 @@ impl TokenUsage {
     /// The counts of a `usage` object of OpenAI's chat completions or responses, of Anthropic's messages, or of an API that follows them.
     fn read(usage: json::Value<'_>) -> Option<TokenUsage> {
         let first = |names: &[&str]| names.iter().find_map(|name| count(usage.get(name)?));
+        // some proxies have the names of both APIs, and a 0 in those of one
         let (prompt, input) = (first(&["prompt_tokens"]), first(&["input_tokens"]));
-        let completion = first(&["completion_tokens", "output_tokens"]);
+        let prompt = prompt.filter(|&prompt| prompt > 0 || input.is_none());
+        let completion = first(&["completion_tokens"]).max(first(&["output_tokens"]));
         let total = first(&["total_tokens"]);
         prompt.or(input).or(completion).or(total)?;
         let of_prompt = ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"]
@@ -262,11 +261,10 @@ impl TokenUsage {
         }
     }
 
-    /// With an estimated completion if the provider has counted none. `estimate`: tokens by the length of the whole reply.
+    /// With an estimated completion if the provider has counted none.
     pub fn with_answer(self, estimate: u64) -> TokenUsage {
         match self.completion {
-            // what is longer than the frame of a reply is an answer
-            0 => TokenUsage { completion: estimate.saturating_sub(FRAME_TOKENS), ..self },
+            0 => TokenUsage { completion: estimate, ..self },
             _ => self,
         }
     }

@@ -1,7 +1,8 @@
 //! Budgets that several gateways share: each leases amounts. Times are those of the database's clock.
 //!
 //! The sum of spending, reservations and leases of a budget never exceeds the budget. A lease that ends without being given back is spent.
-//! Only leases add to it, which are given under the lock of their key. A reservation and its end move an amount between a lease and `spending`, in one commit, and need no lock.
+//! Only leases add to it, which are given under the lock of their key.
+//! A reservation and its end move an amount between a lease and `spending`, in one commit, and need no lock.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use super::made::ChunkHead;
 use super::pieces::{Kind, Lane, Pieces, pieces};
 use super::{Api, write_named};
 use crate::json::unescaped;
-use crate::sse::SseEvent;
+use weir_sse::SseEvent;
 
 /// Attaches sources to the events of one stream.
 pub struct CitedStream<A: Additions> {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Api, write_named};
-use crate::sse::SseEvent;
+use weir_sse::SseEvent;
 
 /// The fields that all chunks of a stream repeat.
 #[derive(Deserialize)]

@@ -11,9 +11,10 @@ use crate::json::{self, JsonError, Kind, Tape, folded};
 use crate::{PromptSize, ServiceTier};
 
 /// Fields that decide something. A server that takes names in any case would read another value than the gateway did.
-const DECIDING: [&str; 18] = [
+const DECIDING: [&str; 20] = [
     "background",
     "best_of",
+    "fallbacks",
     "input",
     "instructions",
     "max_completion_tokens",
@@ -22,6 +23,7 @@ const DECIDING: [&str; 18] = [
     "messages",
     "metadata",
     "model",
+    "models",
     "n",
     "prompt",
     "service_tier",
@@ -123,6 +125,12 @@ impl Request {
             let reason =
                 "is set, and the gateway has no route by which the answer could be fetched: leave it out";
             return Err(invalid("background", reason));
+        }
+        for name in OTHER_MODELS {
+            if fields.get(name).is_some_and(is_asked_for) {
+                let reason = "names models past the limits and prices of the key: leave it out, and use a route with several targets";
+                return Err(invalid(name, reason));
+            }
         }
         let options = StreamOptions::read(fields)?;
         let has_options = fields.get("stream_options").is_some_and(|options| !options.is_null());
@@ -295,6 +303,9 @@ struct StreamOptions {
     fields: Map<String, Value>,
 }
 
+/// Fields by which OpenRouter and LiteLLM choose another model than `model`.
+const OTHER_MODELS: [&str; 2] = ["models", "fallbacks"];
+
 const INCLUDE_USAGE: &str = "include_usage";
 
 impl StreamOptions {
@@ -410,6 +421,8 @@ mod tests {
         check(r#"{"model":1}"#, "`model` must be a text");
         check("{}", "`model` is missing");
         check(r#"{"model":"a","model":"b"}"#, "`model` is given twice");
+        check(r#"{"model":"a","models":["b"]}"#, "`models` names models past the limits");
+        check(r#"{"model":"a","fallbacks":[{"model":"b"}]}"#, "`fallbacks` names models past");
         check(r#"{"model":"a","stream_options":{}}"#, "`stream_options` is only for streams");
         check(r#"{"model":"a","metadata":{"x":1e999}}"#, "`metadata` can't be read: number out of range");
         let many = r#"{"":0},"#.repeat(10_000);

@@ -9,9 +9,9 @@ use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, arguments,
 use crate::events::{EventFacts, ProviderError};
 use crate::json::Tape;
 use crate::messages::{Call, Calls};
-use crate::sse::{EventTooLarge, SseDecoder};
 use crate::{TokenUsage, TranslateError};
 use weir_schema::whole_characters;
+use weir_sse::{EventTooLarge, SseDecoder};
 
 /// Most bytes of an event. The gateway bounds those of a provider before.
 const EVENT_BYTES_MAX: usize = 16 << 20;

@@ -3,6 +3,8 @@
 //! Lines end by LF, CR or CRLF. A line is a field (`data`, `event`, `id`, `retry`) or, after a colon, a comment. An empty line ends an event. A byte
 //! order mark before the first line is dropped. Every byte is looked at a fixed number of times, however the stream is cut into chunks.
 
+#![forbid(unsafe_code)]
+
 use std::ops::Range;
 
 use bytes::{Buf as _, Bytes, BytesMut};
