@@ -50,7 +50,7 @@ pub(crate) const LLM_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
         "stream_usage",
         "true or false",
         "`true`",
-        "Ask streams for their usage (`stream_options.include_usage`); it is removed again for callers who did not. `false` for servers that refuse the field: tokens are then estimated.",
+        "Ask streams for their usage (`stream_options.include_usage`); it is removed again for callers who did not. `false` for servers that refuse the field: it is left out, also where a caller sent it, and tokens are estimated.",
     ),
     (
         "upstreams",
