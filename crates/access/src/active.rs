@@ -16,7 +16,7 @@ use crate::grants;
 use crate::ledger::Account;
 use crate::restriction::check_within;
 use crate::usage::Counted;
-use crate::{AccessError, Result, Usage};
+use crate::{AccessError, KeyUsage, Result};
 
 /// The keys that were not revoked when they were read, by hash.
 pub(crate) struct Active {
@@ -24,7 +24,7 @@ pub(crate) struct Active {
     /// Whether there is or was any key, revoked ones included.
     pub(crate) are_required: bool,
     pub(crate) all: Vec<KeyReply>,
-    pub(crate) usage: HashMap<KeyId, Arc<Usage>>,
+    pub(crate) usage: HashMap<KeyId, Arc<KeyUsage>>,
     /// The limits of keys without their own.
     defaults: KeyLimitsRequest,
     /// Of everything here, estimated.
@@ -58,7 +58,7 @@ impl Active {
     pub(crate) fn of(
         stored: &[StoredKey],
         defaults: &KeyLimitsRequest,
-        before: &HashMap<KeyId, Arc<Usage>>,
+        before: &HashMap<KeyId, Arc<KeyUsage>>,
         spent: &HashMap<Account, Spending>,
         counted: &Counted,
     ) -> Result<Active> {
@@ -79,7 +79,7 @@ impl Active {
                 continue;
             }
             // the counts of before go on
-            let usage = |before: Option<Arc<Usage>>, model: &str, limits: KeyLimits| {
+            let usage = |before: Option<Arc<KeyUsage>>, model: &str, limits: KeyLimits| {
                 let account: Account = (one.id, model.into());
                 let spending = spent.get(&account).cloned().unwrap_or_default();
                 match before {
@@ -87,9 +87,14 @@ impl Active {
                         before.set_limits(limits, spending, now);
                         before
                     }
-                    None => {
-                        Arc::new(Usage::new(account, one.created_at, limits, spending, counted.clone(), now))
-                    }
+                    None => Arc::new(KeyUsage::new(
+                        account,
+                        one.created_at,
+                        limits,
+                        spending,
+                        counted.clone(),
+                        now,
+                    )),
                 }
             };
             let before = before.get(&one.id).cloned();

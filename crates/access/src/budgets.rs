@@ -13,7 +13,7 @@ use weir_store::{HeldBudget, LeaseAsk, LedgerWrite, Spent, Store, Timestamp};
 use crate::chain::{Chain, Need, NotReserved, Reservation};
 use crate::ledger::{month_of, period_of};
 use crate::limits::{Amounts, CostRange, Limited, Limits};
-use crate::usage::{State, Usage};
+use crate::usage::{AccountState, KeyUsage};
 
 /// How long a lease holds in the store after the last write of its gateway, by the database's clock.
 const LEASE_SECONDS: f64 = 15.0;
@@ -159,7 +159,7 @@ pub(crate) struct SharedLedger {
     /// The name of this gateway, until it ends.
     gateway: String,
     /// Accounts that have something to write, or a lease.
-    listed: Mutex<Vec<Arc<Usage>>>,
+    listed: Mutex<Vec<Arc<KeyUsage>>>,
     /// One write at a time.
     writing: tokio::sync::Mutex<Writing>,
     asked: AtomicU64,
@@ -180,7 +180,7 @@ struct Writing {
 /// A lease that is asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
-    usage: Arc<Usage>,
+    usage: Arc<KeyUsage>,
     cost: CostRange,
     time: Timestamp,
 }
@@ -219,18 +219,18 @@ impl SharedLedger {
         self.asked.load(Ordering::Relaxed)
     }
 
-    fn listed(&self) -> MutexGuard<'_, Vec<Arc<Usage>>> {
+    fn listed(&self) -> MutexGuard<'_, Vec<Arc<KeyUsage>>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn list(&self, usage: &Arc<Usage>, leased: &mut Leased) {
+    fn list(&self, usage: &Arc<KeyUsage>, leased: &mut Leased) {
         if !std::mem::replace(&mut leased.is_listed, true) {
             self.listed().push(usage.clone());
         }
     }
 
     /// Notes a change of what was spent; 0: of the lease alone.
-    pub(crate) fn note(&self, usage: &Arc<Usage>, state: &mut State, day: i32, nanos: i64) {
+    pub(crate) fn note(&self, usage: &Arc<KeyUsage>, state: &mut AccountState, day: i32, nanos: i64) {
         let Budget::Leased(leased) = &mut state.budget else { return };
         match leased.changes.iter_mut().find(|(of, _)| *of == day) {
             Some((_, sum)) => *sum = sum.saturating_add(nanos),
@@ -326,7 +326,13 @@ impl SharedLedger {
         collected
     }
 
-    fn collect_one(&self, usage: &Arc<Usage>, leased: &mut Leased, now: Instant, collected: &mut Collected) {
+    fn collect_one(
+        &self,
+        usage: &Arc<KeyUsage>,
+        leased: &mut Leased,
+        now: Instant,
+        collected: &mut Collected,
+    ) {
         let (key, model) = (usage.account.0, usage.account.1.to_string());
         leased.lease.expire(now);
         for (day, nanos) in leased.changes.drain(..).filter(|(_, nanos)| *nanos != 0) {
@@ -342,7 +348,7 @@ impl SharedLedger {
         }
     }
 
-    fn note_unknown(&self, usage: &Arc<Usage>) {
+    fn note_unknown(&self, usage: &Arc<KeyUsage>) {
         if let Budget::Leased(leased) = &mut usage.lock().budget {
             leased.written = None;
             self.list(usage, leased);
@@ -353,7 +359,7 @@ impl SharedLedger {
 /// The changes that a write stores.
 #[derive(Default)]
 struct Collected {
-    usages: Vec<Arc<Usage>>,
+    usages: Vec<Arc<KeyUsage>>,
     spent: Vec<Spent>,
     held: Vec<HeldBudget>,
     /// The amount that the asking account has leased.

@@ -10,7 +10,7 @@ use weir_policy::lease::Counting;
 use weir_store::Timestamp;
 
 use crate::limits::{Amounts, CostRange, Limited, Unit};
-use crate::usage::{Part, RETRY_AFTER_RUNNING, Usage};
+use crate::usage::{KeyUsage, Part, RETRY_AFTER_RUNNING};
 
 /// Most accounts of a chain.
 pub const CHAIN_MAX: usize = 4;
@@ -18,7 +18,7 @@ pub const CHAIN_MAX: usize = 4;
 /// The accounts that a request counts against, from the narrowest on: the limits of a key for a model, the key.
 #[derive(Debug, Clone, Default)]
 pub struct Chain {
-    accounts: [Option<Arc<Usage>>; CHAIN_MAX],
+    accounts: [Option<Arc<KeyUsage>>; CHAIN_MAX],
     /// The first accounts, which count the request itself; the others have counted it already.
     counting: usize,
 }
@@ -41,7 +41,7 @@ impl From<Limited> for NotReserved {
 /// The missing amount.
 #[derive(Debug)]
 pub(crate) struct Need {
-    pub(crate) usage: Arc<Usage>,
+    pub(crate) usage: Arc<KeyUsage>,
     pub(crate) unit: Unit,
     /// Units per minute, all requests of this gateway at one time, or billionths of the currency.
     pub(crate) units: u64,
@@ -59,25 +59,25 @@ impl Need {
 
 impl Chain {
     /// The accounts in this order; the first `counting` of them count the request itself. Accounts beyond [`CHAIN_MAX`] are left out.
-    pub fn new(accounts: impl IntoIterator<Item = Arc<Usage>>, counting: usize) -> Chain {
+    pub fn new(accounts: impl IntoIterator<Item = Arc<KeyUsage>>, counting: usize) -> Chain {
         let mut chain = Chain { accounts: [const { None }; CHAIN_MAX], counting };
         chain.accounts.iter_mut().zip(accounts).for_each(|(place, account)| *place = Some(account));
         chain
     }
 
     /// A key, for a request that begins.
-    pub fn of_key(key: &Arc<Usage>) -> Chain {
+    pub fn of_key(key: &Arc<KeyUsage>) -> Chain {
         Chain::new([key.clone()], 1)
     }
 
     /// A key that has counted the request, behind its limits for the model, which have not.
-    pub fn of_model(key: &Arc<Usage>, model: &str) -> Chain {
+    pub fn of_model(key: &Arc<KeyUsage>, model: &str) -> Chain {
         let of_model = key.of_model(model);
         let counting = usize::from(of_model.is_some());
         Chain::new(of_model.into_iter().chain([key.clone()]), counting)
     }
 
-    fn accounts(&self) -> impl Iterator<Item = &Arc<Usage>> {
+    fn accounts(&self) -> impl Iterator<Item = &Arc<KeyUsage>> {
         self.accounts.iter().flatten()
     }
 
@@ -102,7 +102,7 @@ impl Chain {
     }
 
     /// The first account.
-    pub(crate) fn first(&self) -> Option<&Arc<Usage>> {
+    pub(crate) fn first(&self) -> Option<&Arc<KeyUsage>> {
         self.accounts().next()
     }
 
@@ -127,12 +127,12 @@ pub(crate) async fn first(ends: [Option<Notified<'_>>; CHAIN_MAX]) {
     poll_fn(is_over).await
 }
 
-impl Usage {
+impl KeyUsage {
     /// Counts a request of the key, which runs until the reservation is dropped.
     ///
     /// # Errors
     /// [`Limited`].
-    pub async fn admit(self: &Arc<Usage>, now: Instant) -> Result<Reservation, Limited> {
+    pub async fn admit(self: &Arc<KeyUsage>, now: Instant) -> Result<Reservation, Limited> {
         // no budget is asked, so that the time is not needed
         self.counted.limits.reserve(&Chain::of_key(self), Amounts::Request, (now, 0.0)).await
     }
@@ -143,7 +143,7 @@ impl Usage {
     /// # Errors
     /// [`Limited`]; nothing is taken then.
     pub async fn reserve_in_turn(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         model: &str,
         at: impl Fn() -> (Instant, Timestamp),
         tokens: u64,
@@ -159,7 +159,7 @@ impl Usage {
     /// # Errors
     /// [`Limited`]; nothing is taken then.
     pub async fn reserve_for(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         model: &str,
         at: (Instant, Timestamp),
         tokens: u64,

@@ -24,13 +24,13 @@ use crate::limits::Limits;
 use crate::revocations::Unstored;
 use crate::shared::LimitsStatus;
 use crate::usage::Counted;
-use crate::{AccessError, Result, Usage};
+use crate::{AccessError, KeyUsage, Result};
 
 /// The keys of a gateway. Clones share them. Finding a key reads memory only; a change is in force when its call returns.
 #[derive(Clone)]
-pub struct Keys(pub(crate) Arc<Inner>);
+pub struct Keys(pub(crate) Arc<KeysInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct KeysInner {
     pub(crate) store: Store,
     pub(crate) active: ArcSwap<Active>,
     pub(crate) ledger: Arc<Ledger>,
@@ -74,7 +74,8 @@ impl Keys {
         let month = ledger::period_of(now).month.into();
         let (unstored, defaults) = (std::sync::Mutex::default(), Mutex::default());
         let history = History::default();
-        let inner = Inner { store, active, ledger, limits, month, unstored, defaults, bytes_max, history };
+        let inner =
+            KeysInner { store, active, ledger, limits, month, unstored, defaults, bytes_max, history };
         Ok(Keys(Arc::new(inner)))
     }
 
@@ -114,7 +115,7 @@ impl Keys {
     }
 
     /// The usage of a key, if it has limits.
-    pub fn usage(&self, key: KeyId) -> Option<Arc<Usage>> {
+    pub fn usage(&self, key: KeyId) -> Option<Arc<KeyUsage>> {
         self.0.active.load().usage.get(&key).cloned()
     }
 
@@ -314,7 +315,7 @@ impl Keys {
         spent: &HashMap<Account, Spending>,
     ) -> Result<()> {
         self.check_history()?;
-        let Inner { store, active, ledger, limits, bytes_max, .. } = &*self.0;
+        let KeysInner { store, active, ledger, limits, bytes_max, .. } = &*self.0;
         let counted = Counted { limits: limits.clone(), ledger: ledger.clone() };
         let mut stored = store.keys().await?;
         let unstored = self.unstored();

@@ -16,8 +16,8 @@ use weir_policy::budget::{Period, Spending};
 use weir_store::{Spent, Store, Timestamp};
 
 use crate::budgets::{Ask, SharedLedger};
-use crate::keys::Inner;
-use crate::usage::{State, Usage};
+use crate::keys::KeysInner;
+use crate::usage::{AccountState, KeyUsage};
 use crate::{Keys, Result, unix_now};
 
 /// Days on which something was spent that are kept. They are counted, not dated: a clock that is ahead for a while makes no day old.
@@ -53,7 +53,7 @@ impl Ledger {
     }
 
     /// Counts what an account has spent or reserved, or given back.
-    pub(crate) fn note(&self, usage: &Arc<Usage>, state: &mut State, day: i32, nanos: i64) {
+    pub(crate) fn note(&self, usage: &Arc<KeyUsage>, state: &mut AccountState, day: i32, nanos: i64) {
         match &self.shared {
             None => self.change(usage.account.clone(), day, nanos),
             Some(shared) => {
@@ -194,7 +194,7 @@ impl Keys {
     /// Reads what was spent in the current month, if it is another one than before: a clock that was wrong is right again, or wrong. Where other
     /// gateways use the store, also twice a second what all of them have spent today, with what they have reserved, for those who ask.
     async fn read_month(&self, now: Timestamp) -> Result<()> {
-        let Inner { store, active, month, .. } = &*self.0;
+        let KeysInner { store, active, month, .. } = &*self.0;
         let (current, before) = (period_of(now), month.load(Ordering::Relaxed));
         let since = if current.month != before {
             first_day_of_month(now)

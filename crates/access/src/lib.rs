@@ -27,5 +27,5 @@ pub use error::{AccessError, Result};
 pub use keys::Keys;
 pub use limits::{Amounts, CostRange, Left, Limited, Limits, Unit};
 pub use shared::{LimitsStatus, SharedLimits};
-pub use usage::Usage;
+pub use usage::KeyUsage;
 pub use weir_redis::{Address as RedisAddress, AddressError as RedisAddressError, RedisError};

@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 use weir_policy::KeyId;
 use weir_store::{NewAuditEntry, StoredKey, Timestamp};
 
-use crate::keys::Inner;
+use crate::keys::KeysInner;
 use crate::{AccessError, Keys, Result};
 
 /// Revocations that are in force and not in the store: when each was made, and its audit entry. No more than there are keys.
@@ -101,7 +101,7 @@ impl Keys {
     }
 
     pub(crate) fn unstored(&self) -> MutexGuard<'_, Unstored> {
-        let Inner { unstored, .. } = &*self.0;
+        let KeysInner { unstored, .. } = &*self.0;
         unstored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

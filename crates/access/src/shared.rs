@@ -16,7 +16,7 @@ use crate::ledger::Account;
 use crate::limits::{Amounts, Unit};
 use crate::meter::Meter;
 use crate::scripts::{BEAT, BUCKET, SCRIPTS, SLOTS};
-use crate::usage::{State, Usage};
+use crate::usage::{AccountState, KeyUsage};
 
 /// Longest time in which a request waits for Redis.
 const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ pub struct SharedLimits {
     gateways: AtomicU64,
     gateways_min: u64,
     /// Accounts that have something to settle.
-    listed: Mutex<Vec<Arc<Usage>>>,
+    listed: Mutex<Vec<Arc<KeyUsage>>>,
     /// Told when something is to be settled at once.
     changed: Notify,
     asked: AtomicU64,
@@ -154,7 +154,7 @@ impl SharedLimits {
         self.gateways.load(Ordering::Relaxed).max(self.gateways_min).max(1)
     }
 
-    fn listed(&self) -> MutexGuard<'_, Vec<Arc<Usage>>> {
+    fn listed(&self) -> MutexGuard<'_, Vec<Arc<KeyUsage>>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,7 +171,7 @@ impl SharedLimits {
         mut need: Need,
     ) -> Result<Reservation, NotReserved> {
         let until = tokio::time::Instant::from(started + WAIT_MAX);
-        let mut turn: Option<(Arc<Usage>, OwnedMutexGuard<()>)> = None;
+        let mut turn: Option<(Arc<KeyUsage>, OwnedMutexGuard<()>)> = None;
         for _ in 0..ASKS_MAX {
             let Some(sharing) = &need.usage.sharing else { break };
             let has_turn = turn.as_ref().is_some_and(|(usage, _)| Arc::ptr_eq(usage, &need.usage));
@@ -208,7 +208,7 @@ impl SharedLimits {
         &self,
         need: &Need,
         sharing: &Sharing,
-        meter: impl Fn(&mut State) -> Option<&mut Meter>,
+        meter: impl Fn(&mut AccountState) -> Option<&mut Meter>,
     ) {
         let request = {
             let mut state = need.usage.lock();
@@ -288,7 +288,7 @@ impl SharedLimits {
     }
 
     /// Puts an account on the list of those to settle.
-    fn list(&self, usage: &Arc<Usage>, state: &mut State) {
+    fn list(&self, usage: &Arc<KeyUsage>, state: &mut AccountState) {
         if !std::mem::replace(&mut state.is_listed, true) {
             self.listed().push(usage.clone());
         }
@@ -353,15 +353,15 @@ impl SharedLimits {
     /// Whether nothing is left to settle later.
     fn settle_account(
         &self,
-        usage: &Usage,
-        state: &mut State,
+        usage: &KeyUsage,
+        state: &mut AccountState,
         is_last: bool,
         calls: &mut Vec<ScriptCall>,
         turns: &mut Vec<OwnedMutexGuard<()>>,
     ) -> bool {
         let Some(sharing) = &usage.sharing else { return true };
         let (now, mut is_settled) = (Instant::now(), true);
-        let State { requests, tokens, slots, limits, running, .. } = state;
+        let AccountState { requests, tokens, slots, limits, running, .. } = state;
         for (unit, meter) in [(Unit::Requests, requests), (Unit::Tokens, tokens)] {
             let Some(lease) = meter.as_mut().and_then(Meter::lease) else { continue };
             let charged = if is_last { lease.close() } else { lease.settle(now) };
@@ -415,9 +415,9 @@ impl SharedLimits {
     }
 }
 
-impl Usage {
+impl KeyUsage {
     /// Notes that something was used or given back, or a request has ended, that other gateways have to know.
-    pub(crate) fn note_change(self: &Arc<Usage>) {
+    pub(crate) fn note_change(self: &Arc<KeyUsage>) {
         let Some(shared) = self.counted.limits.shared() else { return };
         let mut state = self.lock();
         shared.list(self, &mut state);
@@ -428,7 +428,7 @@ impl Usage {
     }
 
     /// Gives back slots that are not in use, because another gateway needs them.
-    pub(crate) fn give_back_slots(self: &Arc<Usage>) {
+    pub(crate) fn give_back_slots(self: &Arc<KeyUsage>) {
         let Some(shared) = self.counted.limits.shared() else { return };
         let mut state = self.lock();
         state.slots.is_wanted = true;

@@ -21,12 +21,12 @@ use crate::shared::Sharing;
 
 /// The limits of a key, or of a key for a model, and what is left of them. One for all requests that they hold for.
 #[derive(Debug)]
-pub struct Usage {
+pub struct KeyUsage {
     pub(crate) account: Account,
-    state: Mutex<State>,
+    state: Mutex<AccountState>,
     pub(crate) counted: Counted,
     /// The limits for models: the pattern of their names, the longest first.
-    models: ArcSwap<Vec<Arc<Usage>>>,
+    models: ArcSwap<Vec<Arc<KeyUsage>>>,
     /// Tells requests that wait for a budget that a reservation has ended.
     pub(crate) settled: Notify,
     /// With other gateways.
@@ -43,7 +43,7 @@ pub(crate) struct Counted {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct AccountState {
     pub(crate) limits: KeyLimits,
     pub(crate) requests: Option<Meter>,
     pub(crate) tokens: Option<Meter>,
@@ -55,7 +55,7 @@ pub(crate) struct State {
     pub(crate) is_listed: bool,
 }
 
-impl State {
+impl AccountState {
     fn give_back_request(&mut self, now: Instant) {
         self.running -= 1;
         if let Some(meter) = &mut self.requests {
@@ -69,7 +69,7 @@ const RETRY_AFTER_LEDGER: Duration = Duration::from_secs(5);
 /// How long a request waits for running ones: nothing tells when one ends.
 pub(crate) const RETRY_AFTER_RUNNING: Duration = Duration::from_secs(1);
 
-impl Usage {
+impl KeyUsage {
     /// `created_at`: of the key.
     pub(crate) fn new(
         account: Account,
@@ -78,9 +78,9 @@ impl Usage {
         spending: Spending,
         counted: Counted,
         now: Instant,
-    ) -> Usage {
+    ) -> KeyUsage {
         let meter = |limit: Option<u64>| limit.map(|limit| Meter::new(&counted.limits, limit, now));
-        let state = State {
+        let state = AccountState {
             limits,
             requests: meter(limits.requests_per_minute),
             tokens: meter(limits.tokens_per_minute),
@@ -90,7 +90,7 @@ impl Usage {
             is_listed: false,
         };
         let sharing = counted.limits.shared().map(|_| Sharing::new(&account, created_at));
-        Usage {
+        KeyUsage {
             account,
             state: Mutex::new(state),
             counted,
@@ -102,19 +102,19 @@ impl Usage {
     }
 
     /// Sets the limits for models.
-    pub(crate) fn set_models(&self, mut models: Vec<Arc<Usage>>) {
+    pub(crate) fn set_models(&self, mut models: Vec<Arc<KeyUsage>>) {
         models.sort_by_key(|usage| std::cmp::Reverse(usage.account.1.len()));
         self.models.store(Arc::new(models));
     }
 
     /// The limits for the models of exactly this pattern.
-    pub(crate) fn of_pattern(&self, pattern: &str) -> Option<Arc<Usage>> {
+    pub(crate) fn of_pattern(&self, pattern: &str) -> Option<Arc<KeyUsage>> {
         self.models.load().iter().find(|usage| &*usage.account.1 == pattern).cloned()
     }
 
     /// Changes the limits of the whole key. What was used of limits that stay goes on to count. `spending` is what the ledger has, for the
     /// first budget: without one, nothing is in the ledger.
-    pub(crate) fn set_limits(self: &Arc<Usage>, limits: KeyLimits, spending: Spending, now: Instant) {
+    pub(crate) fn set_limits(self: &Arc<KeyUsage>, limits: KeyLimits, spending: Spending, now: Instant) {
         let mut state = self.lock();
         if state.limits.budgets == Budgets::default() {
             state.budget.set_spent(spending);
@@ -135,7 +135,7 @@ impl Usage {
     }
 
     /// The limits for a model, by the name that the caller sends.
-    pub fn of_model(&self, model: &str) -> Option<Arc<Usage>> {
+    pub fn of_model(&self, model: &str) -> Option<Arc<KeyUsage>> {
         self.models.load().iter().find(|usage| matches_pattern(&usage.account.1, model)).cloned()
     }
 
@@ -145,7 +145,7 @@ impl Usage {
     /// # Errors
     /// [`NotReserved`]; nothing is taken then.
     pub(crate) fn take(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         at: (Instant, Timestamp),
         amounts: Amounts,
         counts: bool,
@@ -176,8 +176,8 @@ impl Usage {
     }
 
     fn take_request(
-        self: &Arc<Usage>,
-        state: &mut State,
+        self: &Arc<KeyUsage>,
+        state: &mut AccountState,
         now: Instant,
         counting: Counting,
     ) -> Result<(), NotReserved> {
@@ -205,8 +205,8 @@ impl Usage {
     }
 
     fn take_use(
-        self: &Arc<Usage>,
-        state: &mut State,
+        self: &Arc<KeyUsage>,
+        state: &mut AccountState,
         (now, time): (Instant, Timestamp),
         (tokens, cost): (u64, CostRange),
         counting: Counting,
@@ -254,7 +254,7 @@ impl Usage {
 
     /// Whether requests of `model` have a budget.
     pub fn has_budget(&self, model: &str) -> bool {
-        let is_set = |usage: &Usage| usage.lock().limits.budgets != Budgets::default();
+        let is_set = |usage: &KeyUsage| usage.lock().limits.budgets != Budgets::default();
         is_set(self) || self.of_model(model).is_some_and(|usage| is_set(&usage))
     }
 
@@ -275,7 +275,7 @@ impl Usage {
         self.models.load().iter().for_each(|of_model| of_model.add_stored(stored, now));
     }
 
-    /// [`Usage::spent`] of the models that have a budget.
+    /// [`KeyUsage::spent`] of the models that have a budget.
     pub(crate) fn spent_by_model(&self, now: Timestamp) -> Vec<(Arc<str>, (u64, u64))> {
         let models = self.models.load();
         models.iter().filter_map(|usage| Some((usage.account.1.clone(), usage.spent(now)?))).collect()
@@ -284,7 +284,7 @@ impl Usage {
     /// The rest of the limits per minute.
     pub fn left(&self, now: Instant) -> Vec<Left> {
         let mut state = self.lock();
-        let State { requests, tokens, .. } = &mut *state;
+        let AccountState { requests, tokens, .. } = &mut *state;
         let left = |unit, meter: &mut Option<Meter>| {
             meter.as_mut().map(|meter| Left {
                 unit,
@@ -297,7 +297,7 @@ impl Usage {
     }
 
     fn take_units(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         meter: &mut Option<Meter>,
         unit: Unit,
         now: Instant,
@@ -313,7 +313,7 @@ impl Usage {
         })
     }
 
-    fn need(self: &Arc<Usage>, unit: Unit, units: u64) -> NotReserved {
+    fn need(self: &Arc<KeyUsage>, unit: Unit, units: u64) -> NotReserved {
         NotReserved::Ask(Need { usage: self.clone(), unit, units, cost: None })
     }
 
@@ -326,14 +326,14 @@ impl Usage {
         Limited { model: self.account.1.clone(), unit, limit, needed, left, retry_after }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, AccountState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A running request of an account. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<Usage>);
+pub(crate) struct Running(Arc<KeyUsage>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -345,7 +345,7 @@ impl Drop for Running {
 /// The amounts taken from one account.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub(crate) usage: Arc<Usage>,
+    pub(crate) usage: Arc<KeyUsage>,
     /// `None` once it is settled.
     reserved: Option<Reserved>,
     /// Where the request is counted.

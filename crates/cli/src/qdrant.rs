@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::table::QdrantCluster;
 use weir_index::{QdrantEngines, QdrantPlacement};
-use weir_qdrant::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, SetupError};
+use weir_qdrant::{Checked, EndedCall, Observer, Outcome, Qdrant, QdrantSettings, SetupError};
 use weir_telemetry::metrics::Metrics;
 
 /// A client of the cluster; `None` if none is configured.
@@ -41,7 +41,7 @@ pub(crate) async fn engines(
     metrics: &Metrics,
 ) -> Result<Option<QdrantEngines>, SetupError> {
     let metrics = metrics.clone();
-    let observer: Observer = Arc::new(move |call: Call| {
+    let observer: Observer = Arc::new(move |call: EndedCall| {
         let result = match call.outcome {
             Outcome::Done => "done",
             Outcome::Refused => "refused",

@@ -80,7 +80,7 @@ impl<T: DeserializeOwned> Reply<T> {
 }
 
 /// A request of the API.
-pub(crate) struct Call {
+pub(crate) struct ApiCall {
     method: Method,
     path: String,
     body: Bytes,
@@ -91,9 +91,9 @@ pub(crate) struct Call {
     is_repeatable: bool,
 }
 
-impl Call {
-    fn new(method: Method, path: impl Into<String>) -> Call {
-        Call {
+impl ApiCall {
+    fn new(method: Method, path: impl Into<String>) -> ApiCall {
+        ApiCall {
             method,
             path: path.into(),
             body: Bytes::new(),
@@ -103,21 +103,21 @@ impl Call {
         }
     }
 
-    pub(crate) fn get(path: impl Into<String>) -> Call {
-        Call::new(Method::GET, path)
+    pub(crate) fn get(path: impl Into<String>) -> ApiCall {
+        ApiCall::new(Method::GET, path)
     }
 
-    pub(crate) fn delete(path: impl Into<String>) -> Call {
-        Call::new(Method::DELETE, path)
+    pub(crate) fn delete(path: impl Into<String>) -> ApiCall {
+        ApiCall::new(Method::DELETE, path)
     }
 
-    pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Call {
-        Call::new(Method::POST, path).with_body(body)
+    pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> ApiCall {
+        ApiCall::new(Method::POST, path).with_body(body)
     }
 
     /// A `POST` of bytes that are not JSON.
-    pub(crate) fn post_bytes(path: impl Into<String>, body: Vec<u8>, media_type: &str) -> Call {
-        let mut call = Call { body: body.into(), ..Call::new(Method::POST, path) };
+    pub(crate) fn post_bytes(path: impl Into<String>, body: Vec<u8>, media_type: &str) -> ApiCall {
+        let mut call = ApiCall { body: body.into(), ..ApiCall::new(Method::POST, path) };
         if let Ok(media_type) = HeaderValue::from_str(media_type) {
             call.headers.insert(CONTENT_TYPE, media_type);
         }
@@ -125,31 +125,31 @@ impl Call {
     }
 
     /// A `POST` without a body.
-    pub(crate) fn post_nothing(path: impl Into<String>) -> Call {
-        Call::new(Method::POST, path)
+    pub(crate) fn post_nothing(path: impl Into<String>) -> ApiCall {
+        ApiCall::new(Method::POST, path)
     }
 
-    pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> Call {
-        Call::new(Method::PUT, path).with_body(body)
+    pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> ApiCall {
+        ApiCall::new(Method::PUT, path).with_body(body)
     }
 
-    pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> Call {
-        Call::new(Method::PATCH, path).with_body(body)
+    pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> ApiCall {
+        ApiCall::new(Method::PATCH, path).with_body(body)
     }
 
     /// Requests consist of texts, numbers and checked JSON, which always have a JSON form.
-    fn with_body(self, body: &impl Serialize) -> Call {
+    fn with_body(self, body: &impl Serialize) -> ApiCall {
         let body = serde_json::to_vec(body).unwrap_or_default().into();
-        Call { body, ..self }.with_header(CONTENT_TYPE, "application/json")
+        ApiCall { body, ..self }.with_header(CONTENT_TYPE, "application/json")
     }
 
-    pub(crate) fn with_header(mut self, name: HeaderName, value: &'static str) -> Call {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: &'static str) -> ApiCall {
         self.headers.insert(name, HeaderValue::from_static(value));
         self
     }
 
     /// The same for a value that is made of letters and digits.
-    pub(crate) fn with_value(mut self, name: HeaderName, value: &str) -> Call {
+    pub(crate) fn with_value(mut self, name: HeaderName, value: &str) -> ApiCall {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
         }
@@ -160,23 +160,23 @@ impl Call {
     ///
     /// # Errors
     /// [`ClientError::IdempotencyKey`] for a key that no header can hold.
-    pub(crate) fn with_idempotency_key(mut self, key: &str) -> Result<Call> {
+    pub(crate) fn with_idempotency_key(mut self, key: &str) -> Result<ApiCall> {
         let is_valid =
             (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
         // in quotes, so that a key may begin with one
         let quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
         let value = HeaderValue::from_str(&quoted).ok().filter(|_| is_valid);
         self.headers.insert(IDEMPOTENCY_KEY, value.ok_or(ClientError::IdempotencyKey)?);
-        Ok(Call { is_repeatable: true, ..self })
+        Ok(ApiCall { is_repeatable: true, ..self })
     }
 
-    pub(crate) fn accepting(self, status: StatusCode) -> Call {
-        Call { accepted: Some(status), ..self }
+    pub(crate) fn accepting(self, status: StatusCode) -> ApiCall {
+        ApiCall { accepted: Some(status), ..self }
     }
 
     /// A call that is not repeated when its reply was lost, because it may have been executed.
-    pub(crate) fn once(self) -> Call {
-        Call { is_repeatable: false, ..self }
+    pub(crate) fn once(self) -> ApiCall {
+        ApiCall { is_repeatable: false, ..self }
     }
 
     fn request<B>(&self, client: &Client, body: B) -> Result<Request<B>, TransportError> {
@@ -251,7 +251,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    pub(crate) fn begin(policy: RetryPolicy, call: &Call) -> Retries {
+    pub(crate) fn begin(policy: RetryPolicy, call: &ApiCall) -> Retries {
         let is_repeatable = call.is_repeatable;
         Retries { policy, is_repeatable, begun: Instant::now(), backoff: DELAY_FIRST }
     }
@@ -275,7 +275,7 @@ impl Retries {
 
 impl Client {
     /// The reply of a call, of which the text is of use too.
-    pub(crate) async fn reply<T>(&self, call: Call, mut report: impl FnMut(&str)) -> Result<Reply<T>> {
+    pub(crate) async fn reply<T>(&self, call: ApiCall, mut report: impl FnMut(&str)) -> Result<Reply<T>> {
         let mut retries = Retries::begin(self.retries(), &call);
         loop {
             match in_time(self.attempt_text(&call)).await {
@@ -286,17 +286,17 @@ impl Client {
     }
 
     /// The value that a call replies.
-    pub(crate) async fn value<T: DeserializeOwned>(&self, call: Call) -> Result<T> {
+    pub(crate) async fn value<T: DeserializeOwned>(&self, call: ApiCall) -> Result<T> {
         self.reply(call, |_| {}).await?.parse()
     }
 
     /// The text that a call replies.
-    pub(crate) async fn text(&self, call: Call) -> Result<String> {
+    pub(crate) async fn text(&self, call: ApiCall) -> Result<String> {
         Ok(self.reply::<()>(call, |_| {}).await?.text)
     }
 
     /// The bytes that a call replies.
-    pub(crate) async fn bytes(&self, call: Call) -> Result<Bytes> {
+    pub(crate) async fn bytes(&self, call: ApiCall) -> Result<Bytes> {
         let mut retries = Retries::begin(self.retries(), &call);
         loop {
             let attempt = async { Ok(read_bytes(self.open(&call).await?, REPLY_BYTES_MAX).await?) };
@@ -307,18 +307,18 @@ impl Client {
         }
     }
 
-    async fn attempt_text(&self, call: &Call) -> Result<String, Failed> {
+    async fn attempt_text(&self, call: &ApiCall) -> Result<String, Failed> {
         Ok(read_text(self.open(call).await?, REPLY_BYTES_MAX).await?)
     }
 
     /// Sends a call; the body of the success is still to be read.
-    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Incoming>, Failed> {
+    pub(crate) async fn open(&self, call: &ApiCall) -> Result<Response<Incoming>, Failed> {
         let body = Full::new(call.body.clone());
         self.accept(call, self.transport().send(call.request(self, body)?).await?).await
     }
 
     /// Sends a call once, with a body that is made while it is sent. The reply begins before the body ends.
-    pub(crate) async fn open_stream(&self, call: &Call, body: RequestBody) -> Result<Response<Incoming>> {
+    pub(crate) async fn open_stream(&self, call: &ApiCall, body: RequestBody) -> Result<Response<Incoming>> {
         let sent = async {
             let response = self.transport().send_stream(call.request(self, body)?).await?;
             self.accept(call, response).await
@@ -327,7 +327,11 @@ impl Client {
     }
 
     /// The reply, if it is that of a success.
-    async fn accept(&self, call: &Call, response: Response<Incoming>) -> Result<Response<Incoming>, Failed> {
+    async fn accept(
+        &self,
+        call: &ApiCall,
+        response: Response<Incoming>,
+    ) -> Result<Response<Incoming>, Failed> {
         let status = response.status();
         if status.is_success() || call.accepted == Some(status) {
             return Ok(response);

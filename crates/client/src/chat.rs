@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_api::{ChatCitation, ChatRetrieval, ChatSource};
 
-use crate::call::{Call, Failed, Retries, in_time, refusal};
+use crate::call::{ApiCall, Failed, Retries, in_time, refusal};
 use crate::events::EventReader;
 use crate::{Client, ClientError, Result};
 
@@ -96,7 +96,7 @@ impl Client {
     pub async fn chat(&self, request: &ChatRequest) -> Result<ChatStream> {
         let ChatRequest { model, messages, retrieval } = request;
         let body = ChatBody { model, messages, stream: true, weir: retrieval.as_ref() };
-        let call = Call::post("/v1/chat/completions", &body).once();
+        let call = ApiCall::post("/v1/chat/completions", &body).once();
         let mut retries = Retries::begin(self.retries(), &call);
         let response = loop {
             match in_time(self.open(&call)).await {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use weir_api::{TextRole, Truncate};
 use zerocopy::IntoBytes;
 
-use crate::call::{Call, Failed, REPLY_BYTES_MAX, Retries, in_time};
+use crate::call::{ApiCall, Failed, REPLY_BYTES_MAX, Retries, in_time};
 use crate::{Client, Result, TransportError};
 
 const RAW: &str = "application/octet-stream";
@@ -146,7 +146,7 @@ impl Client {
         let EmbeddingOptions { dimensions, truncate, input_type, is_cache_bypassed, .. } = *options;
         let input = texts.iter().map(AsRef::as_ref).collect();
         let body = Body { model, input, dimensions, truncate, input_type };
-        let mut call = Call::post("/v1/embeddings", &body).with_header(ACCEPT, RAW);
+        let mut call = ApiCall::post("/v1/embeddings", &body).with_header(ACCEPT, RAW);
         if is_cache_bypassed {
             call = call.with_header(CACHE_CONTROL, "no-cache");
         }
@@ -169,7 +169,7 @@ impl Client {
 
     async fn attempt_embed(
         &self,
-        call: &Call,
+        call: &ApiCall,
         count: usize,
         embeddings: &mut Embeddings,
     ) -> Result<(), Failed> {

@@ -25,7 +25,7 @@ pub use seal::Seal;
 /// The file that holds the key, in the data directory.
 const KEY_FILE: &str = "cursor.key";
 const KEY_BYTES: usize = 32;
-/// Version of the layout of [`Content`], and of what a [`RequestHash`] is the hash of.
+/// Version of the layout of [`CursorContent`], and of what a [`RequestHash`] is the hash of.
 const FORMAT: u8 = 4;
 /// Longest accepted text; a URI has no room for more, and 256 re-scored hits take less.
 const TEXT_BYTES_MAX: usize = 1 << 16;
@@ -73,7 +73,7 @@ pub struct Placed {
 
 /// The signed and encrypted content.
 #[derive(Serialize, Deserialize)]
-struct Content {
+struct CursorContent {
     format: u8,
     binding: Binding,
     position: Position,
@@ -149,7 +149,7 @@ impl CursorKey {
     }
 
     fn sign_position(&self, binding: &Binding, position: Position) -> String {
-        let content = Content { format: FORMAT, binding: *binding, position };
+        let content = CursorContent { format: FORMAT, binding: *binding, position };
         // serialising into memory does not fail
         URL_SAFE_NO_PAD.encode(self.0.seal(&[], &postcard::to_stdvec(&content).unwrap_or_default()))
     }
@@ -159,7 +159,7 @@ impl CursorKey {
         if content.first() != Some(&FORMAT) {
             return Err(refusal("the cursor is of another version of the gateway"));
         }
-        let content: Content = postcard::from_bytes(&content).map_err(|_| not_ours())?;
+        let content: CursorContent = postcard::from_bytes(&content).map_err(|_| not_ours())?;
         if content.binding.collection != binding.collection {
             return Err(refusal("the cursor belongs to another collection"));
         }

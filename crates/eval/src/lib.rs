@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use weir_client::{Client, IngestProgress};
 
 use dataset::EvaluationSet;
-use measure::Target;
+use measure::MeasuredTarget;
 use run_file::{ConfigurationRun, Run, SetRun};
 
 pub use configuration::Configuration;
@@ -75,7 +75,7 @@ pub async fn measure(
     let baseline = options.baseline.as_deref().map(Run::load).transpose()?;
     let sets = load_sets(options)?;
     check_names(options, &sets)?;
-    let mut target = Target {
+    let mut target = MeasuredTarget {
         client,
         collection: options.collection.as_deref(),
         keep_collection: options.keep_collection,

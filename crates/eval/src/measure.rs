@@ -20,7 +20,7 @@ const SEARCHES_MAX: usize = 4;
 const BATCH_DOCUMENTS_MAX: usize = 500;
 
 /// Where the documents of a set are searched.
-pub(crate) struct Target<'a> {
+pub(crate) struct MeasuredTarget<'a> {
     /// The gateway.
     pub(crate) client: &'a Client,
     /// The collection's name; a unique one when absent.
@@ -37,7 +37,7 @@ pub(crate) struct Target<'a> {
     pub(crate) cancelled: &'a CancellationToken,
 }
 
-impl Target<'_> {
+impl MeasuredTarget<'_> {
     /// Measures every configuration on `set`. An existing collection is searched and not changed. Otherwise one is
     /// created, filled with the set's documents and, whether or not the measurement succeeds, removed.
     pub(crate) async fn measure(&mut self, set: &EvaluationSet) -> Result<SetRun> {

@@ -26,11 +26,11 @@ pub(super) struct Admission {
     wait_min: Duration,
     wait_max: Duration,
     tokens_max: usize,
-    state: Mutex<State>,
+    state: Mutex<AdmissionState>,
 }
 
 /// The limit, and the decisions since `start`.
-struct State {
+struct AdmissionState {
     limit: Duration,
     start: Instant,
     admitted: u32,
@@ -46,8 +46,13 @@ impl Admission {
         wait_max: Duration,
         tokens_max: usize,
     ) -> Admission {
-        let state =
-            State { limit: wait_max, start: Instant::now(), admitted: 0, refused: 0, previous_share: 1.0 };
+        let state = AdmissionState {
+            limit: wait_max,
+            start: Instant::now(),
+            admitted: 0,
+            refused: 0,
+            previous_share: 1.0,
+        };
         Admission {
             setting,
             wait_min: wait_min.min(wait_max),
@@ -104,7 +109,7 @@ impl Admission {
     }
 
     /// The state at `now`.
-    fn state(&self, now: Instant) -> MutexGuard<'_, State> {
+    fn state(&self, now: Instant) -> MutexGuard<'_, AdmissionState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.end_period(now) {
             state.limit = match state.previous_share {
@@ -117,7 +122,7 @@ impl Admission {
     }
 }
 
-impl State {
+impl AdmissionState {
     /// Starts the next period if this one is over at `now`. The share of a period without decisions is 1.
     fn end_period(&mut self, now: Instant) -> bool {
         let period = self.limit.max(PERIOD_MIN);

@@ -10,13 +10,13 @@ use weir_encoder::Token;
 /// The input of an embedding model, made by [`LoadedModel::input`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    content: Content,
+    content: InputContent,
     /// Whether the text was truncated.
     pub is_truncated: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Content {
+enum InputContent {
     /// Token ids, for models that run in this process.
     Ids(Vec<u32>),
     /// Hashes of the words, for the pseudo model.
@@ -29,48 +29,48 @@ impl Input {
     /// Tokens to embed, special ones included; estimated for an upstream.
     pub fn tokens(&self) -> usize {
         match &self.content {
-            Content::Ids(ids) => ids.len(),
-            Content::Words(hashes) => hashes.len(),
-            Content::Remote(text) => text.tokens,
+            InputContent::Ids(ids) => ids.len(),
+            InputContent::Words(hashes) => hashes.len(),
+            InputContent::Remote(text) => text.tokens,
         }
     }
 
     pub(super) fn key(&self, fingerprint: &str) -> CacheKey {
         match &self.content {
-            Content::Ids(ids) => CacheKey::of_ids(fingerprint, ids),
-            Content::Words(hashes) => CacheKey::of_words(fingerprint, hashes),
-            Content::Remote(text) => CacheKey::of_text(fingerprint, text.truncation, &text.text),
+            InputContent::Ids(ids) => CacheKey::of_ids(fingerprint, ids),
+            InputContent::Words(hashes) => CacheKey::of_words(fingerprint, hashes),
+            InputContent::Remote(text) => CacheKey::of_text(fingerprint, text.truncation, &text.text),
         }
     }
 
     /// The token ids; empty for the pseudo model and upstreams.
     pub(super) fn into_ids(self) -> Vec<u32> {
         match self.content {
-            Content::Ids(ids) => ids,
-            Content::Words(..) | Content::Remote(_) => Vec::new(),
+            InputContent::Ids(ids) => ids,
+            InputContent::Words(..) | InputContent::Remote(_) => Vec::new(),
         }
     }
 
     /// The hashes of the words; empty for models other than the pseudo model.
     pub(super) fn word_hashes(&self) -> &[u64] {
         match &self.content {
-            Content::Words(hashes) => hashes,
-            Content::Ids(_) | Content::Remote(_) => &[],
+            InputContent::Words(hashes) => hashes,
+            InputContent::Ids(_) | InputContent::Remote(_) => &[],
         }
     }
 
     /// The text; empty for models in this process.
     pub(super) fn into_text(self) -> RemoteText {
         match self.content {
-            Content::Remote(text) => text,
-            Content::Ids(_) | Content::Words(_) => {
+            InputContent::Remote(text) => text,
+            InputContent::Ids(_) | InputContent::Words(_) => {
                 RemoteText { text: String::new(), tokens: 0, truncation: Truncation::End }
             }
         }
     }
 
     fn from_ids(ids: Vec<u32>, is_truncated: bool) -> Input {
-        Input { content: Content::Ids(ids), is_truncated }
+        Input { content: InputContent::Ids(ids), is_truncated }
     }
 }
 
@@ -88,14 +88,14 @@ impl LoadedModel {
             };
             return Input::from_ids(encoded.ids, encoded.is_truncated);
         }
-        Input { content: Content::Words(hashes_of_words(text)), is_truncated: false }
+        Input { content: InputContent::Words(hashes_of_words(text)), is_truncated: false }
     }
 
     /// The text is truncated by the upstream; whether, is known of another gateway's model only.
     fn remote_input(&self, text: &str, truncation: Truncation) -> Input {
         let (count, most) = (self.count_tokens(text), self.input_tokens_max().unwrap_or(usize::MAX));
         let text = RemoteText { text: text.to_owned(), tokens: count.min(most), truncation };
-        Input { content: Content::Remote(text), is_truncated: count > most }
+        Input { content: InputContent::Remote(text), is_truncated: count > most }
     }
 
     /// The input of a query, with the model's prompt for queries.

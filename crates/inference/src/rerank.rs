@@ -36,14 +36,14 @@ pub(super) enum CrossEncoder {
 
 /// A query and texts for the reranker that made it.
 pub struct RerankInput {
-    content: Content,
+    content: RerankContent,
     /// Tokens of all pairs, special ones included; estimated for an upstream.
     pub tokens: usize,
     /// Indexes of the texts that were truncated; unknown for an upstream.
     pub truncated: Vec<usize>,
 }
 
-enum Content {
+enum RerankContent {
     Pairs(Vec<Sequence>),
     Remote(RemoteRequest),
 }
@@ -58,7 +58,7 @@ impl RerankInput {
             sequences.push(Sequence { ids: pair.ids, second: pair.second });
         }
         let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum();
-        RerankInput { content: Content::Pairs(sequences), tokens, truncated }
+        RerankInput { content: RerankContent::Pairs(sequences), tokens, truncated }
     }
 }
 
@@ -152,7 +152,7 @@ impl Reranker {
                 };
                 let texts: Vec<RemoteText> = texts.map(text).collect();
                 let tokens = texts.iter().map(|text| text.tokens).sum();
-                let content = Content::Remote(RemoteRequest { query: Some(query), texts });
+                let content = RerankContent::Remote(RemoteRequest { query: Some(query), texts });
                 RerankInput { content, tokens, truncated: Vec::new() }
             }
         }
@@ -225,7 +225,7 @@ impl Scheduler {
             return rows.iter().map(|logits| logit(logits).ok_or(InferenceError::Failed)).collect();
         }
         let rows = match (&model.cross_encoder, input.content) {
-            (CrossEncoder::Upstream(model), Content::Remote(request)) => {
+            (CrossEncoder::Upstream(model), RerankContent::Remote(request)) => {
                 model.rows(request, Lane::Query, deadline).await?.0
             }
             (CrossEncoder::Local(_) | CrossEncoder::Upstream(_), _) => return Err(InferenceError::Failed),
@@ -238,7 +238,8 @@ impl Scheduler {
     /// # Errors
     /// [`InferenceError`]; `Failed` for an upstream, and for logits that are no numbers.
     pub async fn classify(&self, model: &Reranker, input: RerankInput) -> Result<Rows, InferenceError> {
-        let (CrossEncoder::Local(model), Content::Pairs(sequences)) = (&model.cross_encoder, input.content)
+        let (CrossEncoder::Local(model), RerankContent::Pairs(sequences)) =
+            (&model.cross_encoder, input.content)
         else {
             return Err(InferenceError::Failed);
         };

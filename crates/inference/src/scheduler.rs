@@ -43,9 +43,9 @@ const RATE_DEFAULT: f64 = 4000.0;
 
 /// Owns the inference threads. Clones share them.
 #[derive(Clone)]
-pub struct Scheduler(Arc<Inner>);
+pub struct Scheduler(Arc<SchedulerInner>);
 
-struct Inner {
+struct SchedulerInner {
     interactive: Pool,
     bulk: Pool,
     cache: EmbeddingCache,
@@ -91,7 +91,7 @@ impl Scheduler {
                 metrics,
             })
         };
-        Ok(Scheduler(Arc::new(Inner {
+        Ok(Scheduler(Arc::new(SchedulerInner {
             interactive: pool(Lane::Interactive)?,
             bulk: pool(Lane::Bulk)?,
             cache: EmbeddingCache::new(settings.cache_bytes_max),
@@ -127,7 +127,7 @@ impl Scheduler {
         if is_pseudo || options.caching == Caching::Off || !self.0.cache.is_enabled() {
             return self.embed_uncached(model, inputs, options).await;
         }
-        let Inner { cache, metrics, .. } = &*self.0;
+        let SchedulerInner { cache, metrics, .. } = &*self.0;
         let fingerprint = model.embedder_fingerprint();
         let keys: Vec<CacheKey> = inputs.iter().map(|input| input.key(&fingerprint)).collect();
         let known: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| cache.get(key)).collect();

@@ -18,7 +18,7 @@ use crate::broken::Broken;
 use crate::provider::{self, REPLY_HEADERS, Rendered};
 use crate::settlement::{Settlement, unix_now};
 use crate::stream::{Reading, StreamSource};
-use crate::table::Target;
+use crate::table::PricedTarget;
 
 /// Upper bound of the bytes of a reply that is not streamed.
 const REPLY_BYTES_MAX: usize = 64 << 20;
@@ -48,7 +48,7 @@ impl Failed {
 
     /// The provider reported an error within a reply of success.
     fn reported(
-        target: &Target,
+        target: &PricedTarget,
         headers: &HeaderMap,
         error: ProviderError,
         settlement: &mut Settlement,
@@ -82,7 +82,7 @@ impl Failed {
     }
 
     /// The gateway's account at the provider has to be mended.
-    fn account(target: &Target, status: StatusCode, account: Account) -> Failed {
+    fn account(target: &PricedTarget, status: StatusCode, account: Account) -> Failed {
         let upstream = target.upstream.id.to_string();
         let error = LlmError::Credentials { upstream, status: status.as_u16(), account };
         tracing::warn!(%error, "an upstream refused the account of the gateway");
@@ -109,7 +109,7 @@ pub(crate) enum AttemptedBody {
 pub(crate) async fn attempt(
     api: Api,
     request: &Request,
-    target: &Target,
+    target: &PricedTarget,
     sent: &HeaderMap,
     is_last: bool,
     settlement: &mut Settlement,
@@ -170,7 +170,7 @@ pub(crate) async fn attempt(
     Ok(Attempted { upstream: upstream.name.clone(), status, headers, body })
 }
 
-fn time_limits(api: Api, request: &Request, target: &Target) -> TimeLimits {
+fn time_limits(api: Api, request: &Request, target: &PricedTarget) -> TimeLimits {
     let config = &target.upstream.config;
     let head = Duration::from_millis(config.header_timeout_ms);
     let first_token = Duration::from_millis(config.first_token_timeout_ms);
@@ -196,7 +196,7 @@ fn context(request: &Request) -> ReplyContext {
 /// A stream whose first event is there, and is no error.
 async fn begun(
     mut source: StreamSource,
-    target: &Target,
+    target: &PricedTarget,
     headers: &HeaderMap,
     settlement: &mut Settlement,
 ) -> Result<StreamSource, Failed> {
@@ -216,7 +216,7 @@ async fn begun(
 
 /// The whole body of a reply; `read` is the number of bytes that came.
 async fn whole(
-    target: &Target,
+    target: &PricedTarget,
     body: DecodedBody,
     bytes_max: usize,
     read: &mut usize,
@@ -230,7 +230,7 @@ async fn whole(
 
 /// The error of a reply that is none. It was charged if it can't be read.
 fn unreadable(
-    target: &Target,
+    target: &PricedTarget,
     headers: &HeaderMap,
     error: &TranslateError,
     body: &[u8],
@@ -251,7 +251,7 @@ fn unreadable(
 /// Handles a reply that is no success: errors of the request go to the caller, others to the next target.
 async fn refusal(
     reply: Response<ReplyBody>,
-    target: &Target,
+    target: &PricedTarget,
     conversion: Conversion,
     settlement: &mut Settlement,
 ) -> Result<Attempted, Failed> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use weir_access::Usage;
+use weir_access::KeyUsage;
 use weir_api::ChatRetrieval;
 use weir_config::RouteCache;
 use weir_policy::Caller;
@@ -14,7 +14,7 @@ use weir_translate::conversation::{Api, Request};
 use crate::ollama::LineStream;
 use crate::output::Output;
 use crate::stream::ReplyStream;
-use crate::table::Target;
+use crate::table::PricedTarget;
 
 /// A request of a caller.
 pub struct LlmCall {
@@ -27,7 +27,7 @@ pub struct LlmCall {
     /// Who calls.
     pub caller: Arc<Caller>,
     /// The limits of the caller's key, if it has any.
-    pub usage: Option<Arc<Usage>>,
+    pub usage: Option<Arc<KeyUsage>>,
     /// The record of the request.
     pub entry: RequestEntry,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Exchange<'a> {
     /// As it is sent on: each stage may change it.
     pub(crate) request: Request,
     /// Where it can be sent, best first; never empty.
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<PricedTarget>,
     /// Where its sources are searched.
     pub(crate) retrieval: Option<ChatRetrieval>,
     /// How its reply is kept.

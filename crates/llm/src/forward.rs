@@ -21,7 +21,7 @@ use crate::provider::conversion;
 use crate::settlement::unix_now;
 use crate::similarity::Embedding;
 use crate::source_list::without_list;
-use crate::table::{Route, Table, Target};
+use crate::table::{PricedTarget, Route, Table};
 use crate::{Llm, LlmError};
 
 /// Longest body that is read on the thread of its request: about a millisecond.
@@ -234,7 +234,7 @@ impl Llm {
 }
 
 /// The targets that may answer, best first.
-fn targets(call: &LlmCall, request: &Request, table: &Table) -> Result<Vec<Target>, LlmError> {
+fn targets(call: &LlmCall, request: &Request, table: &Table) -> Result<Vec<PricedTarget>, LlmError> {
     let sticky = |name: &HeaderName| call.headers.get(name).map(|value| value.as_bytes().to_vec());
     let targets = match call.caller.models.contains(&request.model) {
         true => table.targets(call.api, &request.model, || request.metadata(), sticky),

@@ -16,7 +16,7 @@ use crate::output::{Keeping, Output};
 use crate::question::same_meaning;
 use crate::reply_key::{Keys, Scope};
 use crate::send::{X_WEIR_UPSTREAM, add_cost, add_report};
-use crate::table::Target;
+use crate::table::PricedTarget;
 use crate::{Llm, LlmError};
 
 pub(crate) const X_WEIR_CACHE: HeaderName = HeaderName::from_static("x-weir-cache");
@@ -51,8 +51,8 @@ impl Llm {
             api: call.api,
             caller: &call.caller,
             settings,
-            targets: targets.iter().map(Target::identity).collect(),
-            headers: passed_to_any(&call.headers, targets),
+            targets: targets.iter().map(PricedTarget::identity).collect(),
+            headers: passed(&call.headers, targets),
         };
         let Some(Keys { exact, question }) = Keys::new(scope, request.body()) else { return Ok(None) };
         let question = question.filter(|_| settings.mode == CacheMode::Semantic && self.embedding.is_some());
@@ -137,7 +137,7 @@ fn caching(headers: &HeaderMap) -> (bool, bool) {
 }
 
 /// The headers that are passed on to any of the targets.
-fn passed_to_any<'a>(headers: &'a HeaderMap, targets: &[Target]) -> Vec<(&'a HeaderName, &'a HeaderValue)> {
+fn passed<'a>(headers: &'a HeaderMap, targets: &[PricedTarget]) -> Vec<(&'a HeaderName, &'a HeaderValue)> {
     let is_passed = |name: &HeaderName| targets.iter().any(|target| target.upstream.headers.contains(name));
     headers.iter().filter(|(name, _)| is_passed(name)).collect()
 }

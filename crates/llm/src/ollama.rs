@@ -89,7 +89,7 @@ fn translated(
         }
         LlmBody::Stream(source) => {
             let lines = OllamaStream::new(reply);
-            LlmBody::Lines(Box::new(LineStream { source, lines, started, state: State::Running }))
+            LlmBody::Lines(Box::new(LineStream { source, lines, started, state: LineState::Running }))
         }
         LlmBody::Lines(lines) => LlmBody::Lines(lines),
     };
@@ -101,11 +101,11 @@ pub struct LineStream {
     source: Box<ReplyStream>,
     lines: OllamaStream,
     started: Instant,
-    state: State,
+    state: LineState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LineState {
     Running,
     /// The caller was sent an error; the source tells how its stream ends.
     Failed,
@@ -118,20 +118,20 @@ impl Stream for LineStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            if this.state == State::Ended {
+            if this.state == LineState::Ended {
                 return Poll::Ready(None);
             }
             let events = ready!(this.source.poll_next_unpin(context));
             let mut out = Vec::new();
             let translated = match events {
                 Some(Err(broken)) => {
-                    this.state = State::Ended;
+                    this.state = LineState::Ended;
                     return Poll::Ready(Some(Err(broken)));
                 }
-                Some(Ok(_)) if this.state == State::Failed => continue,
+                Some(Ok(_)) if this.state == LineState::Failed => continue,
                 Some(Ok(events)) => this.lines.push_part(events, &moment(this.started), &mut out),
                 None => {
-                    let is_whole = std::mem::replace(&mut this.state, State::Ended) == State::Running;
+                    let is_whole = std::mem::replace(&mut this.state, LineState::Ended) == LineState::Running;
                     let moment = moment(this.started);
                     if is_whole { this.lines.finish(&moment, &mut out) } else { Ok(()) }
                 }
@@ -139,8 +139,8 @@ impl Stream for LineStream {
             if let Err(error) = translated {
                 out.extend(ollama::error_line(&error.to_string()));
                 this.source.unreadable();
-                if this.state == State::Running {
-                    this.state = State::Failed;
+                if this.state == LineState::Running {
+                    this.state = LineState::Failed;
                 }
             }
             if !out.is_empty() {

@@ -11,7 +11,7 @@ use weir_translate::Conversion;
 use weir_translate::conversation::{Api, Request};
 
 use crate::LlmError;
-use crate::table::Target;
+use crate::table::PricedTarget;
 
 /// How an API is served by a provider.
 ///
@@ -77,7 +77,7 @@ pub(crate) struct Rendered {
 pub(crate) fn render(
     api: Api,
     request: &Request,
-    target: &Target,
+    target: &PricedTarget,
     headers: &HeaderMap,
 ) -> Result<Rendered, LlmError> {
     let upstream = &target.upstream.config;
@@ -115,7 +115,7 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
-fn rendered_headers(target: &Target, request: &Request, sent: &HeaderMap) -> HeaderMap {
+fn rendered_headers(target: &PricedTarget, request: &Request, sent: &HeaderMap) -> HeaderMap {
     let upstream = &target.upstream;
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, JSON);

@@ -10,7 +10,7 @@ use weir_translate::{Conversion, TokenUsage, anthropic};
 use crate::exchange::LlmCall;
 use crate::provider::conversion;
 use crate::settlement::unix_now;
-use crate::table::Target;
+use crate::table::PricedTarget;
 use crate::{Api, LlmError};
 
 /// Most tokens of an image: OpenAI's pages on vision have 10,000 patches and a factor of up to 2.46 for small models, and for `gpt-4o-mini` 2,833
@@ -29,7 +29,7 @@ const IMAGE_TOKENS_MAX_GEMINI: u64 = 10_000;
 pub(crate) async fn reserve(
     call: &LlmCall,
     request: &Request,
-    targets: &[Target],
+    targets: &[PricedTarget],
 ) -> Result<Option<Reservation>, LlmError> {
     let Some(usage) = call.usage.as_ref().filter(|_| call.api.is_charged()) else { return Ok(None) };
     let tokens = targets.iter().map(|target| tokens(call.api, request, target)).max().unwrap_or_default();
@@ -45,12 +45,12 @@ pub(crate) async fn reserve(
 }
 
 /// Tokens for the limit per minute: the estimate of the prompt and the limit of the completion.
-fn tokens(api: Api, request: &Request, target: &Target) -> u64 {
+fn tokens(api: Api, request: &Request, target: &PricedTarget) -> u64 {
     request.prompt_tokens().saturating_add(request.completion_max(api, completion_open(api, target)))
 }
 
 /// The cost of the request at a target.
-fn cost(api: Api, request: &Request, target: &Target) -> CostRange {
+fn cost(api: Api, request: &Request, target: &PricedTarget) -> CostRange {
     let price = &target.price;
     let open = completion_open(api, target);
     // a limit that is not given is set for Anthropic alone, with that of the reasoning
@@ -73,16 +73,16 @@ fn cost(api: Api, request: &Request, target: &Target) -> CostRange {
 }
 
 /// Tokens of a completion without a limit.
-fn completion_open(api: Api, target: &Target) -> u64 {
+fn completion_open(api: Api, target: &PricedTarget) -> u64 {
     if is_limited(api, target) { anthropic::TOKENS_MAX } else { COMPLETION_TOKENS_DEFAULT }
 }
 
 /// Whether a limit is sent to the provider where the caller gave none.
-fn is_limited(api: Api, target: &Target) -> bool {
+fn is_limited(api: Api, target: &PricedTarget) -> bool {
     matches!(conversion(api, &target.upstream.config), Ok(Conversion::FromAnthropic))
 }
 
-fn image_tokens_max(target: &Target) -> u64 {
+fn image_tokens_max(target: &PricedTarget) -> u64 {
     match target.upstream.config.provider {
         Provider::Anthropic => IMAGE_TOKENS_MAX_ANTHROPIC,
         Provider::Gemini => IMAGE_TOKENS_MAX_GEMINI,

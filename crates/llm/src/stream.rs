@@ -402,11 +402,11 @@ pub struct ReplyStream {
     settlement: Settlement,
     /// The processing of the events on their way.
     output: Option<Box<StreamOutput>>,
-    state: State,
+    state: ReplyState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReplyState {
     Beginning,
     Running,
     /// The error event was handed over and is being sent.
@@ -425,7 +425,7 @@ impl ReplyStream {
         settlement: Settlement,
         output: Option<Box<StreamOutput>>,
     ) -> ReplyStream {
-        ReplyStream { source, settlement, output, state: State::Beginning }
+        ReplyStream { source, settlement, output, state: ReplyState::Beginning }
     }
 
     /// The part of whole events, or of held text at the end, that can be sent. A guardrail may end the reply.
@@ -439,7 +439,7 @@ impl ReplyStream {
             self.settlement.broken("guardrail_blocked");
             // the upstream's work is cancelled
             self.source.body = None;
-            self.state = State::Blocked;
+            self.state = ReplyState::Blocked;
             [&before[..], output.blocked_events(&rule).as_bytes()].concat().into()
         })
     }
@@ -483,25 +483,25 @@ impl Stream for ReplyStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         match this.state {
-            State::Beginning | State::Running => {}
-            State::Flushing => {
+            ReplyState::Beginning | ReplyState::Running => {}
+            ReplyState::Flushing => {
                 // the server sends what it has when the body is not ready
-                this.state = State::Breaking;
+                this.state = ReplyState::Breaking;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            State::Breaking => {
-                this.state = State::Broken;
+            ReplyState::Breaking => {
+                this.state = ReplyState::Broken;
                 return Poll::Ready(Some(Err(StreamBroken)));
             }
-            State::Blocked | State::Broken | State::Ended => return Poll::Ready(None),
+            ReplyState::Blocked | ReplyState::Broken | ReplyState::Ended => return Poll::Ready(None),
         }
         let part = loop {
             let events = match ready!(this.source.poll_ready(context)) {
                 Ok(()) => std::mem::take(&mut this.source.ready),
                 Err(Broken::Told) => {
                     this.report(&Broken::Told);
-                    this.state = State::Breaking;
+                    this.state = ReplyState::Breaking;
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -509,14 +509,14 @@ impl Stream for ReplyStream {
                     this.report(&broken);
                     let held = this.passed(None);
                     let event = this.source.error_event(&broken, this.output.as_deref());
-                    this.state = State::Flushing;
+                    this.state = ReplyState::Flushing;
                     return Poll::Ready(Some(Ok([held, event].concat().into())));
                 }
             };
             let is_end = events.is_empty();
             let part = this.passed((!is_end).then_some(events));
-            if is_end && this.state != State::Blocked {
-                this.state = State::Ended;
+            if is_end && this.state != ReplyState::Blocked {
+                this.state = ReplyState::Ended;
                 this.keep();
             }
             if is_end || !part.is_empty() {
@@ -527,8 +527,8 @@ impl Stream for ReplyStream {
             return Poll::Ready(None);
         }
         // comments may come before
-        if this.state == State::Beginning && this.source.seen.events > 0 {
-            this.state = State::Running;
+        if this.state == ReplyState::Beginning && this.source.seen.events > 0 {
+            this.state = ReplyState::Running;
             this.settlement.first_token();
         }
         Poll::Ready(Some(Ok(part)))
@@ -539,8 +539,8 @@ impl Drop for ReplyStream {
     fn drop(&mut self) {
         self.source.count(&mut self.settlement);
         match self.state {
-            State::Blocked | State::Broken | State::Ended => {}
-            State::Beginning | State::Running | State::Flushing | State::Breaking => {
+            ReplyState::Blocked | ReplyState::Broken | ReplyState::Ended => {}
+            ReplyState::Beginning | ReplyState::Running | ReplyState::Flushing | ReplyState::Breaking => {
                 self.settlement.broken("client_closed_request");
             }
         }

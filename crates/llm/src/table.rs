@@ -114,13 +114,13 @@ struct RouteTarget {
 }
 
 /// Where a request may go.
-pub(crate) struct Target {
+pub(crate) struct PricedTarget {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) model: String,
     pub(crate) price: ModelPrice,
 }
 
-impl Target {
+impl PricedTarget {
     /// Who answers: the upstream, its address, the model.
     pub(crate) fn identity(&self) -> [String; 3] {
         let config = &self.upstream.config;
@@ -308,7 +308,7 @@ impl Table {
         model: &str,
         metadata: impl FnOnce() -> Map<String, Value>,
         sticky: impl Fn(&HeaderName) -> Option<Vec<u8>>,
-    ) -> Option<Vec<Target>> {
+    ) -> Option<Vec<PricedTarget>> {
         let Some(route) = self.route(api, model) else {
             return self.target_without_route(api, model).map(|target| vec![target]);
         };
@@ -337,7 +337,7 @@ impl Table {
         self.exact.get(model).or_else(|| prefix().map(|(_, route)| route))
     }
 
-    fn target_without_route(&self, api: Api, model: &str) -> Option<Target> {
+    fn target_without_route(&self, api: Api, model: &str) -> Option<PricedTarget> {
         if let Some((id, name)) = model.split_once('/')
             && let Some(upstream) = self.upstreams.get(id)
         {
@@ -351,9 +351,9 @@ impl Table {
         Some(self.target(only, model))
     }
 
-    fn target(&self, upstream: &Arc<Upstream>, model: &str) -> Target {
+    fn target(&self, upstream: &Arc<Upstream>, model: &str) -> PricedTarget {
         let price = self.prices.of(&upstream.config, model);
-        Target { upstream: upstream.clone(), model: model.to_owned(), price }
+        PricedTarget { upstream: upstream.clone(), model: model.to_owned(), price }
     }
 }
 

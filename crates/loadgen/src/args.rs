@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
 use weir_loadgen::{
-    Expect, ExpectedStatus, Limit, Load, NullConfig, Plan, RequestTemplate, StreamExpect, Target,
+    Expect, ExpectedStatus, Limit, Load, LoadTarget, NullConfig, Plan, RequestTemplate, StreamExpect,
 };
 
 use crate::chat;
@@ -164,7 +164,7 @@ pub(crate) struct CeilingArgs {
 impl LoadArgs {
     /// Resolves the target, reads the bodies and renders the requests.
     pub(crate) fn plan(&self) -> anyhow::Result<Plan> {
-        let target = Target::parse(&self.url, self.allow_remote)?;
+        let target = LoadTarget::parse(&self.url, self.allow_remote)?;
         let bodies = self.bodies()?;
         let has_body = bodies.iter().any(|body| !body.is_empty());
         let method = self.method.as_deref().unwrap_or(if has_body { "POST" } else { "GET" });
@@ -244,7 +244,7 @@ impl CeilingArgs {
     /// A closed loop of small search requests to `addr`.
     pub(crate) fn plan(&self, addr: SocketAddr) -> anyhow::Result<Plan> {
         let url = format!("http://{addr}/v1/search");
-        let target = Target::parse(&url, false)?;
+        let target = LoadTarget::parse(&url, false)?;
         let template = RequestTemplate::new("POST", &[])?;
         let plan = Plan {
             requests: vec![template.render(&target, br#"{"query":"how high is the ceiling","top_k":5}"#)],

@@ -38,4 +38,4 @@ pub use process_usage::{ProcessError, ProcessUsage, ServerUsage};
 pub use report::{Latency, Report, ScheduleReport};
 pub use run::{RunError, run};
 pub use stream_report::StreamReport;
-pub use target::{RequestTemplate, Target, TargetError};
+pub use target::{LoadTarget, RequestTemplate, TargetError};

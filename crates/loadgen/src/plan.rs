@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::stream::without_ids;
-use crate::target::Target;
+use crate::target::LoadTarget;
 
 /// Largest number of connections.
 pub const CONCURRENCY_MAX: usize = 10_000;
@@ -83,7 +83,7 @@ pub struct Plan {
     /// The target as the user wrote it, for the report.
     pub url: String,
     /// The address to connect to.
-    pub target: Target,
+    pub target: LoadTarget,
     /// Rendered requests, sent in this order and repeated from the first.
     pub requests: Vec<Vec<u8>>,
     /// Whether the requests are `HEAD`, whose responses have no body.
@@ -250,7 +250,7 @@ pub(crate) mod tests {
     pub(crate) fn plan() -> Plan {
         let url = "http://127.0.0.1:1/".to_owned();
         Plan {
-            target: Target::parse(&url, false).unwrap(),
+            target: LoadTarget::parse(&url, false).unwrap(),
             url,
             requests: vec![b"a".to_vec(), b"b".to_vec()],
             is_head: false,

@@ -40,7 +40,7 @@ pub enum TargetError {
 
 /// A resolved target: its address, and the text of the request line and the `Host` header.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct LoadTarget {
     /// The address of every connection.
     pub addr: SocketAddr,
     /// Host and port as in the URL, for the `Host` header.
@@ -49,12 +49,12 @@ pub struct Target {
     pub path: String,
 }
 
-impl Target {
+impl LoadTarget {
     /// Parses `http://host[:port][/path][?query]` and resolves the host once.
     ///
     /// Other schemes and credentials in the URL are errors; so is, unless `allow_remote`, a host with an address that isn't
     /// loopback.
-    pub fn parse(url: &str, allow_remote: bool) -> Result<Target, TargetError> {
+    pub fn parse(url: &str, allow_remote: bool) -> Result<LoadTarget, TargetError> {
         let bad = |reason| TargetError::Url { url: url.to_owned(), reason };
         let uri: Uri = url.parse().map_err(|_| bad("it can't be parsed"))?;
         if uri.scheme_str() != Some("http") {
@@ -67,7 +67,7 @@ impl Target {
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let addr = resolve(host, authority.port_u16().unwrap_or(80), allow_remote)?;
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
-        Ok(Target { addr, authority: authority.to_string(), path: path.to_owned() })
+        Ok(LoadTarget { addr, authority: authority.to_string(), path: path.to_owned() })
     }
 }
 
@@ -118,7 +118,7 @@ impl RequestTemplate {
     }
 
     /// The bytes of a request. `Content-Type` is `application/json` unless given or `body` is empty.
-    pub fn render(&self, target: &Target, body: &[u8]) -> Vec<u8> {
+    pub fn render(&self, target: &LoadTarget, body: &[u8]) -> Vec<u8> {
         let mut out = format!("{} {} HTTP/1.1\r\n", self.method, target.path).into_bytes();
         if !self.has(&http::header::HOST) {
             push_header(&mut out, "host", target.authority.as_bytes());
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn rejection(url: &str) -> String {
-        Target::parse(url, false).unwrap_err().to_string()
+        LoadTarget::parse(url, false).unwrap_err().to_string()
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
             ("http://[::1]:7/", "[::1]:7"),
             ("http://[::ffff:127.0.0.1]:7/", "[::ffff:127.0.0.1]:7"),
         ] {
-            assert_eq!(Target::parse(url, false).unwrap().addr, addr.parse().unwrap(), "{url}");
+            assert_eq!(LoadTarget::parse(url, false).unwrap().addr, addr.parse().unwrap(), "{url}");
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
     fn an_address_of_another_machine_is_rejected_unless_allowed() {
         for url in ["http://192.0.2.1:80/", "http://0.0.0.0:80/", "http://[2001:db8::1]/"] {
             assert!(rejection(url).contains("pass --allow-remote"), "{url}");
-            assert!(Target::parse(url, true).is_ok(), "{url}");
+            assert!(LoadTarget::parse(url, true).is_ok(), "{url}");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_request_is_rendered_byte_for_byte() {
-        let target = Target::parse("http://127.0.0.1:8000/v1/search?q=a%20b", false).unwrap();
+        let target = LoadTarget::parse("http://127.0.0.1:8000/v1/search?q=a%20b", false).unwrap();
         let template = RequestTemplate::new("POST", &["X-Trace:  7 ".to_owned()]).unwrap();
         let expected = "POST /v1/search?q=a%20b HTTP/1.1\r\nhost: 127.0.0.1:8000\r\n\
             content-type: application/json\r\nx-trace: 7\r\ncontent-length: 2\r\n\r\n{}";

@@ -21,9 +21,9 @@ pub(super) const FOLDER: &str = "originals";
 
 /// The kept files.
 #[derive(Clone)]
-pub struct Folder(Arc<Inner>);
+pub struct Folder(Arc<FolderInner>);
 
-struct Inner {
+struct FolderInner {
     folder: PathBuf,
     bytes_max: u64,
     bytes: AtomicU64,
@@ -64,7 +64,7 @@ impl Folder {
         let folder = config.server.data_dir.join(FOLDER);
         let whole = files(&folder).filter(|path| path.extension().is_none());
         let sizes: Vec<u64> = whole.map(|path| path.metadata().map_or(0, |about| about.len())).collect();
-        let inner = Inner {
+        let inner = FolderInner {
             folder,
             bytes_max: config.extract.originals_bytes_max,
             bytes: AtomicU64::default(),
@@ -140,7 +140,7 @@ impl Folder {
     }
 }
 
-impl Inner {
+impl FolderInner {
     fn path(&self, sha256: &str) -> PathBuf {
         path_in(&self.folder, sha256)
     }

@@ -29,13 +29,13 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(20);
 /// allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitBreaker {
-    state: State,
+    state: BreakerState,
     /// How long the breaker stays open the next time it opens.
     open_for: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BreakerState {
     Closed {
         failures: u32,
     },
@@ -75,7 +75,7 @@ pub enum Outcome {
 
 impl Default for CircuitBreaker {
     fn default() -> CircuitBreaker {
-        CircuitBreaker { state: State::Closed { failures: 0 }, open_for: OPEN_FIRST }
+        CircuitBreaker { state: BreakerState::Closed { failures: 0 }, open_for: OPEN_FIRST }
     }
 }
 
@@ -83,9 +83,11 @@ impl CircuitBreaker {
     /// Whether a call would be allowed at `now`. Changes nothing.
     pub fn would_allow(&self, now: Instant) -> BreakerDecision {
         match self.state {
-            State::Closed { .. } => BreakerDecision::Allow,
-            State::Open { until } | State::HalfOpen { until } if now >= until => BreakerDecision::Allow,
-            State::Open { until } | State::HalfOpen { until } => {
+            BreakerState::Closed { .. } => BreakerDecision::Allow,
+            BreakerState::Open { until } | BreakerState::HalfOpen { until } if now >= until => {
+                BreakerDecision::Allow
+            }
+            BreakerState::Open { until } | BreakerState::HalfOpen { until } => {
                 BreakerDecision::Reject { retry_after: until - now }
             }
         }
@@ -93,15 +95,15 @@ impl CircuitBreaker {
 
     /// Whether every call is allowed.
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed { .. })
+        matches!(self.state, BreakerState::Closed { .. })
     }
 
     /// Whether a call is allowed at `now`. If the call is a probe, further calls are rejected until its outcome is recorded, or for
     /// `probe_max` at most.
     pub fn allow(&mut self, now: Instant, probe_max: Duration) -> BreakerDecision {
         let decision = self.would_allow(now);
-        if decision == BreakerDecision::Allow && !matches!(self.state, State::Closed { .. }) {
-            self.state = State::HalfOpen { until: now + probe_max };
+        if decision == BreakerDecision::Allow && !matches!(self.state, BreakerState::Closed { .. }) {
+            self.state = BreakerState::HalfOpen { until: now + probe_max };
         }
         decision
     }
@@ -110,20 +112,22 @@ impl CircuitBreaker {
     pub fn record(&mut self, now: Instant, outcome: Outcome) {
         match (outcome, self.state) {
             (Outcome::Answered, _) => *self = CircuitBreaker::default(),
-            (Outcome::Failed, State::Closed { failures }) if failures + 1 < FAILURES_MAX => {
-                self.state = State::Closed { failures: failures + 1 };
+            (Outcome::Failed, BreakerState::Closed { failures }) if failures + 1 < FAILURES_MAX => {
+                self.state = BreakerState::Closed { failures: failures + 1 };
             }
-            (Outcome::Failed, State::Closed { .. } | State::HalfOpen { .. }) => {
-                self.state = State::Open { until: now + self.open_for };
+            (Outcome::Failed, BreakerState::Closed { .. } | BreakerState::HalfOpen { .. }) => {
+                self.state = BreakerState::Open { until: now + self.open_for };
                 self.open_for = (self.open_for * 2).min(OPEN_MAX);
             }
             // The probe succeeded as far as it got: calls are allowed again, and one failure reopens the breaker.
-            (Outcome::Started, State::HalfOpen { .. }) => {
-                self.state = State::Closed { failures: FAILURES_MAX - 1 };
+            (Outcome::Started, BreakerState::HalfOpen { .. }) => {
+                self.state = BreakerState::Closed { failures: FAILURES_MAX - 1 };
             }
             // The next call is the probe.
-            (Outcome::Unknown, State::HalfOpen { .. }) => self.state = State::HalfOpen { until: now },
-            (Outcome::Failed, State::Open { .. }) | (Outcome::Started | Outcome::Unknown, _) => {}
+            (Outcome::Unknown, BreakerState::HalfOpen { .. }) => {
+                self.state = BreakerState::HalfOpen { until: now }
+            }
+            (Outcome::Failed, BreakerState::Open { .. }) | (Outcome::Started | Outcome::Unknown, _) => {}
         }
     }
 }

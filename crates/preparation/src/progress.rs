@@ -47,13 +47,13 @@ impl Preparation {
 /// The preparations of operations after the applied sequence.
 #[derive(Debug)]
 pub struct IngestProgress {
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
     /// Chunks embedded since the collection was opened.
     embedded: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ProgressState {
     preparations: BTreeMap<u64, Arc<Preparation>>,
     applied_seq: u64,
     samples: VecDeque<Sample>,
@@ -88,7 +88,7 @@ impl Rate {
 impl IngestProgress {
     /// That of an index with this applied sequence.
     pub fn new(applied_seq: u64) -> IngestProgress {
-        let state = State { preparations: BTreeMap::new(), applied_seq, samples: VecDeque::new() };
+        let state = ProgressState { preparations: BTreeMap::new(), applied_seq, samples: VecDeque::new() };
         IngestProgress { state: Mutex::new(state), embedded: Arc::default() }
     }
 
@@ -165,7 +165,7 @@ impl IngestProgress {
         })
     }
 
-    fn sample(&self, state: &mut State, now: Instant) {
+    fn sample(&self, state: &mut ProgressState, now: Instant) {
         if state.samples.back().is_some_and(|last| now - last.at < SAMPLE_INTERVAL) {
             return;
         }
@@ -182,7 +182,7 @@ impl IngestProgress {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

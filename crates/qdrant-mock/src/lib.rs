@@ -31,7 +31,7 @@ use tonic::transport::server::TcpIncoming;
 pub use faults::{Calls, Fault, Rule};
 pub use indexes::Points;
 pub use service::Recorded;
-pub use state::{State, Stored, set_dense};
+pub use state::{ClusterState, Stored, set_dense};
 
 use faults::Faults;
 use service::Service;
@@ -52,7 +52,7 @@ pub struct Cluster {
 /// The state shared by the nodes.
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ClusterState>,
     /// The calls that were received, in order.
     recorded: Mutex<Vec<Recorded>>,
     /// How many changes are still carried out; `None` without a bound.
@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     /// The points and collections, to be looked at or changed behind the back of clients.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, ClusterState> {
         lock(&self.shared.state)
     }
 

@@ -27,7 +27,7 @@ pub(crate) type Payload = HashMap<String, Value>;
 
 /// Everything that a cluster stores.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ClusterState {
     /// By name.
     pub collections: BTreeMap<String, Collection>,
     /// The collection of each alias.
@@ -111,7 +111,7 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && text.bytes().enumerate().all(|(place, byte)| is_at(place, byte))
 }
 
-impl State {
+impl ClusterState {
     /// A collection by its name or alias.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl State {
         self.collections.get(name).ok_or_else(|| not_found(name))
     }
 
-    /// As [`State::collection`].
+    /// As [`ClusterState::collection`].
     ///
     /// # Errors
     /// NOT_FOUND.

@@ -54,7 +54,7 @@ impl QdrantSettings {
 
 /// A call that has ended, with all its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call {
+pub struct EndedCall {
     /// Its name, as `upsert`.
     pub name: &'static str,
     /// How it ended.
@@ -77,7 +77,7 @@ pub enum Outcome {
 }
 
 /// Is told each call that has ended.
-pub type Observer = Arc<dyn Fn(Call) + Send + Sync>;
+pub type Observer = Arc<dyn Fn(EndedCall) + Send + Sync>;
 
 /// The nodes of a cluster. Clones share the connections.
 #[derive(Clone)]
@@ -317,7 +317,7 @@ impl Qdrant {
             Err(QdrantError::Unavailable { .. }) => Outcome::Unavailable,
             Err(QdrantError::Refused { .. } | QdrantError::Malformed { .. }) => Outcome::Refused,
         };
-        observer(Call { name, outcome, took: started.elapsed(), retries: sent.saturating_sub(1) });
+        observer(EndedCall { name, outcome, took: started.elapsed(), retries: sent.saturating_sub(1) });
     }
 
     async fn attempt<Q, R, F>(

@@ -52,7 +52,7 @@ pub use qdrant_client::qdrant as api;
 
 pub use cache::{PointCache, PointVersion};
 pub use calls::{BATCH_POINTS_MAX, VALUES_MAX};
-pub use client::{Call, Checked, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
+pub use client::{Checked, EndedCall, Observer, Outcome, Qdrant, QdrantSettings, VERSIONS};
 pub use collection::{CHUNK, CHUNKS, DENSE, DOCUMENT, KEYWORDS, Layout, METADATA, SPARSE, TENANT, VERSION};
 pub use conditions::{has_any_text, has_integer, has_text};
 pub use depth::{PointsPerUnit, RANKED_MAX};

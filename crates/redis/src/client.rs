@@ -74,9 +74,9 @@ impl From<redis::RedisError> for RedisError {
 
 /// A server. Clones share the connection.
 #[derive(Clone)]
-pub struct Redis(Arc<Inner>);
+pub struct Redis(Arc<RedisInner>);
 
-struct Inner {
+struct RedisInner {
     address: Address,
     timeout: Duration,
     scripts: &'static [&'static str],
@@ -132,16 +132,16 @@ impl Redis {
     /// A server that is not connected yet. `timeout` is that of a call; `scripts` are in Lua.
     pub fn new(address: Address, timeout: Duration, scripts: &'static [&'static str]) -> Redis {
         let (open, lost) = (ArcSwapOption::empty(), Notify::new());
-        Redis(Arc::new(Inner { address, timeout, scripts, has_values: false, open, lost }))
+        Redis(Arc::new(RedisInner { address, timeout, scripts, has_values: false, open, lost }))
     }
 
     /// The same server, not connected yet, with a connection for values.
     #[must_use]
     pub fn with_values(&self) -> Redis {
-        let Inner { address, timeout, scripts, .. } = &*self.0;
+        let RedisInner { address, timeout, scripts, .. } = &*self.0;
         let (open, lost) = (ArcSwapOption::empty(), Notify::new());
         let (address, timeout, scripts) = (address.clone(), *timeout, *scripts);
-        Redis(Arc::new(Inner { address, timeout, scripts, has_values: true, open, lost }))
+        Redis(Arc::new(RedisInner { address, timeout, scripts, has_values: true, open, lost }))
     }
 
     /// Whether there is a connection whose last call was answered.
@@ -161,7 +161,7 @@ impl Redis {
     }
 
     async fn open(&self) -> Result<Open, RedisError> {
-        let Inner { address, scripts, has_values, .. } = &*self.0;
+        let RedisInner { address, scripts, has_values, .. } = &*self.0;
         let mut calls = Connection::open(address).await?;
         let mut hashes = Vec::new();
         for script in *scripts {
@@ -273,7 +273,7 @@ impl Redis {
         call: impl Future<Output = Result<T, E>>,
         open: &Arc<Open>,
     ) -> Result<T, RedisError> {
-        let Inner { timeout, open: current, lost, .. } = &*self.0;
+        let RedisInner { timeout, open: current, lost, .. } = &*self.0;
         let replied = match tokio::time::timeout(*timeout, call).await {
             Ok(replied) => replied.map_err(E::into),
             Err(_) => Err(RedisError::Timeout(*timeout)),

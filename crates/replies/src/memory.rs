@@ -29,9 +29,9 @@ const QUESTION_OVERHEAD_BYTES: usize = slot_bytes(2 * size_of::<Key>());
 
 /// The replies of a gateway. Clones share them.
 #[derive(Clone, Default)]
-pub struct ReplyCache(Arc<Mutex<Inner>>);
+pub struct ReplyCache(Arc<Mutex<MemoryInner>>);
 
-struct Inner {
+struct MemoryInner {
     replies: LruCache<Key, Entry>,
     /// The reply to a question, by the key of the question. Each is in `replies`.
     questions: HashMap<Key, Key>,
@@ -50,9 +50,9 @@ struct Entry {
     question: Option<Box<Question>>,
 }
 
-impl Default for Inner {
-    fn default() -> Inner {
-        Inner { replies: LruCache::unbounded(), questions: HashMap::new(), bytes: 0 }
+impl Default for MemoryInner {
+    fn default() -> MemoryInner {
+        MemoryInner { replies: LruCache::unbounded(), questions: HashMap::new(), bytes: 0 }
     }
 }
 
@@ -131,12 +131,12 @@ impl ReplyCache {
         self.lock().bytes
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, MemoryInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl MemoryInner {
     fn get(&mut self, key: &Key, now: Instant) -> Option<&Entry> {
         if self.replies.peek(key).is_some_and(|entry| entry.until <= now) {
             self.remove(key);

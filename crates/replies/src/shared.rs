@@ -33,11 +33,11 @@ const NAMES: &str = "weir 2026-11 names of replies in Redis";
 /// The replies of a service. Clones share them.
 #[derive(Clone)]
 pub struct SharedReplies {
-    inner: Arc<Inner>,
+    inner: Arc<SharedInner>,
     writes: mpsc::Sender<Write>,
 }
 
-struct Inner {
+struct SharedInner {
     redis: Redis,
     /// The prefix of all names.
     prefix: String,
@@ -68,7 +68,7 @@ impl SharedReplies {
         (service, key): (&str, &[u8; 32]),
         metrics: Metrics,
     ) -> SharedReplies {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SharedInner {
             redis,
             prefix: format!("{prefix}:reply:{service}:"),
             names: blake3::derive_key(NAMES, key),
@@ -90,7 +90,7 @@ impl SharedReplies {
     }
 }
 
-impl Inner {
+impl SharedInner {
     fn name(&self, hash: &blake3::Hash) -> String {
         format!("{}{}", self.prefix, hash.to_hex())
     }
@@ -112,7 +112,7 @@ impl SharedReply {
     }
 
     async fn look_up(&self) -> (&'static str, Option<(Kept, Duration)>) {
-        let Inner { redis, seal, lookups, metrics, .. } = &*self.replies.inner;
+        let SharedInner { redis, seal, lookups, metrics, .. } = &*self.replies.inner;
         let Ok(_permit) = lookups.try_acquire() else { return ("failed", None) };
         // one byte more, so that a larger value is not read as one of this size
         let name = self.replies.inner.name(&self.hash);
@@ -150,7 +150,7 @@ impl SharedReply {
 }
 
 /// Writes replies until no [`SharedReplies`] is left.
-async fn write_all(inner: Arc<Inner>, mut waiting: mpsc::Receiver<Write>) {
+async fn write_all(inner: Arc<SharedInner>, mut waiting: mpsc::Receiver<Write>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while waiting.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let bytes = batch.iter().map(|write| write.kept.body.len()).sum();
@@ -163,7 +163,7 @@ async fn write_all(inner: Arc<Inner>, mut waiting: mpsc::Receiver<Write>) {
 }
 
 /// Writes some. An error: the server refuses them.
-async fn write(inner: &Arc<Inner>, batch: Vec<Write>) -> Result<(), RedisError> {
+async fn write(inner: &Arc<SharedInner>, batch: Vec<Write>) -> Result<(), RedisError> {
     let (all, metrics) = (batch.len(), &inner.metrics);
     if !inner.redis.is_connected() {
         metrics.shared_reply_write("failed", all);

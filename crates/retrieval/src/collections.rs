@@ -27,10 +27,10 @@ use weir_upkeep::{Earlier, PreviousIndex, find_previous, hide_deleted, unusable}
 
 /// Every open collection, by name. Cloning gives another handle to the same collections.
 #[derive(Clone)]
-pub struct Collections(pub(crate) Arc<Inner>);
+pub struct Collections(pub(crate) Arc<CollectionsInner>);
 
 /// The shared state of collections.
-pub struct Inner {
+pub struct CollectionsInner {
     pub(crate) store: Store,
     pub(crate) models: Models,
     pub(crate) scheduler: Scheduler,
@@ -72,7 +72,7 @@ impl Collections {
         // what is changed from now on is told
         let changes = store.is_shared().then(|| store.changes());
         let cursor_key = if changes.is_some() { Some(store.service().await?.cursor_key) } else { None };
-        let collections = Collections(Arc::new(Inner {
+        let collections = Collections(Arc::new(CollectionsInner {
             store,
             models,
             scheduler,

@@ -82,9 +82,9 @@ pub struct Parts {
 
 /// The core has the shared state of the collections.
 impl Deref for Parts {
-    type Target = collections::Inner;
+    type Target = collections::CollectionsInner;
 
-    fn deref(&self) -> &collections::Inner {
+    fn deref(&self) -> &collections::CollectionsInner {
         &self.collections.0
     }
 }

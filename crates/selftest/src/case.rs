@@ -2,7 +2,7 @@
 
 use crate::expect::Finding;
 use crate::probe::{Answer, Probe, Sent};
-use crate::target::Target;
+use crate::target::CheckedServer;
 
 /// A model without which a check is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) enum Needs {
 
 impl Needs {
     /// Why a check is skipped, if the server has no such model.
-    fn missing(self, target: &Target) -> Option<&'static str> {
+    fn missing(self, target: &CheckedServer) -> Option<&'static str> {
         match self {
             Needs::Embedder if target.model.is_none() => {
                 Some("the server lists no model that embeds; name one with --model")
@@ -57,7 +57,7 @@ impl<'a> Case<'a> {
     }
 
     /// Makes the check. A server that does not answer deviates.
-    pub(crate) async fn run(self, probe: &Probe, target: &Target, dialect: &'static str) -> Check {
+    pub(crate) async fn run(self, probe: &Probe, target: &CheckedServer, dialect: &'static str) -> Check {
         let missing = self.needs.and_then(|needs| needs.missing(target)).map(str::to_owned);
         let check = |result, got| Check {
             dialect,

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::case::{Case, Needs};
 use crate::expect::{self, Finding};
 use crate::probe::{Answer, Sent};
-use crate::target::Target;
+use crate::target::CheckedServer;
 use crate::{MODEL_THAT_IS_NOT, TEXT};
 
-pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let mut cases: Vec<Case<'_>> =
         embed_cases(target).into_iter().map(|case| case.needs(Needs::Embedder)).collect();
     cases.push(Case::new(
@@ -26,7 +26,7 @@ fn embed_body(model: &str, types: &[&str]) -> Value {
     json!({"model": model, "texts": [TEXT], "input_type": "classification", "embedding_types": types})
 }
 
-fn embed_cases(target: &Target) -> Vec<Case<'_>> {
+fn embed_cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let model = target.model();
     let reference = target.reference.as_deref();
     vec![
@@ -71,7 +71,7 @@ fn embed_cases(target: &Target) -> Vec<Case<'_>> {
     ]
 }
 
-fn rerank_cases(target: &Target) -> Vec<Case<'_>> {
+fn rerank_cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let body = |documents: Value, top_n: usize| json!({"model": target.reranker(), "query": TEXT, "documents": documents, "top_n": top_n});
     vec![
         Case::new(

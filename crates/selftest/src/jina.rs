@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::case::{Case, Needs};
 use crate::expect;
 use crate::probe::Sent;
-use crate::target::Target;
+use crate::target::CheckedServer;
 use crate::{MODEL_THAT_IS_NOT, TEXT};
 
 const RERANK: &str = "/v1/rerank";
 
-pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let documents = json!(["bread", {"text": TEXT}]);
     let body = |model: &str| json!({"model": model, "query": TEXT, "documents": documents});
     let without_documents = {

@@ -21,7 +21,7 @@ use weir_client::{ClientError, Trust};
 
 use case::Case;
 use probe::Probe;
-use target::Target;
+use target::CheckedServer;
 
 pub use case::{Check, CheckResult};
 
@@ -64,7 +64,7 @@ impl Dialect {
         }
     }
 
-    fn cases(self, target: &Target) -> Vec<Case<'_>> {
+    fn cases(self, target: &CheckedServer) -> Vec<Case<'_>> {
         match self {
             Dialect::Openai => openai::cases(target),
             Dialect::Tei => tei::cases(target),
@@ -110,7 +110,7 @@ pub struct Report {
 /// When its certificates can't be read, and when it does not answer at all.
 pub async fn check(server: Server<'_>) -> Result<Report, ClientError> {
     let probe = Probe::new(server.url, server.trust, server.authorization)?;
-    let target = Target::discover(&probe, server.model, server.reranker).await?;
+    let target = CheckedServer::discover(&probe, server.model, server.reranker).await?;
     let mut checks = Vec::new();
     for dialect in Dialect::ALL.iter().filter(|one| server.dialects.contains(one)) {
         for case in dialect.cases(&target) {

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::case::{Case, Needs};
 use crate::expect::{self, Finding};
 use crate::probe::{Answer, Sent};
-use crate::target::Target;
+use crate::target::CheckedServer;
 use crate::{COLLECTION_THAT_IS_NOT, TEXT};
 
 const RAW: &str = "application/octet-stream";
 
-pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let search = |body: &Value| Sent::post("/v1/search", body);
     let raw = Case::new(
         "embeddings as raw floats",

@@ -5,12 +5,12 @@ use serde_json::json;
 use crate::case::{Case, Needs};
 use crate::expect::{self, Finding};
 use crate::probe::{Answer, Sent};
-use crate::target::Target;
+use crate::target::CheckedServer;
 use crate::{MODEL_THAT_IS_NOT, TEXT};
 
 const EMBED: &str = "/api/embed";
 
-pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let model = target.model();
     let reference = target.reference.as_deref();
     let embeds = [

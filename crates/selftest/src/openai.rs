@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::case::{Case, Needs};
 use crate::expect::{self, Finding};
 use crate::probe::{Answer, Sent};
-use crate::target::Target;
+use crate::target::CheckedServer;
 use crate::{MODEL_THAT_IS_NOT, TEXT};
 
 const EMBEDDINGS: &str = "/v1/embeddings";
 /// One more than OpenAI takes in a request.
 const TOO_MANY_TEXTS: usize = 2_049;
 
-pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let model = target.model();
     let reference = target.reference.as_deref();
     let post = |body: &Value| Sent::post(EMBEDDINGS, body);

@@ -9,7 +9,7 @@ use crate::probe::{Probe, Sent};
 
 /// The server that is tested.
 #[derive(Debug, Default)]
-pub(crate) struct Target {
+pub(crate) struct CheckedServer {
     /// The model that embeds.
     pub(crate) model: Option<String>,
     /// The model that reranks.
@@ -21,7 +21,7 @@ pub(crate) struct Target {
     pub(crate) batch_texts_max: Option<u64>,
 }
 
-impl Target {
+impl CheckedServer {
     /// Asks the server for its models. Those that are named are not asked for.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Target {
         probe: &Probe,
         model: Option<String>,
         reranker: Option<String>,
-    ) -> Result<Target, ClientError> {
+    ) -> Result<CheckedServer, ClientError> {
         let listed = ask(probe, "/v1/models").await.map_err(|source| {
             let url = probe.url().to_owned();
             ClientError::Unreachable { url, source }
@@ -38,7 +38,7 @@ impl Target {
         let info = ask(probe, "/info").await.unwrap_or_default();
         let tags = ask(probe, "/api/tags").await.unwrap_or_default();
         let model = model.or_else(|| embedder(&listed, &info, &tags));
-        let mut target = Target {
+        let mut target = CheckedServer {
             reranker: reranker.or_else(|| model_that(&listed, "rerank")),
             input_tokens_max: info["max_input_length"].as_u64(),
             batch_texts_max: info["max_client_batch_size"].as_u64(),

@@ -6,14 +6,14 @@ use crate::TEXT;
 use crate::case::{Case, Needs};
 use crate::expect::{self, Finding};
 use crate::probe::{Answer, Sent};
-use crate::target::Target;
+use crate::target::CheckedServer;
 
 /// Longest text that is sent to exceed the model's input limit.
 const TOKENS_SENT_MAX: u64 = 65_536;
 /// Most texts that are sent to exceed the limit of a request.
 const TEXTS_SENT_MAX: u64 = 65_536;
 
-pub(crate) fn cases(target: &Target) -> Vec<Case<'_>> {
+pub(crate) fn cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let mut cases = server_cases();
     cases.extend(embed_cases(target).into_iter().map(|case| case.needs(Needs::Embedder)));
     cases.extend(rerank_cases().into_iter().map(|case| case.needs(Needs::Reranker)));
@@ -52,7 +52,7 @@ fn server_cases<'a>() -> Vec<Case<'a>> {
     ]
 }
 
-fn embed_cases(target: &Target) -> Vec<Case<'_>> {
+fn embed_cases(target: &CheckedServer) -> Vec<Case<'_>> {
     let post = |body: &Value| Sent::post("/embed", body);
     let tokens = target.input_tokens_max.unwrap_or(u64::MAX);
     let texts = target.batch_texts_max.unwrap_or(u64::MAX);

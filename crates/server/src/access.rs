@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use weir_access::{AccessError, unix_now};
 use weir_api::{AuditReply, ErrorCode, Invalid, KeyReply, KeyRequest, KeyUpdate, List, NewKeyReply};
 
-use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::body::{Body, CallContext, Json, Reply, page_limit, query_pairs, unknown_parameter};
 use super::context::Segments;
 use super::error::ApiError;
 use crate::Result;
@@ -15,19 +15,19 @@ use crate::Result;
 const AUDIT_PAGE: (usize, usize) = (100, 1_000);
 
 /// Creates a key.
-pub(super) async fn create(call: Call, Body(request): Body<KeyRequest>) -> Result<Response> {
+pub(super) async fn create(call: CallContext, Body(request): Body<KeyRequest>) -> Result<Response> {
     let made = call.keys.create(&call.caller, &request, unix_now()).await.map_err(refused)?;
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
 
 /// All keys that the caller may see.
-pub(super) async fn list(call: Call) -> Reply<List<KeyReply>> {
+pub(super) async fn list(call: CallContext) -> Reply<List<KeyReply>> {
     Ok(Json(List { data: call.keys.list(&call.caller, unix_now()), next_cursor: None }))
 }
 
 /// Changes what a key allows, its limits, its name or when it expires.
 pub(super) async fn update(
-    call: Call,
+    call: CallContext,
     Segments([id]): Segments<1>,
     Body(update): Body<KeyUpdate>,
 ) -> Reply<KeyReply> {
@@ -35,14 +35,14 @@ pub(super) async fn update(
 }
 
 /// Revokes a key.
-pub(super) async fn revoke(call: Call, Segments([id]): Segments<1>) -> Reply<KeyReply> {
+pub(super) async fn revoke(call: CallContext, Segments([id]): Segments<1>) -> Reply<KeyReply> {
     let revoked = call.keys.revoke(&call.caller, number(&id)?, unix_now()).await;
     Ok(Json(revoked.map_err(refused)?))
 }
 
 /// Gives a key another text.
 pub(super) async fn rotate(
-    call: Call,
+    call: CallContext,
     Segments([id]): Segments<1>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -63,7 +63,7 @@ pub(super) async fn rotate(
 }
 
 /// The audit log, newest first. It tells of all keys, so that only callers without restrictions read it.
-pub(super) async fn audit(call: Call, RawQuery(query): RawQuery) -> Reply<List<AuditReply>> {
+pub(super) async fn audit(call: CallContext, RawQuery(query): RawQuery) -> Reply<List<AuditReply>> {
     let (mut limit, mut before) = (AUDIT_PAGE.0, None);
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
@@ -83,7 +83,7 @@ pub(super) async fn audit(call: Call, RawQuery(query): RawQuery) -> Reply<List<A
 }
 
 /// Adds what an administrator has done to the audit log. It is done: an error is logged and does not fail the request.
-pub(super) async fn record(call: &Call, action: &str, subject: &str) {
+pub(super) async fn record(call: &CallContext, action: &str, subject: &str) {
     if let Err(error) = call.keys.record(&call.caller, action, subject, unix_now()).await {
         tracing::error!(%error, action, subject, "the audit log could not be written");
     }

@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::io::{ReaderStream, StreamReader};
-use weir_access::Usage;
+use weir_access::KeyUsage;
 use weir_api::{ErrorCode, Invalid};
 use weir_policy::Caller;
 
@@ -158,16 +158,16 @@ pub(super) fn decoded(
 }
 
 /// The caller of a request, which [the middleware](super::layers) has found, and the gateway that is called.
-pub(super) struct Call {
+pub(super) struct CallContext {
     pub(super) gateway: Gateway,
     pub(super) caller: Arc<Caller>,
     /// The limits of the caller's key, if it has any.
-    pub(super) usage: Option<Arc<Usage>>,
+    pub(super) usage: Option<Arc<KeyUsage>>,
     /// Its row in the request log.
     pub(super) entry: Option<RequestEntry>,
 }
 
-impl Deref for Call {
+impl Deref for CallContext {
     type Target = Gateway;
 
     fn deref(&self) -> &Gateway {
@@ -175,14 +175,14 @@ impl Deref for Call {
     }
 }
 
-impl FromRequestParts<Gateway> for Call {
+impl FromRequestParts<Gateway> for CallContext {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Call> {
+    async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<CallContext> {
         let context = context::of(&parts.extensions).ok_or_else(ApiError::internal_error)?;
         let caller = context.caller.clone().ok_or_else(ApiError::internal_error)?;
         let (usage, entry) = (context.usage.clone(), context.entry.clone());
-        Ok(Call { gateway: gateway.clone(), caller, usage, entry })
+        Ok(CallContext { gateway: gateway.clone(), caller, usage, entry })
     }
 }
 

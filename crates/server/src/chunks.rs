@@ -3,7 +3,7 @@
 use axum::extract::{RawQuery, Request};
 use weir_api::{ChunksPreviewReply, ChunksPreviewRequest, Count, ErrorCode, FileOptions, Invalid};
 
-use super::body::{self, Call, Json, Reply, query_pairs, unknown_parameter};
+use super::body::{self, CallContext, Json, Reply, query_pairs, unknown_parameter};
 use super::context::{self, Segments};
 use super::upload;
 use crate::Result;
@@ -13,7 +13,7 @@ const UNNAMED: &str = "upload";
 
 /// Shows how a text would be split: JSON with the text, or a file whose text is extracted.
 pub(super) async fn preview(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
     request: Request,

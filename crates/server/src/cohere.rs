@@ -11,14 +11,14 @@ use weir_api::{
 use weir_inference::Rows;
 use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 
-use super::body::{self, Call};
+use super::body::{self, CallContext};
 use super::context;
 use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::{dtype, vectors};
 use crate::Result;
 
 /// Embeds texts.
-pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
+pub(super) async fn embed(call: CallContext, request: Request) -> Result<Response> {
     let is_first_version = context::path(&request).starts_with("/v1/");
     let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let (bytes, place) = read_body(&call, request).await?;

@@ -7,24 +7,24 @@ use weir_api::{CollectionReply, CollectionSettings, DeletedReply, List, Reconcil
 use weir_retrieval::Reindexing;
 
 use super::access;
-use super::body::{self, Call, Json, Reply};
+use super::body::{self, CallContext, Json, Reply};
 use super::context::Segments;
 use crate::Result;
 
 /// All collections, by name.
-pub(super) async fn list(call: Call) -> Reply<List<CollectionReply>> {
+pub(super) async fn list(call: CallContext) -> Reply<List<CollectionReply>> {
     Ok(Json(call.retrieval.collection_list(&call.caller).await?))
 }
 
 /// One collection.
-pub(super) async fn get(call: Call, Segments([name]): Segments<1>) -> Reply<CollectionReply> {
+pub(super) async fn get(call: CallContext, Segments([name]): Segments<1>) -> Reply<CollectionReply> {
     Ok(Json(call.retrieval.collection(&call.caller, &name).await?))
 }
 
 /// Creates a collection; the same settings again answer 200, others 409. With `rechunk` and `move`, its index is made again by other chunking or
 /// in another engine.
 pub(super) async fn put(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
     request: Request,
@@ -49,20 +49,23 @@ pub(super) async fn put(
 }
 
 /// Deletes a collection and everything in it.
-pub(super) async fn delete(call: Call, Segments([name]): Segments<1>) -> Reply<DeletedReply> {
+pub(super) async fn delete(call: CallContext, Segments([name]): Segments<1>) -> Reply<DeletedReply> {
     let deleted = call.retrieval.delete_collection(&call.caller, &name).await?;
     access::record(&call, "collection.delete", &name).await;
     Ok(Json(deleted))
 }
 
 /// Has an index in a cluster compared with the store.
-pub(super) async fn reconcile(call: Call, Segments([name]): Segments<1>) -> Result<Response> {
+pub(super) async fn reconcile(call: CallContext, Segments([name]): Segments<1>) -> Result<Response> {
     let asked = call.retrieval.reconcile(&call.caller, &name).await?;
     access::record(&call, "collection.reconcile", &name).await;
     Ok((StatusCode::ACCEPTED, Json(asked)).into_response())
 }
 
 /// The last such comparison.
-pub(super) async fn reconciliation(call: Call, Segments([name]): Segments<1>) -> Reply<ReconciliationReply> {
+pub(super) async fn reconciliation(
+    call: CallContext,
+    Segments([name]): Segments<1>,
+) -> Reply<ReconciliationReply> {
     Ok(Json(call.retrieval.reconciliation(&call.caller, &name).await?))
 }

@@ -8,7 +8,7 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use tokio::sync::OwnedSemaphorePermit;
-use weir_access::Usage;
+use weir_access::KeyUsage;
 use weir_api::ErrorCode;
 use weir_inference::Reservation;
 use weir_policy::Caller;
@@ -27,7 +27,7 @@ pub(super) struct RequestContext {
     /// `None`: the route is public.
     pub(super) caller: Option<Arc<Caller>>,
     /// The limits of the caller's key, if it has any: also for what is counted after the key was revoked.
-    pub(super) usage: Option<Arc<Usage>>,
+    pub(super) usage: Option<Arc<KeyUsage>>,
     /// The row of the request log, if the request has one.
     pub(super) entry: Option<RequestEntry>,
     /// When it must be answered.

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use weir_api::{DeletedReply, DocumentReply, DocumentsDeleteReply, DocumentsDeleteRequest, List};
 use weir_retrieval::{DOCUMENTS_PAGE, DocumentsQuery};
 
-use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::body::{Body, CallContext, Json, Reply, page_limit, query_pairs, unknown_parameter};
 use super::conditions;
 use super::context::{PermitOf, Segments};
 use crate::Result;
@@ -16,7 +16,7 @@ const DELETE: &str = "delete";
 
 /// A page of documents.
 pub(super) async fn list(
-    call: Call,
+    call: CallContext,
     PermitOf(permit): PermitOf,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
@@ -37,7 +37,7 @@ pub(super) async fn list(
 
 /// One document, with its version as entity tag; 304 to a reader that has this version.
 pub(super) async fn get(
-    call: Call,
+    call: CallContext,
     Segments([name, id]): Segments<2>,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -51,7 +51,7 @@ pub(super) async fn get(
 
 /// Deletes one document.
 pub(super) async fn delete(
-    call: Call,
+    call: CallContext,
     Segments([name, id]): Segments<2>,
     headers: HeaderMap,
 ) -> Reply<DeletedReply> {
@@ -61,7 +61,7 @@ pub(super) async fn delete(
 
 /// Deletes the documents that match a filter.
 pub(super) async fn delete_by_filter(
-    call: Call,
+    call: CallContext,
     PermitOf(permit): PermitOf,
     Segments([name]): Segments<1>,
     Body(request): Body<DocumentsDeleteRequest>,
@@ -71,7 +71,7 @@ pub(super) async fn delete_by_filter(
 
 /// The document with the id `delete`.
 pub(super) async fn get_named_delete(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -80,7 +80,7 @@ pub(super) async fn get_named_delete(
 
 /// Deletes the document with the id `delete`.
 pub(super) async fn delete_named_delete(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     headers: HeaderMap,
 ) -> Reply<DeletedReply> {

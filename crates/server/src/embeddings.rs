@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use weir_api::{Count, EmbeddingsRequest, ErrorCode, Invalid};
 
-use super::body::{self, Call};
+use super::body::{self, CallContext};
 use super::context;
 use super::context::Admitted;
 use super::encoding::{Encoding, Wanted};
@@ -23,7 +23,7 @@ use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 const RENDERED_INLINE_FLOATS_MAX: usize = 8 << 10;
 
 /// Embeds texts in the shape of OpenAI's API: by a model of this gateway, or by the upstream that the model's name leads to.
-pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
+pub(super) async fn openai(call: CallContext, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let headers = request.headers().clone();
     let (bytes, place) = read_body(&call, request).await?;
@@ -73,7 +73,7 @@ pub(super) async fn openai(call: Call, request: Request) -> Result<Response> {
 }
 
 /// The request and its model, if it is one of this gateway.
-fn of_this_gateway(call: &Call, bytes: &[u8]) -> Result<(EmbeddingsRequest, Arc<LoadedModel>)> {
+fn of_this_gateway(call: &CallContext, bytes: &[u8]) -> Result<(EmbeddingsRequest, Arc<LoadedModel>)> {
     let request: EmbeddingsRequest = weir_api::parse(bytes)?;
     let model = models::embedder(&call.models, &call.caller, &request.model)?.clone();
     Ok((request, model))
@@ -91,7 +91,7 @@ pub(super) async fn read_body(gateway: &Gateway, request: Request) -> Result<(By
 }
 
 /// Embeds texts, whose tokens are charged to the caller's key.
-pub(super) async fn embed(call: &Call, job: EmbedJob) -> Result<EmbedOutput> {
+pub(super) async fn embed(call: &CallContext, job: EmbedJob) -> Result<EmbedOutput> {
     let model = job.model.clone();
     let texts = call.retrieval.tokenize(job).await?;
     let due = call.take_tokens(&model.id, texts.tokens()).await?;

@@ -7,14 +7,14 @@ use axum::response::Response;
 use futures_util::TryStreamExt as _;
 use weir_api::LINES_MEDIA_TYPE;
 
-use super::body::{Call, query_pairs, unknown_parameter};
+use super::body::{CallContext, query_pairs, unknown_parameter};
 use super::context::Segments;
 use crate::Result;
 
 /// The documents of a collection, one JSON object in a line. The connection breaks when the export fails after it began, so that what
 /// arrived is not taken for the whole.
 pub(super) async fn export(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
 ) -> Result<Response> {

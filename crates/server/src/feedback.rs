@@ -7,16 +7,16 @@ use weir_api::{
 };
 use weir_retrieval::{FEEDBACK_PAGE, FeedbackSelection, LOW_RELEVANCE, QUERIES_PAGE};
 
-use super::body::{Body, Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::body::{Body, CallContext, Json, Reply, page_limit, query_pairs, unknown_parameter};
 use super::context::Segments;
 
 /// Stores feedback.
-pub(super) async fn post(call: Call, Body(request): Body<FeedbackRequest>) -> Reply<FeedbackReply> {
+pub(super) async fn post(call: CallContext, Body(request): Body<FeedbackRequest>) -> Reply<FeedbackReply> {
     Ok(Json(call.retrieval.add_feedback(&call.caller, request).await?))
 }
 
 /// The feedback to a collection, newest first.
-pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<FeedbackReply>> {
+pub(super) async fn list(call: CallContext, RawQuery(query): RawQuery) -> Reply<List<FeedbackReply>> {
     let (mut name, mut limit, mut cursor) = (DEFAULT_COLLECTION.to_owned(), FEEDBACK_PAGE.0, None);
     let mut selection = FeedbackSelection::default();
     for (key, value) in query_pairs(query.as_deref()) {
@@ -35,7 +35,7 @@ pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<Fe
 }
 
 /// Deletes feedback.
-pub(super) async fn delete(call: Call, RawQuery(query): RawQuery) -> Reply<FeedbackDeleteReply> {
+pub(super) async fn delete(call: CallContext, RawQuery(query): RawQuery) -> Reply<FeedbackDeleteReply> {
     let mut name = None;
     let mut selection = FeedbackSelection::default();
     for (key, value) in query_pairs(query.as_deref()) {
@@ -79,7 +79,7 @@ fn parse_number<T: std::str::FromStr>(key: &str, text: &str, what: &str) -> Resu
 
 /// A report of a collection's logged queries.
 pub(super) async fn queries(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     RawQuery(query): RawQuery,
 ) -> Reply<List<QueryReply>> {

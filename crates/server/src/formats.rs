@@ -2,9 +2,9 @@
 
 use weir_api::FormatsReply;
 
-use super::body::{Call, Json, Reply};
+use super::body::{CallContext, Json, Reply};
 
 /// The kinds of files that are read.
-pub(super) async fn formats(call: Call) -> Reply<FormatsReply> {
+pub(super) async fn formats(call: CallContext) -> Reply<FormatsReply> {
     Ok(Json(call.retrieval.formats()))
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use weir_access::KEYS_BYTES_MAX;
 use weir_api::{HealthReply, ReadyReply};
 
-use super::body::{Call, Json};
+use super::body::{CallContext, Json};
 use super::gateway::Gateway;
 use crate::Result;
 
@@ -61,7 +61,7 @@ pub(super) async fn readyz(State(gateway): State<Gateway>, headers: HeaderMap) -
 }
 
 /// Everything that is counted, for Prometheus; for a caller with a mandatory filter the documents and chunks of the caller alone.
-pub(super) async fn metrics(call: Call) -> Result<Response> {
+pub(super) async fn metrics(call: CallContext) -> Result<Response> {
     let gauges = call.retrieval.gauges(&call.caller).await?;
     let (tokens, bytes) = (call.scheduler.queued_tokens(), call.scheduler.cache_bytes());
     let (replies, replies_max) = call.llm.reply_cache();

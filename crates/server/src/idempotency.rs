@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use weir_api::{ErrorCode, Invalid};
 use weir_retrieval::{IdempotencyKey, IngestOutcome, KeyedRequest};
 
-use super::body::Call;
+use super::body::CallContext;
 use crate::Result;
 
 /// The header of requests.
@@ -34,7 +34,7 @@ impl Keyed {
     ///
     /// # Errors
     /// `invalid_parameter` for a key that is none; `idempotency_in_flight`.
-    pub(super) fn begin(call: &Call, request: &Request) -> Result<Keyed> {
+    pub(super) fn begin(call: &CallContext, request: &Request) -> Result<Keyed> {
         let Some(key) = key_of(request.headers())? else { return Ok(Keyed(None)) };
         let route = format!("{} {}", request.method(), request.uri().path());
         Ok(Keyed(Some(call.retrieval.begin_keyed(&call.caller, &key, &route)?)))
@@ -44,7 +44,7 @@ impl Keyed {
     ///
     /// # Errors
     /// `idempotency_mismatch`; store errors.
-    pub(super) async fn check(&self, call: &Call, content: &[&[u8]]) -> Result<Begun> {
+    pub(super) async fn check(&self, call: &CallContext, content: &[&[u8]]) -> Result<Begun> {
         let Some(request) = &self.0 else { return Ok(Begun::New(None)) };
         let key = call.retrieval.idempotency_key(request, fingerprint(content));
         Ok(match call.retrieval.earlier(&call.caller, &key).await? {

@@ -12,7 +12,7 @@ use weir_api::{
 };
 use weir_retrieval::{IngestOutcome, IngestTerms, UploadedFile};
 
-use super::body::{self, Call, Json, query_pairs, unknown_parameter};
+use super::body::{self, CallContext, Json, query_pairs, unknown_parameter};
 use super::conditions;
 use super::context::{self, Segments};
 use super::error::ApiError;
@@ -24,7 +24,11 @@ use crate::Result;
 const DELETE: &str = "delete";
 
 /// Stores documents: a 202 means that they are on disk and become searchable soon.
-pub(super) async fn ingest(call: Call, RawQuery(query): RawQuery, request: Request) -> Result<Response> {
+pub(super) async fn ingest(
+    call: CallContext,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response> {
     if ingest_lines::is_lines(request.headers()) {
         return ingest_lines::ingest(call, query.as_deref(), request).await;
     }
@@ -78,7 +82,7 @@ fn check_kind(headers: &HeaderMap) -> Result<()> {
 }
 
 /// Stores the document of a file that is the body.
-async fn ingest_file(call: Call, query: Option<&str>, request: Request) -> Result<Response> {
+async fn ingest_file(call: CallContext, query: Option<&str>, request: Request) -> Result<Response> {
     let parameters = FileParameters::parse(query, FileParameters::OF_POST)?;
     let keyed = Keyed::begin(&call, &request)?;
     let wait_until = wait_until(&call, &request, parameters.wait);
@@ -103,7 +107,7 @@ async fn ingest_file(call: Call, query: Option<&str>, request: Request) -> Resul
 
 /// Stores a document under its id: JSON, or a file whose text is extracted.
 pub(super) async fn put(
-    call: Call,
+    call: CallContext,
     Segments([name, id]): Segments<2>,
     RawQuery(query): RawQuery,
     request: Request,
@@ -141,7 +145,7 @@ pub(super) async fn put(
 
 /// Changes title and metadata of a document.
 pub(super) async fn patch(
-    call: Call,
+    call: CallContext,
     Segments([name, id]): Segments<2>,
     RawQuery(query): RawQuery,
     request: Request,
@@ -179,7 +183,7 @@ fn condition_of(terms: &IngestTerms) -> String {
 
 /// Changes the document with the id `delete`.
 pub(super) async fn patch_named_delete(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     query: RawQuery,
     request: Request,
@@ -189,7 +193,7 @@ pub(super) async fn patch_named_delete(
 
 /// Stores the document with the id `delete`.
 pub(super) async fn put_named_delete(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     query: RawQuery,
     request: Request,
@@ -198,7 +202,7 @@ pub(super) async fn put_named_delete(
 }
 
 async fn put_json(
-    call: &Call,
+    call: &CallContext,
     name: &str,
     id: String,
     document: Document,
@@ -214,7 +218,7 @@ async fn put_json(
 
 /// The file of a `PUT` of a document: the whole body, or the only one of a form.
 async fn put_body(
-    call: &Call,
+    call: &CallContext,
     request: Request,
     id: String,
     parameters: FileParameters,
@@ -322,7 +326,11 @@ fn wait_until(gateway: &Gateway, request: &Request, wait: bool) -> Option<Instan
 }
 
 /// The reply to a request that writes one document: its errors are those of the document.
-async fn reply_of_one(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
+async fn reply_of_one(
+    call: &CallContext,
+    outcome: IngestOutcome,
+    wait_until: Option<Instant>,
+) -> Result<Response> {
     if let Some((code, message)) = outcome.refusal() {
         return Err(ApiError::new(code, message));
     }
@@ -336,12 +344,12 @@ async fn reply_of_one(call: &Call, outcome: IngestOutcome, wait_until: Option<In
     Ok(idempotency::mark(response, is_repeated))
 }
 
-async fn reply(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
+async fn reply(call: &CallContext, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<Response> {
     let is_repeated = outcome.is_repeated();
     Ok(idempotency::mark(accepted(job_of(call, outcome, wait_until).await?), is_repeated))
 }
 
-async fn job_of(call: &Call, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<JobReply> {
+async fn job_of(call: &CallContext, outcome: IngestOutcome, wait_until: Option<Instant>) -> Result<JobReply> {
     Ok(match wait_until {
         Some(until) => call.retrieval.wait_until_searchable(outcome, until).await?,
         None => outcome.job(),

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use weir_api::{DEFAULT_COLLECTION, ErrorCode, LINES_MEDIA_TYPE, LinesFailure, LinesReply};
 use weir_retrieval::{IngestTerms, LineIngest};
 
-use super::body::{self, Call, Json, decoded, encoding_of, query_pairs, unknown_parameter};
+use super::body::{self, CallContext, Json, decoded, encoding_of, query_pairs, unknown_parameter};
 use super::context;
 use super::context::Admitted;
 use super::error::ApiError;
@@ -41,7 +41,7 @@ pub(super) fn memory(limits: &weir_config::table::Limits) -> usize {
 }
 
 /// Stores the documents of the lines.
-pub(super) async fn ingest(call: Call, query: Option<&str>, request: Request) -> Result<Response> {
+pub(super) async fn ingest(call: CallContext, query: Option<&str>, request: Request) -> Result<Response> {
     idempotency::refuse(request.headers())?;
     let parameters = Parameters::parse(query)?;
     let admitted = context::take_admitted(request.extensions());

@@ -11,18 +11,18 @@ use serde::Serialize;
 use weir_api::{ErrorCode, Invalid, JobDocument, JobDocumentState, JobReply, List};
 use weir_retrieval::{JOB_DOCUMENTS_PAGE, JOBS_PAGE, JobEvent};
 
-use super::body::{Call, Json, Reply, page_limit, query_pairs, unknown_parameter};
+use super::body::{CallContext, Json, Reply, page_limit, query_pairs, unknown_parameter};
 use super::context::Segments;
 use super::ingest::accepted;
 use crate::Result;
 
 /// One job.
-pub(super) async fn get(call: Call, Segments([id]): Segments<1>) -> Reply<JobReply> {
+pub(super) async fn get(call: CallContext, Segments([id]): Segments<1>) -> Reply<JobReply> {
     Ok(Json(call.retrieval.job(&call.caller, &id).await?))
 }
 
 /// All jobs, newest first.
-pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<JobReply>> {
+pub(super) async fn list(call: CallContext, RawQuery(query): RawQuery) -> Reply<List<JobReply>> {
     let (mut limit, mut cursor) = (JOBS_PAGE.0, None);
     for (key, value) in query_pairs(query.as_deref()) {
         match key.as_str() {
@@ -36,7 +36,7 @@ pub(super) async fn list(call: Call, RawQuery(query): RawQuery) -> Reply<List<Jo
 
 /// The documents of a job.
 pub(super) async fn documents(
-    call: Call,
+    call: CallContext,
     Segments([id]): Segments<1>,
     RawQuery(query): RawQuery,
 ) -> Reply<List<JobDocument>> {
@@ -63,13 +63,13 @@ fn parse_state(value: &str) -> Result<JobDocumentState> {
 }
 
 /// Cancels a job.
-pub(super) async fn cancel(call: Call, Segments([id]): Segments<1>) -> Reply<JobReply> {
+pub(super) async fn cancel(call: CallContext, Segments([id]): Segments<1>) -> Reply<JobReply> {
     Ok(Json(call.retrieval.cancel_job(&call.caller, &id).await?))
 }
 
 /// Stores the documents of a job that are not searchable again.
 pub(super) async fn retry_failed(
-    call: Call,
+    call: CallContext,
     Segments([id]): Segments<1>,
     RawQuery(query): RawQuery,
 ) -> Result<Response> {
@@ -84,7 +84,7 @@ pub(super) async fn retry_failed(
 }
 
 /// The states of a job until it ends, as server-sent events.
-pub(super) async fn events(call: Call, Segments([id]): Segments<1>) -> Result<Response> {
+pub(super) async fn events(call: CallContext, Segments([id]): Segments<1>) -> Result<Response> {
     let events = call.retrieval.job_events(&call.caller, &id).await?;
     let events = stream::unfold(events, |mut events| async move {
         let event = render_event(&events.next().await?);

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use weir_access::{Reservation, Usage, unix_now};
+use weir_access::{KeyUsage, Reservation, unix_now};
 use weir_api::ErrorCode;
 use weir_policy::Caller;
 use weir_telemetry::requests::{RequestEntry, RequestRecord};
@@ -192,7 +192,7 @@ impl Known<'_> {
         mut request: Request,
         route: &'static Route,
         caller: Option<Arc<Caller>>,
-        usage: Option<Arc<Usage>>,
+        usage: Option<Arc<KeyUsage>>,
     ) -> Response {
         let gateway = self.gateway;
         if let Err(error) = check_query(route, request.uri().query()) {

@@ -12,7 +12,7 @@ use weir_api::{
 use weir_policy::{Caller, Scope};
 use weir_retrieval::models;
 
-use super::body::{self, Call, Json, Reply};
+use super::body::{self, CallContext, Json, Reply};
 use super::context::Segments;
 use super::dialect::Dialect;
 use super::error::ApiError;
@@ -35,7 +35,11 @@ fn sees(caller: &Caller, scopes: &[Scope]) -> bool {
 }
 
 /// The models that the caller may use, the default one first.
-pub(super) async fn list(call: Call, headers: HeaderMap, RawQuery(query): RawQuery) -> Reply<AnyModelsReply> {
+pub(super) async fn list(
+    call: CallContext,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Reply<AnyModelsReply> {
     let is_anthropic = headers.contains_key(ANTHROPIC_VERSION);
     let listed = async {
         let query = Query::read(query.as_deref(), is_anthropic)?;
@@ -59,7 +63,7 @@ fn in_dialect(error: ApiError, is_anthropic: bool) -> ApiError {
 }
 
 /// The models that the caller may use, the default one first; those with a capability alone, if one is named.
-async fn visible(call: &Call, capability: Option<Capability>) -> Vec<ModelReply> {
+async fn visible(call: &CallContext, capability: Option<Capability>) -> Vec<ModelReply> {
     let caller = &call.caller;
     let mut models = Vec::new();
     models.extend(embedders(call).into_iter().map(|model| embedder(model)));
@@ -74,13 +78,13 @@ async fn visible(call: &Call, capability: Option<Capability>) -> Vec<ModelReply>
 }
 
 /// The models that embed and that the caller sees.
-pub(super) fn embedders(call: &Call) -> Vec<&Arc<LoadedModel>> {
+pub(super) fn embedders(call: &CallContext) -> Vec<&Arc<LoadedModel>> {
     let seen = sees(&call.caller, SEE_EMBEDDERS).then(|| models::embedders(&call.models, &call.caller));
     seen.into_iter().flatten().collect()
 }
 
 /// The names of the models for chat that the caller sees.
-pub(super) async fn chat_models(call: &Call) -> Vec<String> {
+pub(super) async fn chat_models(call: &CallContext) -> Vec<String> {
     if !sees(&call.caller, SEE_CHAT_MODELS) {
         return Vec::new();
     }
@@ -166,7 +170,7 @@ fn anthropic_model(model: &ModelReply) -> AnthropicModel {
 /// One model, by its id or an alias; both may hold slashes. For chat, every name that leads to an upstream: the list has only those of routes
 /// without `*`, and those that upstreams list.
 pub(super) async fn get(
-    call: Call,
+    call: CallContext,
     Segments([name]): Segments<1>,
     headers: HeaderMap,
 ) -> Reply<AnyModelReply> {
@@ -182,7 +186,7 @@ pub(super) async fn get(
 ///
 /// # Errors
 /// `model_not_found`.
-pub(super) fn find(call: &Call, name: &str) -> Result<ModelReply> {
+pub(super) fn find(call: &CallContext, name: &str) -> Result<ModelReply> {
     let caller = &call.caller;
     if sees(caller, SEE_EMBEDDERS)
         && let Ok(model) = models::embedder(&call.models, caller, name)
@@ -203,7 +207,7 @@ pub(super) fn find(call: &Call, name: &str) -> Result<ModelReply> {
 }
 
 /// The description by which another gateway uses an embedding model: the one of the query parameter `model`, or the default one.
-pub(super) async fn describe(call: Call, RawQuery(query): RawQuery) -> Reply<EmbedderReply> {
+pub(super) async fn describe(call: CallContext, RawQuery(query): RawQuery) -> Reply<EmbedderReply> {
     let mut name = None;
     for (key, value) in body::query_pairs(query.as_deref()) {
         match key.as_str() {

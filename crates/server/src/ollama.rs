@@ -14,7 +14,7 @@ use weir_api::{
 use weir_inference::{Caching, LoadedModel};
 use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 
-use super::body::{self, Body, Call, Json, Reply};
+use super::body::{self, Body, CallContext, Json, Reply};
 use super::context;
 use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::vectors;
@@ -31,7 +31,7 @@ const COMPLETION: &str = "completion";
 const STAYS_LOADED: &str = "9999-12-31T23:59:59Z";
 
 /// Embeds texts.
-pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
+pub(super) async fn embed(call: CallContext, request: Request) -> Result<Response> {
     let started = Instant::now();
     let prepared = Prepared::of(&request);
     let (bytes, place) = read_body(&call, request).await?;
@@ -74,7 +74,7 @@ pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
 }
 
 /// Embeds one text.
-pub(super) async fn embed_prompt(call: Call, request: Request) -> Reply<OllamaPromptReply> {
+pub(super) async fn embed_prompt(call: CallContext, request: Request) -> Reply<OllamaPromptReply> {
     let prepared = Prepared::of(&request);
     let (bytes, place) = read_body(&call, request).await?;
     let request: OllamaPromptRequest = weir_api::parse(&bytes)?;
@@ -127,13 +127,13 @@ fn nanoseconds_since(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn model_of(call: &Call, name: &str) -> Result<Arc<LoadedModel>> {
+fn model_of(call: &CallContext, name: &str) -> Result<Arc<LoadedModel>> {
     let name = name.strip_suffix(LATEST).unwrap_or(name);
     Ok(models::embedder(&call.models, &call.caller, name)?.clone())
 }
 
 /// All models that embed, and those for chat.
-pub(super) async fn tags(call: Call) -> Json<OllamaTags> {
+pub(super) async fn tags(call: CallContext) -> Json<OllamaTags> {
     let embedder = |model: &Arc<LoadedModel>| OllamaModel {
         name: model.id.clone(),
         model: model.id.clone(),
@@ -167,7 +167,10 @@ fn details(model: &LoadedModel) -> OllamaDetails {
 }
 
 /// The properties of a model.
-pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> Reply<OllamaShowReply> {
+pub(super) async fn show(
+    call: CallContext,
+    Body(request): Body<OllamaShowRequest>,
+) -> Reply<OllamaShowReply> {
     let OllamaShowRequest { model, name } = request;
     let asked = if model.is_empty() { name } else { model };
     let is_seen =
@@ -208,7 +211,7 @@ pub(super) async fn show(call: Call, Body(request): Body<OllamaShowRequest>) -> 
 }
 
 /// The models that embed: they stay in memory.
-pub(super) async fn processes(call: Call) -> Json<OllamaProcesses> {
+pub(super) async fn processes(call: CallContext) -> Json<OllamaProcesses> {
     let process = |model: &Arc<LoadedModel>| OllamaProcess {
         name: model.id.clone(),
         model: model.id.clone(),

@@ -19,7 +19,7 @@ use weir_config::Config;
 use super::dialect::Dialect;
 use super::encoding::{ARROW, RAW};
 use super::gateway::Gateway;
-use super::routes::{Content, Example, GROUPS, Group, ROUTES, Route};
+use super::routes::{BodyContent, Example, GROUPS, Group, ROUTES, Route};
 use super::upload::FORM;
 use order::{Ordered, set_order, verbatim};
 
@@ -143,7 +143,7 @@ fn operation(route: &Route, group: &Group, example: &Example, generator: &mut Sc
         "parameters": parameters(route, example),
         "responses": responses,
     });
-    if let Some(Content::Schema(schema)) = route.request {
+    if let Some(BodyContent::Schema(schema)) = route.request {
         let content = json!({"schema": schema(generator), "example": verbatim(example.body)});
         operation["requestBody"] =
             json!({"required": route.needs_body, "content": {"application/json": content}});
@@ -206,7 +206,7 @@ fn about(route: &Route, name: &str) -> &'static str {
     }
 }
 
-fn reply(status: u16, content: Content, generator: &mut SchemaGenerator) -> Value {
+fn reply(status: u16, content: BodyContent, generator: &mut SchemaGenerator) -> Value {
     let description = match status {
         201 => "Created.",
         304 => "The caller has it.",
@@ -214,15 +214,15 @@ fn reply(status: u16, content: Content, generator: &mut SchemaGenerator) -> Valu
         _ => "Done.",
     };
     let content = match content {
-        Content::Schema(schema) => json!({"application/json": {"schema": schema(generator)}}),
-        Content::SchemaOrNumbers(schema) => {
+        BodyContent::Schema(schema) => json!({"application/json": {"schema": schema(generator)}}),
+        BodyContent::SchemaOrNumbers(schema) => {
             json!({"application/json": {"schema": schema(generator)}, RAW: {}, ARROW: {}})
         }
-        Content::Media("application/json") => json!({"application/json": {"schema": {"type": "object"}}}),
+        BodyContent::Media("application/json") => json!({"application/json": {"schema": {"type": "object"}}}),
         // its events are texts and no JSON: a schema would be that of each event
-        Content::Media(media @ "text/event-stream") => json!({media: {}}),
-        Content::Media(media) => json!({media: {"schema": {"type": "string"}}}),
-        Content::Nothing => return json!({"description": description}),
+        BodyContent::Media(media @ "text/event-stream") => json!({media: {}}),
+        BodyContent::Media(media) => json!({media: {"schema": {"type": "string"}}}),
+        BodyContent::Nothing => return json!({"description": description}),
     };
     json!({"description": description, "content": content})
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio_util::io::ReaderStream;
 
-use super::body::Call;
+use super::body::CallContext;
 use super::context::Segments;
 use crate::Result;
 
@@ -17,7 +17,7 @@ const SANDBOX: &str = "sandbox; default-src 'none'";
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
 /// The file as a download: it may be from any user of the gateway.
-pub(super) async fn get(call: Call, Segments([name, id]): Segments<2>) -> Result<Response> {
+pub(super) async fn get(call: CallContext, Segments([name, id]): Segments<2>) -> Result<Response> {
     let (original, file) = call.retrieval.original(&call.caller, &name, &id).await?;
     let file_name = utf8_percent_encode(&original.name, ESCAPED);
     let headers = [

@@ -9,11 +9,11 @@ use weir_config::ChargeClass;
 use weir_retrieval::RequestError;
 use weir_telemetry::requests::{Charge, RequestEntry};
 
-use super::body::Call;
+use super::body::CallContext;
 use super::error::ApiError;
 use crate::Result;
 
-impl Call {
+impl CallContext {
     /// Reserves tokens that `model` is about to compute, and what they cost, of the limits of the caller's key.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use weir_api::{
 };
 use weir_retrieval::models;
 
-use super::body::{Call, Json, Reply};
+use super::body::{CallContext, Json, Reply};
 use super::context;
 use super::dialect::Dialect;
 use super::embeddings::read_body;
@@ -20,7 +20,7 @@ use super::vectors;
 use crate::Result;
 
 /// Sorts documents by their relevance to a query.
-pub(super) async fn rerank(call: Call, request: Request) -> Result<Response> {
+pub(super) async fn rerank(call: CallContext, request: Request) -> Result<Response> {
     let version = if context::path(&request).starts_with("/v2/") { Version::Two } else { Version::One };
     let until = context::deadline(&request);
     let (bytes, _place) = read_body(&call, request).await?;
@@ -39,7 +39,7 @@ enum Version {
 }
 
 async fn answer(
-    call: &Call,
+    call: &CallContext,
     mut request: RerankRequest,
     version: Version,
     until: Option<Instant>,
@@ -99,7 +99,7 @@ fn with_truncated(mut response: Response, truncated: &[usize]) -> Response {
 }
 
 /// Classifies texts and pairs of texts by the first classifier of this process.
-pub(super) async fn predict(call: Call, request: Request) -> Reply<PredictReply> {
+pub(super) async fn predict(call: CallContext, request: Request) -> Reply<PredictReply> {
     let (bytes, _place) = read_body(&call, request).await?;
     let request: PredictRequest = weir_api::parse(&bytes)?;
     let is_raw = request.raw_scores == Some(true);

@@ -19,9 +19,9 @@ use super::{cors, layers};
 
 /// Finds the routes of requests. Clones share the table.
 #[derive(Clone)]
-pub struct Router(Arc<Inner>);
+pub struct Router(Arc<RouterInner>);
 
-struct Inner {
+struct RouterInner {
     gateway: Gateway,
     paths: Paths,
     cors: CorsLayer,
@@ -32,7 +32,7 @@ impl Router {
     pub fn new(gateway: Gateway) -> Router {
         let paths = Paths::of(gateway.config.server.role);
         let cors = cors::layer(&gateway.config);
-        Router(Arc::new(Inner { gateway, paths, cors }))
+        Router(Arc::new(RouterInner { gateway, paths, cors }))
     }
 
     /// Answers a request.

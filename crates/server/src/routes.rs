@@ -50,15 +50,15 @@ pub struct Route {
     /// Request headers beside those of every route: name and meaning.
     pub headers: &'static [(&'static str, &'static str)],
     /// The type of the body, if it has one.
-    pub(super) request: Option<Content>,
+    pub(super) request: Option<BodyContent>,
     /// The media types by which the route takes files, beside JSON.
     pub(super) files: &'static [&'static str],
     /// Whether a request without a body is refused, if there is a type of it.
     pub(super) needs_body: bool,
     /// The type of the reply.
-    pub(super) reply: Content,
+    pub(super) reply: BodyContent,
     /// Replies with other statuses that are no errors of the dialect.
-    pub(super) others: &'static [(u16, Content)],
+    pub(super) others: &'static [(u16, BodyContent)],
     /// Whether `server.request_deadline_ms` applies; the upstreams of language models have time limits of their own.
     pub(super) has_deadline: bool,
     /// Error codes beside those that follow from the other columns.
@@ -124,7 +124,7 @@ pub enum AdmissionClass {
 
 /// The content of a body or a reply.
 #[derive(Clone, Copy)]
-pub(super) enum Content {
+pub(super) enum BodyContent {
     Schema(fn(&mut SchemaGenerator) -> Value),
     /// The same, or the numbers of embeddings for clients that accept their media types.
     SchemaOrNumbers(fn(&mut SchemaGenerator) -> Value),
@@ -133,13 +133,13 @@ pub(super) enum Content {
     Nothing,
 }
 
-impl Content {
-    const fn of<T: JsonSchema>() -> Content {
-        Content::Schema(|generator| generator.subschema_for::<T>().to_value())
+impl BodyContent {
+    const fn of<T: JsonSchema>() -> BodyContent {
+        BodyContent::Schema(|generator| generator.subschema_for::<T>().to_value())
     }
 
-    const fn or_numbers<T: JsonSchema>() -> Content {
-        Content::SchemaOrNumbers(|generator| generator.subschema_for::<T>().to_value())
+    const fn or_numbers<T: JsonSchema>() -> BodyContent {
+        BodyContent::SchemaOrNumbers(|generator| generator.subschema_for::<T>().to_value())
     }
 }
 
@@ -161,7 +161,7 @@ impl Route {
             request: None,
             files: &[],
             needs_body: true,
-            reply: Content::Media("text/plain"),
+            reply: BodyContent::Media("text/plain"),
             others: &[],
             has_deadline: true,
             codes: &[],
@@ -178,7 +178,7 @@ impl Route {
     }
 
     const fn takes<T: JsonSchema>(self, body: BodyLimit) -> Route {
-        Route { body, request: Some(Content::of::<T>()), ..self }
+        Route { body, request: Some(BodyContent::of::<T>()), ..self }
     }
 
     /// It takes files too, by these media types.
@@ -204,14 +204,14 @@ impl Route {
     }
 
     const fn replies<T: JsonSchema>(self) -> Route {
-        Route { reply: Content::of::<T>(), ..self }
+        Route { reply: BodyContent::of::<T>(), ..self }
     }
 
-    const fn returns(self, reply: Content) -> Route {
+    const fn returns(self, reply: BodyContent) -> Route {
         Route { reply, ..self }
     }
 
-    const fn also(self, others: &'static [(u16, Content)]) -> Route {
+    const fn also(self, others: &'static [(u16, BodyContent)]) -> Route {
         Route { others, ..self }
     }
 

@@ -5,12 +5,12 @@ use tokio::time::Instant;
 use weir_api::SearchOrBatchReply;
 use weir_retrieval::SearchContext;
 
-use super::body::{self, Call, Json, Reply};
+use super::body::{self, CallContext, Json, Reply};
 use super::context::{self, PermitOf};
 
 /// Searches one collection, or answers several searches.
 pub(super) async fn search(
-    call: Call,
+    call: CallContext,
     PermitOf(permit): PermitOf,
     request: Request,
 ) -> Reply<SearchOrBatchReply> {

@@ -10,7 +10,7 @@ use weir_api::{
     Count, EmbedRequest, ErrorCode, InfoEmbedding, InfoModelType, InfoReply, TeiError, TeiErrorType,
 };
 
-use super::body::{self, Call, Json, Reply};
+use super::body::{self, CallContext, Json, Reply};
 use super::context;
 use super::embeddings::{check_normalize, embed as embed_texts, is_long_reply, read_body};
 use super::encoding::{Encoding, Wanted};
@@ -22,7 +22,7 @@ use weir_inference::{LoadedModel, l2_normalise};
 use weir_retrieval::{EmbedJob, EmbedOutput, check_dimensions, models};
 
 /// Embeds texts with the default model.
-pub(super) async fn embed(call: Call, request: Request) -> Result<Response> {
+pub(super) async fn embed(call: CallContext, request: Request) -> Result<Response> {
     let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let encoding = Encoding::of(request.headers(), &Wanted::default())?;
     let (bytes, place) = read_body(&call, request).await?;
@@ -82,7 +82,7 @@ fn describe(headers: &mut HeaderMap, made: &EmbedOutput, total: Duration) {
 }
 
 /// The default model and the limits.
-pub(super) async fn info(call: Call) -> Reply<InfoReply> {
+pub(super) async fn info(call: CallContext) -> Reply<InfoReply> {
     let model = default_model(&call)?;
     let (limits, inference) = (&call.config.limits, &call.config.inference);
     let (dtype, pooling) = model.precision_and_pooling();
@@ -119,7 +119,7 @@ fn health_of(has_model: bool) -> Response {
 }
 
 /// The first model that the caller may embed with.
-pub(super) fn default_model(call: &Call) -> Result<Arc<LoadedModel>> {
+pub(super) fn default_model(call: &CallContext) -> Result<Arc<LoadedModel>> {
     let model = models::embedders(&call.models, &call.caller).next().cloned();
     model.ok_or_else(|| ApiError::new(ErrorCode::ModelNotFound, "no model is configured"))
 }

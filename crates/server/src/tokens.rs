@@ -9,7 +9,7 @@ use weir_api::{
 use weir_inference::{LoadedModel, Token};
 use weir_retrieval::{EmbedJob, INTERACTIVE_TOKENS_MAX, is_long_input, prompt_of};
 
-use super::body::{self, Call, Json, Reply};
+use super::body::{self, CallContext, Json, Reply};
 use super::context;
 use super::embeddings::{embed as embed_texts, is_long_reply, read_body};
 use super::error::ApiError;
@@ -18,7 +18,7 @@ use super::vectors;
 use crate::Result;
 
 /// Splits texts into tokens of the default model.
-pub(super) async fn tokenize(call: Call, request: Request) -> Reply<Vec<Vec<TeiToken>>> {
+pub(super) async fn tokenize(call: CallContext, request: Request) -> Reply<Vec<Vec<TeiToken>>> {
     let (bytes, _place) = read_body(&call, request).await?;
     let request: TokenizeRequest = weir_api::parse(&bytes)?;
     request.inputs.check("inputs", &call.config.request_limits())?;
@@ -50,7 +50,7 @@ fn shown(Token { id, name, span }: Token, text: &str) -> TeiToken {
 }
 
 /// Joins token ids of the default model to texts.
-pub(super) async fn decode(call: Call, request: Request) -> Reply<Vec<String>> {
+pub(super) async fn decode(call: CallContext, request: Request) -> Reply<Vec<String>> {
     let (bytes, _place) = read_body(&call, request).await?;
     let request: DecodeRequest = weir_api::parse(&bytes)?;
     let model = default_model(&call)?;
@@ -76,7 +76,7 @@ fn no_tokenizer(model: &LoadedModel) -> ApiError {
 }
 
 /// Embeds each token of the texts by the default model.
-pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> {
+pub(super) async fn embed_all(call: CallContext, request: Request) -> Result<Response> {
     let (bytes, place) = read_body(&call, request).await?;
     let request: EmbedAllRequest = weir_api::parse(&bytes)?;
     request.inputs.check("inputs", &call.config.request_limits())?;
@@ -120,7 +120,7 @@ pub(super) async fn embed_all(call: Call, request: Request) -> Result<Response> 
 const TOKEN_EMBEDDINGS_SHARE: usize = 64;
 
 /// No model of sparse embeddings is served.
-pub(super) async fn embed_sparse(call: Call) -> Result<Response> {
+pub(super) async fn embed_sparse(call: CallContext) -> Result<Response> {
     let model = default_model(&call)?;
     let message = format!(
         "the model `{}` makes dense embeddings; `POST /v1/search` with `\"mode\": \"lexical\"` ranks by BM25, and \
@@ -131,7 +131,7 @@ pub(super) async fn embed_sparse(call: Call) -> Result<Response> {
 }
 
 /// The cosine of a sentence with each of the others.
-pub(super) async fn similarity(call: Call, request: Request) -> Reply<Vec<f32>> {
+pub(super) async fn similarity(call: CallContext, request: Request) -> Reply<Vec<f32>> {
     let (caching, until) = (body::caching(request.headers()), context::deadline(&request));
     let (bytes, place) = read_body(&call, request).await?;
     let request: SimilarityRequest = weir_api::parse(&bytes)?;

@@ -6,7 +6,7 @@ use weir_api::{ErrorCode, Invalid, UsageClassReply, UsageReportReply, UsageSourc
 use weir_policy::{KeyId, Scope};
 use weir_telemetry::requests::{UsageError, UsageQuery, UsageRow, day_of};
 
-use super::body::{Call, Json, Reply, query_pairs, unknown_parameter};
+use super::body::{CallContext, Json, Reply, query_pairs, unknown_parameter};
 use super::error::ApiError;
 use crate::Result;
 
@@ -14,7 +14,7 @@ use crate::Result;
 const DAYS_BEFORE: f64 = 30.0;
 
 /// Sums of the request log by key, model and day. Who is no administrator without restrictions sees the requests of the own key.
-pub(super) async fn report(call: Call, RawQuery(query): RawQuery) -> Reply<UsageReportReply> {
+pub(super) async fn report(call: CallContext, RawQuery(query): RawQuery) -> Reply<UsageReportReply> {
     let mut query = parse(query.as_deref(), unix_now())?;
     if !(call.caller.may(Scope::Admin) && call.caller.is_unrestricted()) {
         let Some(key) = call.caller.key else {

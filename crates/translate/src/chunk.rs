@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ReplyContext;
-use super::completion::{Annotation, ExtraContent, ToolCall, Usage};
+use super::completion::{Annotation, CompletionUsage, ExtraContent, ToolCall};
 use crate::TokenUsage;
 
 #[derive(Serialize)]
@@ -15,7 +15,7 @@ struct Chunk<'a> {
     choices: &'a [Choice<'a>],
     /// Missing unless the caller asked for the usage; null in all chunks but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Option<Usage>>,
+    usage: Option<Option<CompletionUsage>>,
 }
 
 #[derive(Serialize)]
@@ -128,7 +128,7 @@ impl ChunkWriter {
         self.chunk(&[choice], self.0.include_usage.then_some(None), out);
     }
 
-    fn chunk(&self, choices: &[Choice<'_>], usage: Option<Option<Usage>>, out: &mut Vec<u8>) {
+    fn chunk(&self, choices: &[Choice<'_>], usage: Option<Option<CompletionUsage>>, out: &mut Vec<u8>) {
         let ReplyContext { id, created, model, .. } = &self.0;
         let chunk = Chunk { id, object: "chat.completion.chunk", created: *created, model, choices, usage };
         push_data(&chunk, out);

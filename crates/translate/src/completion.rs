@@ -13,7 +13,7 @@ struct Completion<'a> {
     created: u64,
     model: &'a str,
     choices: &'a [Choice<'a>],
-    usage: Usage,
+    usage: CompletionUsage,
 }
 
 #[derive(Serialize)]
@@ -126,7 +126,7 @@ impl<'a> ExtraContent<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Usage {
+pub(super) struct CompletionUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
@@ -159,9 +159,9 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl From<TokenUsage> for Usage {
-    fn from(usage: TokenUsage) -> Usage {
-        Usage {
+impl From<TokenUsage> for CompletionUsage {
+    fn from(usage: TokenUsage) -> CompletionUsage {
+        CompletionUsage {
             prompt_tokens: usage.prompt,
             completion_tokens: usage.completion,
             total_tokens: usage.prompt.saturating_add(usage.completion),

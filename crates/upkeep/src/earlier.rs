@@ -19,10 +19,10 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// The state of the earlier generations of one index.
 #[derive(Debug)]
-pub struct Earlier(Mutex<State>);
+pub struct Earlier(Mutex<EarlierState>);
 
 #[derive(Debug)]
-struct State {
+struct EarlierState {
     /// Whether there may be some.
     is_left: bool,
     /// The last revision of what gateways say, and since when it is the last one.
@@ -34,7 +34,7 @@ struct State {
 impl Earlier {
     /// `is_left`: whether there may be some.
     pub fn new(is_left: bool) -> Earlier {
-        Earlier(Mutex::new(State { is_left, quiet: None, told: None }))
+        Earlier(Mutex::new(EarlierState { is_left, quiet: None, told: None }))
     }
 
     /// Whether there may be some.
@@ -99,7 +99,7 @@ impl Earlier {
         now - quiet.0 >= SEARCHED_FOR
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EarlierState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

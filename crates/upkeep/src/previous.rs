@@ -12,9 +12,9 @@ use crate::{Earlier, hide_deleted, unusable};
 
 /// An index to which nothing is applied any more. Clones share it.
 #[derive(Clone)]
-pub struct PreviousIndex(Arc<Inner>);
+pub struct PreviousIndex(Arc<PreviousInner>);
 
-struct Inner {
+struct PreviousInner {
     engine: Engine,
     id: EngineId,
     engines: Engines,
@@ -37,7 +37,7 @@ impl PreviousIndex {
         engine.close().await?;
         let hidden_to = AtomicU64::new(engine.applied_seq());
         let is_usable = opened.is_ok() && engine.applied_seq() > 0;
-        Ok(is_usable.then(|| PreviousIndex(Arc::new(Inner { engine, id, engines, hidden_to }))))
+        Ok(is_usable.then(|| PreviousIndex(Arc::new(PreviousInner { engine, id, engines, hidden_to }))))
     }
 
     /// Answers searches.

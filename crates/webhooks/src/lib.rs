@@ -239,7 +239,7 @@ impl Message {
 struct Calling(Arc<Mutex<HashMap<String, usize>>>);
 
 /// An attempt that is being made.
-struct Call {
+struct Attempt {
     calling: Calling,
     origin: String,
 }
@@ -249,13 +249,13 @@ impl Calling {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn begin(&self, origin: &str) -> Call {
+    fn begin(&self, origin: &str) -> Attempt {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(origin.to_owned()).or_default() += 1;
-        Call { calling: self.clone(), origin: origin.to_owned() }
+        Attempt { calling: self.clone(), origin: origin.to_owned() }
     }
 }
 
-impl Drop for Call {
+impl Drop for Attempt {
     fn drop(&mut self) {
         let mut counts = self.calling.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.origin) {

@@ -13,13 +13,13 @@ fn limited(not_reserved: NotReserved) -> Limited {
 }
 
 /// Reservations without waiting, as in this process alone.
-impl Usage {
-    pub(crate) fn try_admit(self: &Arc<Usage>, now: Instant) -> Result<Reservation, Limited> {
+impl KeyUsage {
+    pub(crate) fn try_admit(self: &Arc<KeyUsage>, now: Instant) -> Result<Reservation, Limited> {
         Chain::of_key(self).try_reserve(Amounts::Request, (now, 0.0), ALONE).map_err(limited)
     }
 
     pub(crate) fn try_use(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         at: (Instant, Timestamp),
         tokens: u64,
         cost: CostRange,
@@ -29,7 +29,7 @@ impl Usage {
     }
 
     pub(crate) fn try_use_of(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         model: &str,
         at: (Instant, Timestamp),
         tokens: u64,
@@ -39,7 +39,7 @@ impl Usage {
     }
 
     pub(crate) fn try_exact(
-        self: &Arc<Usage>,
+        self: &Arc<KeyUsage>,
         model: &str,
         at: (Instant, Timestamp),
         tokens: u64,
@@ -49,13 +49,13 @@ impl Usage {
     }
 }
 
-fn usage_with(limits: KeyLimits, now: Instant) -> Arc<Usage> {
+fn usage_with(limits: KeyLimits, now: Instant) -> Arc<KeyUsage> {
     Arc::new(usage_for("", limits, now))
 }
 
-fn usage_for(model: &str, limits: KeyLimits, now: Instant) -> Usage {
+fn usage_for(model: &str, limits: KeyLimits, now: Instant) -> KeyUsage {
     let counted = Counted { limits: Limits::Local, ledger: Arc::default() };
-    Usage::new((KeyId(1), model.into()), 0.0, limits, Spending::default(), counted, now)
+    KeyUsage::new((KeyId(1), model.into()), 0.0, limits, Spending::default(), counted, now)
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_reservation_is_settled_or_given_back() {
     assert_eq!(refused.retry_after, Some(RETRY_AFTER_RUNNING), "the first may use less");
     assert_eq!(usage.try_use(now, 100, CostRange::exactly(101)).unwrap_err().retry_after, None);
     assert_eq!(usage.try_use(now, 901, CostRange::exactly(1)).unwrap_err().unit, Unit::Tokens);
-    let left = |usage: &Usage| usage.left(now.0)[0].remaining;
+    let left = |usage: &KeyUsage| usage.left(now.0)[0].remaining;
     assert_eq!(left(&usage), 900, "what was refused took nothing");
     drop(first);
     assert_eq!(left(&usage), 1_000);

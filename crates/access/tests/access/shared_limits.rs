@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use weir_access::{Keys, Limited, Limits, RedisAddress, Reservation, SharedLimits, Unit, Usage};
+use weir_access::{KeyUsage, Keys, Limited, Limits, RedisAddress, Reservation, SharedLimits, Unit};
 use weir_policy::{Caller, KeyId};
 use weir_store::Store;
 
@@ -53,7 +53,7 @@ impl Cluster {
         cluster
     }
 
-    fn usage(&self, gateway: usize) -> Arc<Usage> {
+    fn usage(&self, gateway: usize) -> Arc<KeyUsage> {
         self.gateways[gateway].usage(self.key).unwrap()
     }
 

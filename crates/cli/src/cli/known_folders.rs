@@ -243,10 +243,10 @@ async fn check_by_documents(to: &Destination<'_>, path: &Path, name: &str) -> Re
 /// The compared part of a folder's file under an id.
 struct Compared {
     id: String,
-    content: Content,
+    content: FolderContent,
 }
 
-enum Content {
+enum FolderContent {
     Text(String),
     /// The SHA-256 of a file whose text the gateway extracts.
     Sha256(String),
@@ -257,10 +257,10 @@ impl Compared {
     fn of(result: StepResult) -> Option<Compared> {
         match result {
             StepResult::Document(document) => {
-                Some(Compared { id: document.id?, content: Content::Text(document.text) })
+                Some(Compared { id: document.id?, content: FolderContent::Text(document.text) })
             }
             StepResult::File(file) => {
-                let content = Content::Sha256(sha256_of(&file.path).ok()?);
+                let content = FolderContent::Sha256(sha256_of(&file.path).ok()?);
                 Some(Compared { id: file.options.id?, content })
             }
             StepResult::Rejected(_) | StepResult::Empty | StepResult::Note(_) => None,
@@ -268,12 +268,12 @@ impl Compared {
     }
 }
 
-impl Content {
+impl FolderContent {
     /// Whether a stored document has this content. Titles and other metadata of equal files change with the versions of this program.
     fn is_of(&self, stored: &DocumentReply, metadata: &Map<String, Value>) -> bool {
         match self {
-            Content::Text(text) => *text == stored.text,
-            Content::Sha256(hash) => {
+            FolderContent::Text(text) => *text == stored.text,
+            FolderContent::Sha256(hash) => {
                 metadata.get("file").and_then(|file| file["sha256"].as_str()) == Some(hash)
             }
         }

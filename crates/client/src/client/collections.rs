@@ -7,7 +7,7 @@ use weir_api::{
     ReconciliationReply,
 };
 
-use crate::call::{Call, encode};
+use crate::call::{ApiCall, encode};
 use crate::{Client, Reply, Result};
 
 /// How often it is asked whether a comparison has ended.
@@ -16,12 +16,12 @@ const RECONCILE_LOOK: Duration = Duration::from_millis(300);
 impl Client {
     /// All collections.
     pub async fn collections(&self) -> Result<Reply<List<CollectionReply>>> {
-        self.reply(Call::get("/v1/collections"), |_| {}).await
+        self.reply(ApiCall::get("/v1/collections"), |_| {}).await
     }
 
     /// One collection, as it was received.
     pub async fn collection_reply(&self, name: &str) -> Result<Reply<CollectionReply>> {
-        self.reply(Call::get(collection_path(name)), |_| {}).await
+        self.reply(ApiCall::get(collection_path(name)), |_| {}).await
     }
 
     /// Creates a collection. One that exists with the same settings is not an error.
@@ -30,7 +30,7 @@ impl Client {
         name: &str,
         settings: &CollectionSettings,
     ) -> Result<Reply<CollectionReply>> {
-        self.reply(Call::put(collection_path(name), settings), |_| {}).await
+        self.reply(ApiCall::put(collection_path(name), settings), |_| {}).await
     }
 
     /// The same; if the collection exists and is split in another way, its documents are split again by `settings.chunking`. Until they are, searches
@@ -41,7 +41,7 @@ impl Client {
         settings: &CollectionSettings,
     ) -> Result<Reply<CollectionReply>> {
         let path = format!("{}?rechunk=true", collection_path(name));
-        self.reply(Call::put(path, settings), |_| {}).await
+        self.reply(ApiCall::put(path, settings), |_| {}).await
     }
 
     /// The same; if the collection exists in another engine, its index is moved to that of `settings`, without embedding. Until the next index is complete,
@@ -52,7 +52,7 @@ impl Client {
         settings: &CollectionSettings,
     ) -> Result<Reply<CollectionReply>> {
         let path = format!("{}?move=true", collection_path(name));
-        self.reply(Call::put(path, settings), |_| {}).await
+        self.reply(ApiCall::put(path, settings), |_| {}).await
     }
 
     /// The chunks of a text, as the documents of a collection are split or as the request says. Nothing is stored.
@@ -62,7 +62,7 @@ impl Client {
         request: &ChunksPreviewRequest,
     ) -> Result<Reply<ChunksPreviewReply>> {
         let path = format!("{}/chunks/preview", collection_path(collection));
-        self.reply(Call::post(path, request), |_| {}).await
+        self.reply(ApiCall::post(path, request), |_| {}).await
     }
 
     /// The same of a file. `options` has no text and no pages.
@@ -85,22 +85,22 @@ impl Client {
             parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", encode((*value)?))));
         let query = given.collect::<Vec<_>>().join("&");
         let path = format!("{}/chunks/preview?{query}", collection_path(collection));
-        self.reply(Call::post_bytes(path, bytes, "application/octet-stream"), |_| {}).await
+        self.reply(ApiCall::post_bytes(path, bytes, "application/octet-stream"), |_| {}).await
     }
 
     /// One collection.
     pub async fn collection(&self, name: &str) -> Result<CollectionReply> {
-        self.value(Call::get(collection_path(name))).await
+        self.value(ApiCall::get(collection_path(name))).await
     }
 
     /// Creates a collection with default settings.
     pub async fn create_collection(&self, name: &str) -> Result<CollectionReply> {
-        self.value(Call::put(collection_path(name), &CollectionSettings::default())).await
+        self.value(ApiCall::put(collection_path(name), &CollectionSettings::default())).await
     }
 
     /// Has the index of a collection in a Qdrant cluster compared with the store, in the background, and mended.
     pub async fn reconcile(&self, name: &str) -> Result<Reply<ReconciliationReply>> {
-        self.reply(Call::post_nothing(reconcile_path(name)), |_| {}).await
+        self.reply(ApiCall::post_nothing(reconcile_path(name)), |_| {}).await
     }
 
     /// The same; waits until it has ended.
@@ -115,12 +115,12 @@ impl Client {
 
     /// The last such comparison, as it was received.
     pub async fn reconciliation(&self, name: &str) -> Result<Reply<ReconciliationReply>> {
-        self.reply(Call::get(reconcile_path(name)), |_| {}).await
+        self.reply(ApiCall::get(reconcile_path(name)), |_| {}).await
     }
 
     /// Deletes a collection with its documents.
     pub async fn delete_collection(&self, name: &str) -> Result<DeletedReply> {
-        self.value(Call::delete(collection_path(name))).await
+        self.value(ApiCall::delete(collection_path(name))).await
     }
 }
 

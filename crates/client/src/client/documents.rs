@@ -8,7 +8,7 @@ use weir_api::{
 
 use super::collections::collection_path;
 use super::pages::{Listing, Pages};
-use crate::call::{Call, encode, with_query};
+use crate::call::{ApiCall, encode, with_query};
 use crate::{Client, Result};
 
 /// The documents that are listed, and their order.
@@ -39,7 +39,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    fn of(self, call: Call) -> Call {
+    fn of(self, call: ApiCall) -> ApiCall {
         match self {
             Condition::Always => call,
             Condition::Exists => call.with_header(IF_MATCH, "*"),
@@ -64,7 +64,7 @@ pub struct WriteOptions<'a> {
 
 impl WriteOptions<'_> {
     /// The call under its condition and with its key.
-    pub(super) fn of(&self, call: Call) -> Result<Call> {
+    pub(super) fn of(&self, call: ApiCall) -> Result<ApiCall> {
         let call = self.condition.of(call);
         match self.idempotency_key {
             Some(key) => call.with_idempotency_key(key),
@@ -80,12 +80,12 @@ impl WriteOptions<'_> {
 impl Client {
     /// One document.
     pub async fn document(&self, collection: &str, id: &str) -> Result<DocumentReply> {
-        self.value(Call::get(document_path(collection, id))).await
+        self.value(ApiCall::get(document_path(collection, id))).await
     }
 
     /// The file from which a document was made, if it was kept (`keep_original`).
     pub async fn original(&self, collection: &str, id: &str) -> Result<Vec<u8>> {
-        let call = Call::get(format!("{}/original", document_path(collection, id)));
+        let call = ApiCall::get(format!("{}/original", document_path(collection, id)));
         Ok(self.bytes(call).await?.to_vec())
     }
 
@@ -130,7 +130,7 @@ impl Client {
 
     /// Deletes one document.
     pub async fn delete_document(&self, collection: &str, id: &str) -> Result<DeletedReply> {
-        self.value(Call::delete(document_path(collection, id))).await
+        self.value(ApiCall::delete(document_path(collection, id))).await
     }
 
     /// Stores one document under its id, if it meets the condition.
@@ -154,7 +154,7 @@ impl Client {
         options: WriteOptions<'_>,
     ) -> Result<JobReply> {
         let path = with_query(document_path(collection, id), &options.webhook());
-        self.value(options.of(Call::put(path, document))?).await
+        self.value(options.of(ApiCall::put(path, document))?).await
     }
 
     /// Changes title and metadata of a document, if it meets the condition. Nothing is embedded again.
@@ -178,7 +178,7 @@ impl Client {
         options: WriteOptions<'_>,
     ) -> Result<JobReply> {
         let path = with_query(document_path(collection, id), &options.webhook());
-        self.value(options.of(Call::patch(path, patch))?).await
+        self.value(options.of(ApiCall::patch(path, patch))?).await
     }
 
     /// Deletes one document, if it meets the condition.
@@ -188,7 +188,7 @@ impl Client {
         id: &str,
         condition: Condition,
     ) -> Result<DeletedReply> {
-        self.value(condition.of(Call::delete(document_path(collection, id)))).await
+        self.value(condition.of(ApiCall::delete(document_path(collection, id)))).await
     }
 
     /// Deletes the documents that match a filter, up to the gateway's limit for one request.
@@ -198,7 +198,7 @@ impl Client {
         request: &DocumentsDeleteRequest,
     ) -> Result<DocumentsDeleteReply> {
         let path = format!("{}/documents/delete", collection_path(collection));
-        self.value(Call::post(path, request)).await
+        self.value(ApiCall::post(path, request)).await
     }
 }
 

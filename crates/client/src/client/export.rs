@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use super::collections::collection_path;
-use crate::call::{CALL_TIMEOUT, Call, Retries, in_time, with_query};
+use crate::call::{ApiCall, CALL_TIMEOUT, Retries, in_time, with_query};
 use crate::{Client, ClientError, Result, TransportError};
 
 /// The documents of a collection as lines of JSON.
@@ -22,7 +22,7 @@ impl Client {
     /// Exports the documents of a collection in the order of their ids, from the first one after the id `after`.
     pub async fn export(&self, collection: &str, after: Option<&str>) -> Result<Export> {
         let path = format!("{}/export", collection_path(collection));
-        let call = Call::get(with_query(path, &[("after", after.map(str::to_owned))]));
+        let call = ApiCall::get(with_query(path, &[("after", after.map(str::to_owned))]));
         let mut retries = Retries::begin(self.retries(), &call);
         loop {
             match in_time(self.open(&call)).await {

@@ -9,7 +9,7 @@ use weir_api::{Document, IngestRequest, JobDocument, JobDocumentState, JobReply,
 
 use super::documents::{Condition, WriteOptions};
 use super::pages::{Listing, Pages};
-use crate::call::{Call, Retries, encode, in_time, with_query};
+use crate::call::{ApiCall, Retries, encode, in_time, with_query};
 use crate::events::EventReader;
 use crate::{Client, Reply, Result};
 
@@ -29,7 +29,7 @@ struct DocumentsBody<'a> {
 impl Client {
     /// Sends documents. `report` is called with the reason before each delay of a second or more.
     pub async fn ingest(&self, request: &IngestRequest<'_>, report: impl FnMut(&str)) -> Result<JobReply> {
-        self.reply(Call::post("/v1/ingest", request), report).await?.parse()
+        self.reply(ApiCall::post("/v1/ingest", request), report).await?.parse()
     }
 
     /// Sends documents in one request. They are stored when this returns, and searchable when the job is finished:
@@ -47,12 +47,12 @@ impl Client {
     ) -> Result<JobReply> {
         let body = DocumentsBody { collection, documents, webhook_url: options.webhook_url };
         let options = WriteOptions { condition: Condition::Always, ..options };
-        self.value(options.of(Call::post("/v1/ingest", &body))?).await
+        self.value(options.of(ApiCall::post("/v1/ingest", &body))?).await
     }
 
     /// The newest jobs, on one page.
     pub async fn jobs(&self) -> Result<Reply<List<JobReply>>> {
-        self.reply(Call::get("/v1/jobs"), |_| {}).await
+        self.reply(ApiCall::get("/v1/jobs"), |_| {}).await
     }
 
     /// A page of jobs, newest first. `cursor` is the `next_cursor` of the page before.
@@ -67,7 +67,7 @@ impl Client {
 
     /// One job.
     pub async fn job(&self, id: &str) -> Result<Reply<JobReply>> {
-        self.reply(Call::get(format!("/v1/jobs/{}", encode(id))), |_| {}).await
+        self.reply(ApiCall::get(format!("/v1/jobs/{}", encode(id))), |_| {}).await
     }
 
     /// A page of the documents of a job, each with its state.
@@ -85,7 +85,7 @@ impl Client {
 
     /// Cancels a job: what is searchable by now stays, the rest is not embedded.
     pub async fn cancel_job(&self, id: &str) -> Result<Reply<JobReply>> {
-        self.reply(Call::post_nothing(format!("/v1/jobs/{}/cancel", encode(id))), |_| {}).await
+        self.reply(ApiCall::post_nothing(format!("/v1/jobs/{}/cancel", encode(id))), |_| {}).await
     }
 
     /// Stores the failed and the cancelled documents of a job again, with the new job that is returned, whose end is told to `webhook_url`.
@@ -96,12 +96,12 @@ impl Client {
     ) -> Result<Reply<JobReply>> {
         let parameters = [("webhook_url", webhook_url.map(str::to_owned))];
         let path = with_query(format!("/v1/jobs/{}/retry-failed", encode(id)), &parameters);
-        self.reply(Call::post_nothing(path).once(), |_| {}).await
+        self.reply(ApiCall::post_nothing(path).once(), |_| {}).await
     }
 
     /// The states of a job as they change, from the present one to the last.
     pub async fn job_events(&self, id: &str) -> Result<JobStream> {
-        let call = Call::get(format!("/v1/jobs/{}/events", encode(id)));
+        let call = ApiCall::get(format!("/v1/jobs/{}/events", encode(id)));
         let mut retries = Retries::begin(self.retries(), &call);
         loop {
             match in_time(self.open(&call)).await {

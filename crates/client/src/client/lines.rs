@@ -6,7 +6,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use weir_api::{Document, LINES_MEDIA_TYPE, LinesReply};
 
-use crate::call::{Call, with_query};
+use crate::call::{ApiCall, with_query};
 use crate::transport::RequestBody;
 use crate::{Client, ClientError, Result};
 
@@ -53,7 +53,7 @@ impl Client {
         let compared = options.replace_if_equal.iter();
         parameters.extend(compared.map(|field| ("replace_if_equal", Some((*field).to_owned()))));
         parameters.push(("wait", Some(options.wait.to_string())));
-        let call = Call::post_nothing(with_query("/v1/ingest".to_owned(), &parameters))
+        let call = ApiCall::post_nothing(with_query("/v1/ingest".to_owned(), &parameters))
             .with_header(CONTENT_TYPE, LINES_MEDIA_TYPE)
             .with_header(ACCEPT, LINES_MEDIA_TYPE);
         let response = self.open_stream(&call, body_of(documents.into_iter())).await?;

@@ -2,19 +2,19 @@
 
 use weir_api::{Capability, ModelReply, ModelsReply};
 
-use crate::call::{Call, encode};
+use crate::call::{ApiCall, encode};
 use crate::{Client, ClientError, Result};
 
 impl Client {
     /// All models, the default one first.
     pub async fn models(&self) -> Result<Vec<ModelReply>> {
-        let reply: ModelsReply = self.value(Call::get("/v1/models")).await?;
+        let reply: ModelsReply = self.value(ApiCall::get("/v1/models")).await?;
         Ok(reply.data)
     }
 
     /// One model, by its id or an alias.
     pub async fn model(&self, id: &str) -> Result<ModelReply> {
-        self.value(Call::get(format!("/v1/models/{}", encode(id)))).await
+        self.value(ApiCall::get(format!("/v1/models/{}", encode(id)))).await
     }
 
     /// The model of embeddings for which none was named: the gateway's first one that embeds, which is asked for once.

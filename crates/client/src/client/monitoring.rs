@@ -3,32 +3,32 @@
 use http::StatusCode;
 use weir_api::{HealthReply, ReadyReply};
 
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::{Client, Result};
 
 impl Client {
     /// Whether the gateway answers, and the number of its documents.
     pub async fn health(&self) -> Result<HealthReply> {
-        self.value(Call::get("/healthz")).await
+        self.value(ApiCall::get("/healthz")).await
     }
 
     /// Whether the gateway takes requests, and the parts that are not ready. It is no error if it does not.
     pub async fn readiness(&self) -> Result<ReadyReply> {
-        self.value(Call::get("/readyz").accepting(StatusCode::SERVICE_UNAVAILABLE)).await
+        self.value(ApiCall::get("/readyz").accepting(StatusCode::SERVICE_UNAVAILABLE)).await
     }
 
     /// A text, while the process runs.
     pub async fn liveness(&self) -> Result<String> {
-        self.text(Call::get("/livez")).await
+        self.text(ApiCall::get("/livez")).await
     }
 
     /// Metrics in the format of Prometheus.
     pub async fn metrics(&self) -> Result<String> {
-        self.text(Call::get("/metrics")).await
+        self.text(ApiCall::get("/metrics")).await
     }
 
     /// The gateway's description of its API, in OpenAPI 3.1.
     pub async fn openapi(&self) -> Result<serde_json::Value> {
-        self.value(Call::get("/openapi.json")).await
+        self.value(ApiCall::get("/openapi.json")).await
     }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde::de::DeserializeOwned;
 use weir_api::{List, SearchReply, SearchRequest};
 
-use crate::call::{Call, with_query};
+use crate::call::{ApiCall, with_query};
 use crate::{Client, ClientError, Result};
 
 /// The parameter that says where the first page starts; on later pages the cursor does.
@@ -19,11 +19,11 @@ pub(super) struct Listing {
 
 impl Listing {
     /// The call of one page. `cursor` is the `next_cursor` of the page before.
-    pub(super) fn page(&self, cursor: Option<&str>) -> Call {
+    pub(super) fn page(&self, cursor: Option<&str>) -> ApiCall {
         let given = self.parameters.iter().filter(|(name, _)| cursor.is_none() || *name != AFTER);
         let cursor = ("cursor", cursor.map(str::to_owned));
         let parameters: Vec<_> = given.cloned().chain([cursor]).collect();
-        Call::get(with_query(self.path.clone(), &parameters))
+        ApiCall::get(with_query(self.path.clone(), &parameters))
     }
 }
 

@@ -4,7 +4,7 @@ use weir_api::{FeedbackDeleteReply, FeedbackReply, FeedbackRequest, List, QueryR
 
 use super::collections::collection_path;
 use super::pages::{Listing, Pages};
-use crate::call::{Call, with_query};
+use crate::call::{ApiCall, with_query};
 use crate::{Client, Result};
 
 /// Which report of the query log, and how much of it.
@@ -44,7 +44,7 @@ impl Client {
     /// Stores a judgment of a document as an answer to a query. It is not repeated when its reply is lost, because it could
     /// be stored twice.
     pub async fn add_feedback(&self, request: &FeedbackRequest) -> Result<FeedbackReply> {
-        self.value(Call::post("/v1/feedback", request).once()).await
+        self.value(ApiCall::post("/v1/feedback", request).once()).await
     }
 
     /// A page of the feedback to a collection, newest first. `cursor` is the `next_cursor` of the page before.
@@ -67,7 +67,7 @@ impl Client {
     ) -> Result<List<FeedbackReply>> {
         let page = [("limit", Some(limit.to_string())), ("cursor", cursor.map(str::to_owned))];
         let parameters: Vec<_> = options.parameters(collection).into_iter().chain(page).collect();
-        self.value(Call::get(with_query("/v1/feedback".to_owned(), &parameters))).await
+        self.value(ApiCall::get(with_query("/v1/feedback".to_owned(), &parameters))).await
     }
 
     /// Deletes the feedback that `options` name; without any, all of it, and what searches have taught relevance.
@@ -77,7 +77,7 @@ impl Client {
         options: FeedbackOptions,
     ) -> Result<FeedbackDeleteReply> {
         let path = with_query("/v1/feedback".to_owned(), &options.parameters(collection));
-        self.value(Call::delete(path)).await
+        self.value(ApiCall::delete(path)).await
     }
 
     /// All feedback to a collection, newest first, in pages of up to `limit`, 1 to 1,000.
@@ -98,7 +98,7 @@ impl Client {
             ("below", below.map(|below| below.to_string())),
         ];
         let path = with_query(format!("{}/queries", collection_path(collection)), &parameters);
-        let list: List<QueryReply> = self.value(Call::get(path)).await?;
+        let list: List<QueryReply> = self.value(ApiCall::get(path)).await?;
         Ok(list.data)
     }
 }

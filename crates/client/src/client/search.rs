@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use weir_api::{Problem, RerankReply, RerankRequest, SearchReply, SearchRequest};
 
 use super::pages::SearchPages;
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::{Client, ClientError, Reply, Result};
 
 /// Several searches.
@@ -23,7 +23,7 @@ struct BatchReplies {
 impl Client {
     /// Searches.
     pub async fn search(&self, request: &SearchRequest) -> Result<Reply<SearchReply>> {
-        self.reply(Call::post("/v1/search", request), |_| {}).await
+        self.reply(ApiCall::post("/v1/search", request), |_| {}).await
     }
 
     /// The results of a search, page by page; `top_k` is the size of a page.
@@ -34,7 +34,7 @@ impl Client {
     /// Several searches in one call, up to the gateway's limit of 32: for each, in this order, its reply or its refusal.
     pub async fn search_many(&self, requests: &[SearchRequest]) -> Result<Vec<Result<SearchReply>>> {
         let batch: BatchReplies =
-            self.value(Call::post("/v1/search", &BatchBody { queries: requests })).await?;
+            self.value(ApiCall::post("/v1/search", &BatchBody { queries: requests })).await?;
         if batch.replies.len() != requests.len() {
             let reason = format!("has {} replies to {} searches", batch.replies.len(), requests.len());
             return Err(ClientError::Malformed { url: self.url().to_owned(), reason });
@@ -55,6 +55,6 @@ impl Client {
         // with `texts` the reply would be TEI's
         let texts = request.take_texts();
         request.documents = texts.into_iter().map(Into::into).collect();
-        self.value(Call::post("/v2/rerank", &request)).await
+        self.value(ApiCall::post("/v2/rerank", &request)).await
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use weir_api::{FileOptions, FormatsReply, JobReply};
 
 use super::documents::{Condition, WriteOptions};
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::{Client, IngestOptions, Result};
 
 /// A file to upload.
@@ -23,7 +23,7 @@ pub struct FileUpload {
 impl Client {
     /// The kinds of files that the gateway reads.
     pub async fn formats(&self) -> Result<FormatsReply> {
-        self.value(Call::get("/v1/formats")).await
+        self.value(ApiCall::get("/v1/formats")).await
     }
 
     /// Sends files. They are on disk when this returns; their documents are searchable when the job is finished, which extracts the text:
@@ -66,9 +66,9 @@ fn ingest_options<'a>(collection: &'a str, files: usize, webhook_url: Option<&'a
     }
 }
 
-fn upload_call(options: &IngestOptions<'_>, files: &[&FileUpload]) -> Call {
+fn upload_call(options: &IngestOptions<'_>, files: &[&FileUpload]) -> ApiCall {
     let (body, boundary) = form(options, files);
-    Call::post_bytes("/v1/ingest", body, &format!("multipart/form-data; boundary={boundary}"))
+    ApiCall::post_bytes("/v1/ingest", body, &format!("multipart/form-data; boundary={boundary}"))
 }
 
 /// The form, and the boundary of its parts: 128 random bits, which no file contains.

@@ -6,7 +6,7 @@ use crate::pdf::operators::Run;
 use crate::pdf::optional::OffGroups;
 use crate::pdf::page::{Glyph, Ink, PageContent, Turn};
 use crate::pdf::resources::ResourceCache;
-use crate::pdf::state::State;
+use crate::pdf::state::GraphicsState;
 use crate::pdf::stream::{self, StreamError};
 use crate::pdf::strings;
 use hayro_font::kurbo::{Affine, Point, Rect};
@@ -100,7 +100,7 @@ impl<'a, 'l> Interpreter<'a, 'l> {
         self.drawing.clear();
         let ctm = Affine::new(page.initial_transform(true).as_coeffs());
         let bounds = Rect::new(-5.0, -5.0, f64::from(width) + 5.0, f64::from(height) + 5.0);
-        let state = State::new(ctm, bounds);
+        let state = GraphicsState::new(ctm, bounds);
         let data = self.page_data(page);
         self.run(&data, page.resources(), state.clone())?;
         self.annotations(page, &state)?;
@@ -156,7 +156,12 @@ impl<'a, 'l> Interpreter<'a, 'l> {
     }
 
     /// Interprets one stream.
-    fn run(&mut self, data: &[u8], resources: &Resources<'a>, state: State<'a>) -> Result<(), Exhausted> {
+    fn run(
+        &mut self,
+        data: &[u8],
+        resources: &Resources<'a>,
+        state: GraphicsState<'a>,
+    ) -> Result<(), Exhausted> {
         self.bytes += data.len() as u64;
         if self.bytes > self.limits.pdf_bytes {
             return Err(Exhausted::Bytes);
@@ -217,7 +222,7 @@ impl<'a, 'l> Interpreter<'a, 'l> {
         &mut self,
         form: &Form<'a>,
         parent: &Resources<'a>,
-        state: &State<'a>,
+        state: &GraphicsState<'a>,
     ) -> Result<(), Exhausted> {
         self.forms += 1;
         if self.forms > self.limits.pdf_forms {
@@ -238,7 +243,7 @@ impl<'a, 'l> Interpreter<'a, 'l> {
         result
     }
 
-    fn annotations(&mut self, page: &Page<'a>, state: &State<'a>) -> Result<(), Exhausted> {
+    fn annotations(&mut self, page: &Page<'a>, state: &GraphicsState<'a>) -> Result<(), Exhausted> {
         let Some(list) = page.raw().get::<Array<'a>>(b"Annots".as_slice()) else { return Ok(()) };
         let before = self.page.glyphs.len();
         for annotation in list.iter::<Dict<'a>>().take(ANNOTATIONS_MAX) {
@@ -258,7 +263,7 @@ impl<'a, 'l> Interpreter<'a, 'l> {
         &mut self,
         annotation: &Dict<'a>,
         page: &Page<'a>,
-        state: &State<'a>,
+        state: &GraphicsState<'a>,
     ) -> Result<(), Exhausted> {
         let Some(area) = rect(annotation, RECT) else { return Ok(()) };
         let Some(appearance) = normal_appearance(annotation) else {
@@ -275,7 +280,7 @@ impl<'a, 'l> Interpreter<'a, 'l> {
     }
 
     /// The value of a text field without an appearance, which a reader draws by itself.
-    fn field_value(&mut self, annotation: &Dict<'a>, area: Rect, state: &State<'a>) {
+    fn field_value(&mut self, annotation: &Dict<'a>, area: Rect, state: &GraphicsState<'a>) {
         let key = match annotation.get::<Name<'_>>(SUBTYPE).as_deref() {
             Some(b"Widget") => V,
             Some(b"FreeText") => CONTENTS,

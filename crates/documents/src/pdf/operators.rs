@@ -3,7 +3,7 @@
 use crate::pdf::content::{Exhausted, Interpreter, XObject};
 use crate::pdf::page::{Glyph, Ink, Turn};
 use crate::pdf::resources::{self, Properties};
-use crate::pdf::state::{Fill, Path, Saved, Space, State};
+use crate::pdf::state::{Fill, GraphicsState, Path, Saved, Space};
 use hayro_cmap::BfString;
 use hayro_font::FontGlyph;
 use hayro_font::kurbo::{Affine, Point, Rect, Vec2};
@@ -38,7 +38,7 @@ struct ActualText {
 pub(super) struct Run<'a, 'l, 'i> {
     interpreter: &'i mut Interpreter<'a, 'l>,
     resources: &'i Resources<'a>,
-    state: State<'a>,
+    state: GraphicsState<'a>,
     saved: Saved<'a>,
     text_matrix: Affine,
     line_matrix: Affine,
@@ -89,7 +89,7 @@ impl<'a, 'l, 'i> Run<'a, 'l, 'i> {
     pub(super) fn new(
         interpreter: &'i mut Interpreter<'a, 'l>,
         resources: &'i Resources<'a>,
-        state: State<'a>,
+        state: GraphicsState<'a>,
     ) -> Run<'a, 'l, 'i> {
         Run {
             interpreter,
@@ -456,7 +456,7 @@ fn text_of(glyph: &FontGlyph<'_>) -> Option<Box<str>> {
     }
 }
 
-fn ink(state: &State<'_>, size: f32) -> Ink {
+fn ink(state: &GraphicsState<'_>, size: f32) -> Ink {
     if size < SIZE_MIN || state.is_transparent {
         Ink::Hidden
     } else if matches!(state.render_mode, 3 | 7) {

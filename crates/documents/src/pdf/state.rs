@@ -9,7 +9,7 @@ const SAVED_MAX: usize = 512;
 
 /// The graphics state.
 #[derive(Clone)]
-pub(super) struct State<'a> {
+pub(super) struct GraphicsState<'a> {
     pub(super) ctm: Affine,
     pub(super) clip: Rect,
     pub(super) font: Option<Rc<LoadedFont<'a>>>,
@@ -25,9 +25,9 @@ pub(super) struct State<'a> {
     pub(super) is_transparent: bool,
 }
 
-impl State<'_> {
+impl GraphicsState<'_> {
     pub(super) fn new(ctm: Affine, clip: Rect) -> Self {
-        State {
+        GraphicsState {
             ctm,
             clip,
             font: None,
@@ -78,13 +78,13 @@ impl Fill {
 /// The states that `q` saved.
 #[derive(Default)]
 pub(super) struct Saved<'a> {
-    states: Vec<State<'a>>,
+    states: Vec<GraphicsState<'a>>,
     /// `q` beyond [`SAVED_MAX`].
     uncounted: u64,
 }
 
 impl<'a> Saved<'a> {
-    pub(super) fn push(&mut self, state: &State<'a>) {
+    pub(super) fn push(&mut self, state: &GraphicsState<'a>) {
         if self.states.len() < SAVED_MAX {
             self.states.push(state.clone());
         } else {
@@ -92,7 +92,7 @@ impl<'a> Saved<'a> {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<State<'a>> {
+    pub(super) fn pop(&mut self) -> Option<GraphicsState<'a>> {
         if self.uncounted > 0 {
             self.uncounted -= 1;
             return None;

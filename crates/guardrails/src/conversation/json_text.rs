@@ -21,11 +21,11 @@ pub(super) struct JsonText<'t> {
 /// A key, or a value that is neither an array nor an object.
 struct Leaf {
     range: Range<usize>,
-    content: Content,
+    content: JsonContent,
 }
 
 /// The content of a key or value.
-enum Content {
+enum JsonContent {
     /// JSON.
     Json(JsonText<'static>),
     /// A part of what is checked.
@@ -148,8 +148,8 @@ impl<'t> JsonText<'t> {
         let mut changes = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
             let changed = match &leaf.content {
-                Content::Json(json) => json.edited(json.changes_of(values, check)?),
-                Content::Part { is_changed } => {
+                JsonContent::Json(json) => json.edited(json.changes_of(values, check)?),
+                JsonContent::Part { is_changed } => {
                     let Some((before, after)) = values.next() else { break };
                     // JSON that was cut off, or that stands in prose
                     let plain = without_escapes(after);
@@ -194,7 +194,7 @@ fn read_leaves<E>(
             content
         } else {
             parts.push(&value.string());
-            Content::Part { is_changed: false }
+            JsonContent::Part { is_changed: false }
         };
         leaves.push(Leaf { range, content });
     }
@@ -208,17 +208,17 @@ fn read_string<E>(
     is_of_files: bool,
     parts: &mut Parts,
     check: &mut Check<'_, E>,
-) -> Result<Content, E> {
+) -> Result<JsonContent, E> {
     // each level doubles the backslashes of the next, so that the depth is the logarithm of the length
     if looks_like_json(text)
         && let Some(json) = JsonText::read(Cow::Owned(text.to_owned()), parts, check)?
     {
-        return Ok(Content::Json(json));
+        return Ok(JsonContent::Json(json));
     }
     let file = File::of(is_of_files, text);
     let changed = file.map_or(Ok(None), |file| file.checked(check))?;
     parts.push(changed.as_deref().unwrap_or(text));
-    Ok(Content::Part { is_changed: changed.is_some() })
+    Ok(JsonContent::Part { is_changed: changed.is_some() })
 }
 
 /// Appends the keys and values of a value, but its arrays and objects, in their order, and whether their field has files.

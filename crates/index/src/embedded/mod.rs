@@ -67,10 +67,10 @@ use writer::{BaseState, Writer};
 /// The embedded engine. Its functions block and are not limited; [`crate::Engine`] runs them within the limit on CPU work.
 #[derive(Clone)]
 pub struct Embedded {
-    inner: Arc<Inner>,
+    inner: Arc<EmbeddedInner>,
 }
 
-struct Inner {
+struct EmbeddedInner {
     folder: PathBuf,
     settings: EngineSettings,
     /// The state that searches see. Replaced only while `live` is locked.
@@ -113,7 +113,7 @@ impl Embedded {
         let (loaded, rebuilt) = open::open(folder, &settings, store_last_operation)?;
         threads::start();
         let fitted = FittedStatistics::from(&loaded.snapshot, settings.dimension);
-        let inner = Inner {
+        let inner = EmbeddedInner {
             folder: folder.to_owned(),
             settings,
             fitted: ArcSwap::from_pointee(fitted),

@@ -41,7 +41,7 @@ struct Shared {
     settings: EngineSettings,
     pool: OpenIndexes,
     /// Locked briefly.
-    state: RwLock<State>,
+    state: RwLock<OpenState>,
     /// Locked while the files are opened or closed.
     changing: Mutex<()>,
     /// The pool's count of uses at the last use.
@@ -49,7 +49,7 @@ struct Shared {
     learned: Mutex<Arc<LearnedRelevance>>,
 }
 
-enum State {
+enum OpenState {
     Open(Embedded),
     /// Opened again by the next use.
     Idle(Summary),
@@ -73,8 +73,8 @@ impl OpenIndexes {
         let open = self.live(&mut lock(&self.0.open));
         let of_index = |index: &OnDemand| match &*index.0.state.read().unwrap_or_else(PoisonError::into_inner)
         {
-            State::Open(index) => index.filter_cache_bytes(),
-            State::Closed(..) | State::Idle(_) => 0,
+            OpenState::Open(index) => index.filter_cache_bytes(),
+            OpenState::Closed(..) | OpenState::Idle(_) => 0,
         };
         open.iter().map(of_index).sum()
     }
@@ -109,7 +109,7 @@ impl OnDemand {
     /// An index that was opened and stays open.
     pub(crate) fn of(index: Embedded) -> OnDemand {
         let (folder, settings) = (index.folder().to_owned(), index.settings().clone());
-        let (state, pool) = (RwLock::new(State::Open(index)), OpenIndexes::new(usize::MAX));
+        let (state, pool) = (RwLock::new(OpenState::Open(index)), OpenIndexes::new(usize::MAX));
         let (changing, used, learned) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
         OnDemand(Arc::new(Shared { folder, settings, pool, state, changing, used, learned }))
     }
@@ -126,10 +126,10 @@ impl OnDemand {
         let idle = if is_opened { None } else { Embedded::peek(&folder, &settings)? };
         let idle = idle.filter(|idle| idle.applied_seq == store_last_operation);
         let (state, rebuilt) = match idle {
-            Some(idle) => (State::Idle(idle), None),
+            Some(idle) => (OpenState::Idle(idle), None),
             None => {
                 let (index, rebuilt) = Embedded::open(&folder, settings.clone(), store_last_operation)?;
-                (State::Open(index), rebuilt)
+                (OpenState::Open(index), rebuilt)
             }
         };
         let used = AtomicU64::new(pool.0.uses.fetch_add(1, Ordering::Relaxed));
@@ -146,10 +146,10 @@ impl OnDemand {
     /// The index, if it is open; `None` if [`OnDemand::open`] has to open it. Does not block.
     pub(crate) fn if_open(&self) -> Result<Option<Embedded>> {
         let index = match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
-            State::Open(index) => index.clone(),
-            State::Closed(Some(index), _) => return Ok(Some(index.clone())),
-            State::Idle(_) => return Ok(None),
-            State::Closed(None, _) => return Err(IndexError::Closed),
+            OpenState::Open(index) => index.clone(),
+            OpenState::Closed(Some(index), _) => return Ok(Some(index.clone())),
+            OpenState::Idle(_) => return Ok(None),
+            OpenState::Closed(None, _) => return Err(IndexError::Closed),
         };
         let uses = self.0.pool.0.uses.fetch_add(1, Ordering::Relaxed);
         self.0.used.store(uses, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl OnDemand {
             rebuilt = Some(RebuildReason::History);
         }
         index.set_learned_relevance(lock(&self.0.learned).clone());
-        self.set(State::Open(index.clone()));
+        self.set(OpenState::Open(index.clone()));
         let _ = self.if_open();
         self.0.pool.add(self);
         if index.applied_seq() < known.applied_seq {
@@ -215,7 +215,7 @@ impl OnDemand {
                 return Ok(());
             }
             // first, so that later removals are made in the next index
-            self.set(State::Idle(damaged.summary()));
+            self.set(OpenState::Idle(damaged.summary()));
             damaged.abandon()
         };
         // an empty index has nothing to remove
@@ -225,8 +225,8 @@ impl OnDemand {
     /// Whether this is the open index: no other call has closed it.
     pub(crate) fn is_current(&self, index: &Embedded) -> bool {
         match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
-            State::Open(current) | State::Closed(Some(current), _) => current.is_same(index),
-            State::Idle(_) | State::Closed(None, _) => false,
+            OpenState::Open(current) | OpenState::Closed(Some(current), _) => current.is_same(index),
+            OpenState::Idle(_) | OpenState::Closed(None, _) => false,
         }
     }
 
@@ -250,7 +250,7 @@ impl OnDemand {
                 remove_folder(&target)?;
                 return Ok(false);
             }
-            self.set(State::Idle(index.summary()));
+            self.set(OpenState::Idle(index.summary()));
             let removals = index.abandon();
             // after a crash between these, the index is rebuilt from the store
             remove_folder(&self.0.folder)?;
@@ -274,9 +274,9 @@ impl OnDemand {
     /// Checks that the files still exist and have their lengths; if not, as [`OnDemand::reopen`]. Reads no content.
     pub(crate) fn check_files(&self) -> Result<()> {
         let (open, idle) = match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
-            State::Open(index) => (Some(index.clone()), None),
-            State::Idle(summary) => (None, Some(*summary)),
-            State::Closed(..) => return Ok(()),
+            OpenState::Open(index) => (Some(index.clone()), None),
+            OpenState::Idle(summary) => (None, Some(*summary)),
+            OpenState::Closed(..) => return Ok(()),
         };
         match (open, idle) {
             (Some(index), _) if !index.has_its_files() || index.check_reads().is_err() => self.reopen(&index),
@@ -294,7 +294,7 @@ impl OnDemand {
     pub(crate) fn close(&self) -> Result<()> {
         let _changing = lock(&self.0.changing);
         let Ok(index) = self.if_open() else { return Ok(()) };
-        self.set(State::Closed(index.clone(), self.summary()));
+        self.set(OpenState::Closed(index.clone(), self.summary()));
         index.map_or(Ok(()), |index| index.close())
     }
 
@@ -322,8 +322,8 @@ impl OnDemand {
     pub(crate) fn summary(&self) -> Summary {
         match &*self.0.state.read().unwrap_or_else(PoisonError::into_inner) {
             // removals are made in an index that is closed, too
-            State::Open(index) | State::Closed(Some(index), _) => index.summary(),
-            State::Idle(summary) | State::Closed(None, summary) => *summary,
+            OpenState::Open(index) | OpenState::Closed(Some(index), _) => index.summary(),
+            OpenState::Idle(summary) | OpenState::Closed(None, summary) => *summary,
         }
     }
 
@@ -342,10 +342,10 @@ impl OnDemand {
     }
 
     fn is_open(&self) -> bool {
-        matches!(&*self.0.state.read().unwrap_or_else(PoisonError::into_inner), State::Open(_))
+        matches!(&*self.0.state.read().unwrap_or_else(PoisonError::into_inner), OpenState::Open(_))
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: OpenState) {
         *self.0.state.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
@@ -354,13 +354,13 @@ impl OnDemand {
         let Ok(_changing) = self.0.changing.try_lock() else { return false };
         let index = {
             let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
-            let State::Open(index) = &*state else { return true };
+            let OpenState::Open(index) = &*state else { return true };
             let index = index.clone();
-            *state = State::Idle(index.summary());
+            *state = OpenState::Idle(index.summary());
             index
         };
         if !index.is_unused() {
-            self.set(State::Open(index));
+            self.set(OpenState::Open(index));
             return false;
         }
         // what is not written is computed again when the index is opened

@@ -31,7 +31,7 @@ pub struct Exact(Arc<Shared>);
 
 struct Shared {
     settings: EngineSettings,
-    state: Mutex<State>,
+    state: Mutex<ExactState>,
     faults: Mutex<Faults>,
     learned: Mutex<Arc<LearnedRelevance>>,
     /// The score baseline, and the queries that it was updated with.
@@ -50,7 +50,7 @@ pub(crate) struct Faults {
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct ExactState {
     /// In the order in which they came.
     documents: Vec<Arc<Stored>>,
     /// The number of the next chunk.
@@ -124,7 +124,7 @@ impl Exact {
         if fails_after == Some(0) { Err(unavailable("a fault")) } else { Ok(()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ExactState> {
         lock(&self.0.state)
     }
 
@@ -150,7 +150,7 @@ impl Exact {
         next.applied_seq = applied_seq;
         next.read_to = read_to.or(next.read_to);
         next.hidden.retain(|_, removal| *removal > applied_seq);
-        let State { documents, hidden, .. } = &mut next;
+        let ExactState { documents, hidden, .. } = &mut next;
         documents.retain(|stored| !hidden.contains_key(&stored.document.id));
         *self.state() = next;
         Ok(())
@@ -267,7 +267,7 @@ impl Exact {
     }
 }
 
-impl State {
+impl ExactState {
     fn change(&mut self, change: Change, language: Language) {
         let (id, version) = match &change {
             Change::Put(document) => (&document.id, Some(document.version)),

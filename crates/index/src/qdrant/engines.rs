@@ -11,7 +11,7 @@ use super::head::HEAD;
 use super::points::{OWNER, Tenant};
 use super::rows::ReadCache;
 use super::statistics::Statistics;
-use super::{QdrantEngine, Shared, State};
+use super::{EngineState, QdrantEngine, Shared};
 use crate::embedded::lock;
 use crate::{EngineId, EngineKind, EngineSettings, IndexError, RebuildReason, Result};
 
@@ -101,7 +101,7 @@ impl QdrantEngines {
                 }
                 None => {
                     let (applied_seq, read_to) = (head.applied_seq, head.read_to);
-                    *lock(&shared.state) = State { applied_seq, read_to, ..State::default() };
+                    *lock(&shared.state) = EngineState { applied_seq, read_to, ..EngineState::default() };
                     None
                 }
             },

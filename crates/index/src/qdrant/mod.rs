@@ -69,7 +69,7 @@ struct Shared {
     layout: Layout,
     tenant: Tenant,
     settings: EngineSettings,
-    state: Mutex<State>,
+    state: Mutex<EngineState>,
     /// Held while changes are applied: one batch at a time.
     applying: tokio::sync::Mutex<()>,
     statistics: Statistics,
@@ -81,7 +81,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct EngineState {
     applied_seq: u64,
     read_to: Option<HistoryPoint>,
     /// Documents whose removal was not applied yet, with its number.

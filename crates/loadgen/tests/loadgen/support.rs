@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use weir_loadgen::{Expect, Limit, Load, Plan, RequestTemplate, Target};
+use weir_loadgen::{Expect, Limit, Load, LoadTarget, Plan, RequestTemplate};
 
 /// A request that the server received.
 pub(crate) struct Received {
@@ -77,7 +77,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<Vec<u8>> {
 /// A closed loop of `requests` small POSTs on `concurrency` connections.
 pub(crate) fn plan(addr: SocketAddr, concurrency: usize, requests: u64) -> Plan {
     let url = format!("http://{addr}/v1/search");
-    let target = Target::parse(&url, false).unwrap();
+    let target = LoadTarget::parse(&url, false).unwrap();
     let template = RequestTemplate::new("POST", &[]).unwrap();
     Plan {
         requests: vec![template.render(&target, br#"{"query":"q"}"#)],

@@ -12,14 +12,14 @@ use qdrant_client::qdrant::{
 use tonic::{Request, Status};
 
 use super::{Answer, Recorded, Service, not_implemented};
-use crate::State;
+use crate::ClusterState;
 use crate::state::Collection;
 
 fn changed(_: UpdateStatus) -> CollectionOperationResponse {
     CollectionOperationResponse { result: true, time: 0.0 }
 }
 
-fn change_aliases(state: &mut State, request: &ChangeAliases) -> Result<(), Status> {
+fn change_aliases(state: &mut ClusterState, request: &ChangeAliases) -> Result<(), Status> {
     // all or none
     let mut aliases = state.aliases.clone();
     for operation in &request.actions {
@@ -90,13 +90,13 @@ impl Collections for Service {
 
     async fn create(&self, request: Request<CreateCollection>) -> Answer<CollectionOperationResponse> {
         let recorded = Recorded::Other("create_collection");
-        let create = |state: &mut State, request: &CreateCollection| state.create(request.clone());
+        let create = |state: &mut ClusterState, request: &CreateCollection| state.create(request.clone());
         self.write("create_collection", request, recorded, create, changed).await
     }
 
     async fn delete(&self, request: Request<DeleteCollection>) -> Answer<CollectionOperationResponse> {
         let recorded = Recorded::Other("delete_collection");
-        let delete = |state: &mut State, request: &DeleteCollection| {
+        let delete = |state: &mut ClusterState, request: &DeleteCollection| {
             state.collections.remove(&request.collection_name);
             Ok(())
         };

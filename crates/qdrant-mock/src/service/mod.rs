@@ -14,7 +14,7 @@ use qdrant_client::qdrant::{
 use tonic::{Request, Response, Status};
 
 use crate::faults::{Fault, Faults, exhausted};
-use crate::state::State;
+use crate::state::ClusterState;
 use crate::{Shared, VERSION, lock};
 
 /// Calls that are remembered.
@@ -85,7 +85,7 @@ impl Service {
         name: &'static str,
         request: Request<T>,
         recorded: Recorded,
-        answer: impl Fn(&State, &T) -> Result<R, Status>,
+        answer: impl Fn(&ClusterState, &T) -> Result<R, Status>,
     ) -> Answer<R> {
         self.receive(&request, recorded)?;
         let answer = || answer(&lock(&self.shared.state), request.get_ref()).map(Response::new);
@@ -105,7 +105,7 @@ impl Service {
         name: &'static str,
         request: Request<T>,
         recorded: Recorded,
-        change: fn(&mut State, &T) -> Result<(), Status>,
+        change: fn(&mut ClusterState, &T) -> Result<(), Status>,
         answer: impl Fn(UpdateStatus) -> R,
     ) -> Answer<R> {
         self.receive(&request, recorded)?;
@@ -156,7 +156,7 @@ impl Service {
         &self,
         delay: Duration,
         request: T,
-        change: fn(&mut State, &T) -> Result<(), Status>,
+        change: fn(&mut ClusterState, &T) -> Result<(), Status>,
     ) {
         let shared = self.shared.clone();
         std::thread::spawn(move || {

@@ -28,10 +28,10 @@ const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration:
 
 /// The jobs whose files are not read.
 #[derive(Clone)]
-pub(crate) struct Reading(Arc<Inner>);
+pub(crate) struct Reading(Arc<ReadingInner>);
 
-struct Inner {
-    state: Mutex<State>,
+struct ReadingInner {
+    state: Mutex<ReadingState>,
     /// Wakes those who wait when a job ends.
     ended: Notify,
     permits: Semaphore,
@@ -39,7 +39,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct ReadingState {
     jobs: HashMap<String, ReadingJob>,
     /// The jobs of each collection in their order.
     queues: HashMap<CollectionId, VecDeque<String>>,
@@ -80,7 +80,7 @@ impl Drop for Ticket {
 impl Ticket {
     /// Waits until the earlier jobs of the collection are read.
     async fn turn(&self) {
-        let is_first = |state: &State| {
+        let is_first = |state: &ReadingState| {
             state.queues.get(&self.collection).is_none_or(|queue| queue.front() == Some(&self.job_id))
         };
         self.reading.wait_until(is_first).await;
@@ -90,7 +90,7 @@ impl Ticket {
 impl Reading {
     pub(crate) fn new(metrics: Metrics) -> Reading {
         let permits = Semaphore::new(JOBS_AT_ONCE);
-        Reading(Arc::new(Inner { state: Mutex::default(), ended: Notify::new(), permits, metrics }))
+        Reading(Arc::new(ReadingInner { state: Mutex::default(), ended: Notify::new(), permits, metrics }))
     }
 
     /// Takes note of a job that is about to be stored, or that is stored.
@@ -133,7 +133,7 @@ impl Reading {
         }
     }
 
-    async fn wait_until(&self, is_so: impl Fn(&State) -> bool) {
+    async fn wait_until(&self, is_so: impl Fn(&ReadingState) -> bool) {
         loop {
             let ended = self.0.ended.notified();
             if is_so(&self.lock()) {
@@ -143,7 +143,7 @@ impl Reading {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReadingState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

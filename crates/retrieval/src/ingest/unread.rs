@@ -30,9 +30,9 @@ const COPIED_BYTES: usize = 256 << 10;
 
 /// The received files.
 #[derive(Clone)]
-pub(crate) struct Uploads(Arc<Inner>);
+pub(crate) struct Uploads(Arc<UploadsInner>);
 
-struct Inner {
+struct UploadsInner {
     folder: PathBuf,
     bytes_max: u64,
     failed_kept_s: f64,
@@ -79,7 +79,7 @@ impl Uploads {
         let folder = config.server.data_dir.join(FOLDER);
         let bytes = paths(&folder).iter().map(|path| bytes_of(path)).sum();
         metrics.upload_bytes(bytes);
-        Uploads(Arc::new(Inner {
+        Uploads(Arc::new(UploadsInner {
             folder,
             bytes_max: config.extract.uploads_bytes_max,
             failed_kept_s: f64::from(config.extract.failed_kept_s),

@@ -10,7 +10,7 @@ use weir_llm::{Api, LlmCall};
 use weir_retrieval::models;
 
 use crate::Result;
-use crate::body::Call;
+use crate::body::CallContext;
 use crate::chat;
 use crate::encoding::{Encoding, Wanted};
 use crate::error::ApiError;
@@ -27,7 +27,7 @@ struct Fields<'a> {
 ///
 /// # Errors
 /// `invalid_parameter` for a reply that is not JSON, which is not passed on.
-pub(super) fn of_upstream(call: &Call, headers: &HeaderMap, bytes: &[u8]) -> Result<bool> {
+pub(super) fn of_upstream(call: &CallContext, headers: &HeaderMap, bytes: &[u8]) -> Result<bool> {
     let Ok(fields) = serde_json::from_slice::<Fields<'_>>(bytes) else { return Ok(false) };
     let is_own = models::embedder(&call.models, &call.caller, &fields.model).is_ok();
     if is_own || !call.caller.may_use_model(&fields.model) || !call.llm.has_embeddings(&fields.model) {
@@ -50,7 +50,7 @@ pub(super) fn of_upstream(call: &Call, headers: &HeaderMap, bytes: &[u8]) -> Res
 
 /// The reply of the upstream. `_place`: the memory that is reserved for the request.
 pub(super) async fn send(
-    call: &Call,
+    call: &CallContext,
     headers: HeaderMap,
     body: Bytes,
     _place: Reservation,

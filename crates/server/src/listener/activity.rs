@@ -70,7 +70,7 @@ impl Closed {
 
 /// The activity of a connection. Its stream, its requests and their bodies note it here.
 pub(super) struct Activity {
-    state: Mutex<State>,
+    state: Mutex<ActivityState>,
     limits: TimeLimits,
     is_replaced: AtomicBool,
     is_stopping: AtomicBool,
@@ -82,7 +82,7 @@ pub(super) struct Activity {
     pub(super) is_reserved: bool,
 }
 
-struct State {
+struct ActivityState {
     /// Requests that are read, computed or answered, by their numbers: of HTTP/1 at most one.
     requests: Vec<(u64, Waits)>,
     requests_begun: u64,
@@ -114,7 +114,7 @@ struct Waits {
 
 impl Activity {
     pub(super) fn new(limits: TimeLimits, is_reserved: bool) -> Activity {
-        let state = State {
+        let state = ActivityState {
             requests: Vec::new(),
             requests_begun: 0,
             is_http2: false,
@@ -136,7 +136,7 @@ impl Activity {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -283,7 +283,7 @@ enum Limit {
     ShowEnd,
 }
 
-impl State {
+impl ActivityState {
     fn waits(&self) -> impl Iterator<Item = &Waits> {
         self.requests.iter().map(|(_, waits)| waits)
     }

@@ -28,7 +28,7 @@ use super::parameters::{
     CONDITIONS, CONDITIONS_AND_ONCE, INGEST_PARAMETERS, ONCE, PATCH_PARAMETERS, PREVIEW_PARAMETERS,
     PUT_PARAMETERS, WEBHOOK,
 };
-use super::{Access, AdmissionClass, BodyLimit, Content, HandlerFn, Route};
+use super::{Access, AdmissionClass, BodyContent, BodyLimit, HandlerFn, Route};
 use crate::dialect::Dialect;
 use crate::upload::FORM;
 use crate::{
@@ -36,11 +36,11 @@ use crate::{
     ingest, jobs, models, ollama, openapi, originals, pages, rerank, search, tei, tokens, usage,
 };
 
-const HTML: Content = Content::Media("text/html");
-const CREATED: &[(u16, Content)] = &[(201, Content::of::<CollectionReply>())];
-const NOT_MODIFIED: &[(u16, Content)] = &[(304, Content::Nothing)];
-const NOT_READY: &[(u16, Content)] = &[(503, Content::of::<ReadyReply>())];
-const UNHEALTHY: &[(u16, Content)] = &[(503, Content::of::<TeiError>())];
+const HTML: BodyContent = BodyContent::Media("text/html");
+const CREATED: &[(u16, BodyContent)] = &[(201, BodyContent::of::<CollectionReply>())];
+const NOT_MODIFIED: &[(u16, BodyContent)] = &[(304, BodyContent::Nothing)];
+const NOT_READY: &[(u16, BodyContent)] = &[(503, BodyContent::of::<ReadyReply>())];
+const UNHEALTHY: &[(u16, BodyContent)] = &[(503, BodyContent::of::<TeiError>())];
 
 const SEARCH: Access = Access::Scopes(&[Scope::Search]);
 const INGEST: Access = Access::Scopes(&[Scope::Ingest]);
@@ -63,7 +63,7 @@ const fn openai_embeddings(path: &'static str) -> Route {
         .in_dialect(Dialect::OpenAi)
         .takes::<EmbeddingsRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .returns(Content::or_numbers::<EmbeddingsReply>())
+        .returns(BodyContent::or_numbers::<EmbeddingsReply>())
         .fails_with(OPENAI_EMBED_CODES)
 }
 
@@ -101,7 +101,7 @@ const fn llm<T: JsonSchema>(path: &'static str, dialect: Dialect, handler: Handl
         .in_dialect(dialect)
         .takes::<T>(BodyLimit::Default)
         .reserves(AdmissionClass::Chat)
-        .returns(Content::Media("application/json"))
+        .returns(BodyContent::Media("application/json"))
         .without_deadline()
         .fails_with(LLM_CODES)
 }
@@ -111,7 +111,7 @@ const fn ollama_llm(path: &'static str, handler: HandlerFn) -> Route {
     Route::new("post", path, CHAT, handler)
         .in_dialect(Dialect::Ollama)
         .reserves(AdmissionClass::Chat)
-        .returns(Content::Media("application/x-ndjson"))
+        .returns(BodyContent::Media("application/x-ndjson"))
         .without_deadline()
         .fails_with(LLM_CODES)
 }
@@ -219,7 +219,7 @@ pub const ROUTES: &[Route] = &[
         .in_dialect(Dialect::Tei)
         .takes::<EmbedRequest>(BodyLimit::Default)
         .reserves(AdmissionClass::Embedding)
-        .returns(Content::or_numbers::<EmbedReply>())
+        .returns(BodyContent::or_numbers::<EmbedReply>())
         .fails_with(EMBED_CODES),
     tei_route("/embed_all", handler!(tokens::embed_all))
         .about("Embed each token of texts with the default model, as TEI does.")
@@ -385,7 +385,7 @@ pub const ROUTES: &[Route] = &[
         .fails_with(&[ErrorCode::JobNotFound]),
     Route::new("get", "/v1/jobs/{id}/events", Access::Known, handler!(jobs::events))
         .about("The states of a job as server-sent events: `progress` when it changes, and `end` with the last one.")
-        .returns(Content::Media("text/event-stream"))
+        .returns(BodyContent::Media("text/event-stream"))
         .without_deadline()
         .fails_with(&[ErrorCode::JobNotFound]),
     Route::new("post", "/v1/jobs/{id}/cancel", INGEST, handler!(jobs::cancel))
@@ -450,7 +450,7 @@ pub const ROUTES: &[Route] = &[
     Route::new("get", "/v1/collections/{name}/export", SEARCH, handler!(export::export))
         .about("The documents of a collection as lines of JSON, in the order of their ids; `/v1/ingest` takes each back.")
         .with_query(&[("after", "the id after which the export starts")])
-        .returns(Content::Media(LINES_MEDIA_TYPE))
+        .returns(BodyContent::Media(LINES_MEDIA_TYPE))
         .without_deadline()
         .fails_with(PAGE_CODES),
     Route::new("get", "/v1/collections/{name}/queries", ADMIN, handler!(feedback::queries))
@@ -540,7 +540,7 @@ pub const ROUTES: &[Route] = &[
     },
     Route::new("get", "/v1/collections/{name}/documents/{id}/original", SEARCH, handler!(originals::get))
         .about("The file from which a document was made, if it was kept.")
-        .returns(Content::Media("application/octet-stream"))
+        .returns(BodyContent::Media("application/octet-stream"))
         .without_deadline()
         .fails_with(DOCUMENT_CODES),
     Route::new("delete", "/v1/collections/{name}/documents/{id}", INGEST, handler!(documents::delete))
@@ -551,12 +551,12 @@ pub const ROUTES: &[Route] = &[
     Route::new("get", "/health", Access::Public, handler!(tei::health))
         .about("200 without a body if a model is loaded, else 503, as in TEI.")
         .in_dialect(Dialect::Tei)
-        .returns(Content::Nothing)
+        .returns(BodyContent::Nothing)
         .also(UNHEALTHY),
     Route::new("get", "/ping", Access::Public, handler!(tei::health))
         .about("The same as `/health`.")
         .in_dialect(Dialect::Tei)
-        .returns(Content::Nothing)
+        .returns(BodyContent::Nothing)
         .also(UNHEALTHY),
     Route::new("get", "/healthz", Access::Public, handler!(health::healthz))
         .about("Whether the gateway answers, and the number of searchable documents.")
@@ -568,19 +568,19 @@ pub const ROUTES: &[Route] = &[
         .also(NOT_READY),
     Route::new("get", "/metrics", METRICS, handler!(health::metrics))
         .about("Counters and gauges for Prometheus.")
-        .returns(Content::Media("application/openmetrics-text")),
+        .returns(BodyContent::Media("application/openmetrics-text")),
     Route::new("get", "/", Access::Public, handler!(pages::start)).about("A page to search with.").returns(HTML),
     // `huggingface_hub` calls the base URL
     Route {
         summary: "The same as `/embed`.",
         ..tei_route("/", handler!(tei::embed))
             .takes::<EmbedRequest>(BodyLimit::Default)
-            .returns(Content::or_numbers::<EmbedReply>())
+            .returns(BodyContent::or_numbers::<EmbedReply>())
     },
     Route::new("get", "/docs", Access::Public, handler!(pages::docs))
         .about("This description as a page, with a form for each route.")
         .returns(HTML),
     Route::new("get", "/openapi.json", Access::Public, handler!(openapi::json))
         .about("This description.")
-        .returns(Content::Media("application/json")),
+        .returns(BodyContent::Media("application/json")),
 ];

@@ -92,7 +92,7 @@ impl DatabaseThread {
     {
         let requests = lock(&self.requests).clone().ok_or(Error::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let call = Call { work: Some(work), result: Err(Error::Closed), reply };
+        let call = StoreCall { work: Some(work), result: Err(Error::Closed), reply };
         requests.send(Box::new(call)).await.map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
     }
@@ -131,13 +131,13 @@ trait Request: Send {
     fn answer(self: Box<Self>, commit: &Result<()>);
 }
 
-struct Call<T, F> {
+struct StoreCall<T, F> {
     work: Option<F>,
     result: Result<T>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T: Send, F: FnOnce(&mut Connection) -> Result<T> + Send> Request for Call<T, F> {
+impl<T: Send, F: FnOnce(&mut Connection) -> Result<T> + Send> Request for StoreCall<T, F> {
     fn run(&mut self, connection: &mut Connection) -> Result<()> {
         if let Some(work) = self.work.take() {
             self.result = work(connection);

@@ -94,7 +94,7 @@ struct ErrorBody<'a> {
 }
 
 /// A call whose block was opened.
-struct Call {
+struct OpenCall {
     /// The index of its block.
     block: u64,
     /// The input that the block began with, sent if no other comes.
@@ -116,7 +116,7 @@ struct Open {
 pub(crate) struct AnthropicStream {
     chunks: ChunkWriter,
     usage: TokenUsage,
-    calls: Vec<Call>,
+    calls: Vec<OpenCall>,
     open: Open,
     /// Characters of text.
     characters: usize,
@@ -254,7 +254,7 @@ impl AnthropicStream {
                 };
                 self.chunks.call(0, call, out);
                 let input = block.input.map_or("{}", RawValue::get).to_owned();
-                self.calls.push(Call { block: index, input, has_arguments: false });
+                self.calls.push(OpenCall { block: index, input, has_arguments: false });
             }
             _ => {}
         }

@@ -34,13 +34,13 @@ struct Response<'a> {
 struct Candidate<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    content: Option<Content<'a>>,
+    content: Option<GeminiContent<'a>>,
     finish_reason: Option<String>,
     finish_message: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Content<'a> {
+struct GeminiContent<'a> {
     #[serde(borrow)]
     parts: Option<Vec<Part<'a>>>,
 }

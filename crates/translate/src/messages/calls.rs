@@ -1,7 +1,7 @@
 //! The calls of a stream. OpenAI's come in parts that name their call by an index, which servers leave out or give to all; Anthropic's come one
 //! after the other.
 
-use super::delta::Call;
+use super::delta::CallDelta;
 use crate::TranslateError;
 
 /// Calls of one reply that are translated.
@@ -76,7 +76,7 @@ impl Calls {
     /// [`TranslateError::Reply`] for a part whose call is not known or was closed.
     pub(crate) fn push(
         &mut self,
-        call: &Call<'_>,
+        call: &CallDelta<'_>,
         is_open: bool,
         made_id: impl Fn(usize) -> String,
     ) -> Result<(), TranslateError> {
@@ -108,7 +108,7 @@ impl Calls {
 
     /// The call that a part belongs to. A part with a name is a new call if the one that it would belong to is complete, or has another name and no
     /// arguments.
-    fn find(&self, call: &Call<'_>, arguments: &str) -> Option<usize> {
+    fn find(&self, call: &CallDelta<'_>, arguments: &str) -> Option<usize> {
         let is_index = |state: &CallState| call.index.is_none() || state.index == call.index;
         let by_id =
             call.id().map(|id| self.calls.iter().rposition(|state| state.id == id && is_index(state)));
@@ -125,11 +125,15 @@ impl Calls {
     }
 
     /// Whether no call has the index of a part.
-    fn is_new(&self, call: &Call<'_>) -> bool {
+    fn is_new(&self, call: &CallDelta<'_>) -> bool {
         self.calls.iter().all(|state| state.index != call.index)
     }
 
-    fn add(&mut self, call: &Call<'_>, made_id: impl Fn(usize) -> String) -> Result<usize, TranslateError> {
+    fn add(
+        &mut self,
+        call: &CallDelta<'_>,
+        made_id: impl Fn(usize) -> String,
+    ) -> Result<usize, TranslateError> {
         // the name may come later
         let name = call.name().unwrap_or_default();
         if name.is_empty() && call.id().is_none() {

@@ -20,19 +20,19 @@ pub(super) struct Completion<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
-    x_groq: Option<Usage<'a>>,
+    x_groq: Option<DeltaUsage<'a>>,
     #[serde(borrow)]
-    service_tier: Option<Content<'a>>,
+    service_tier: Option<DeltaContent<'a>>,
     error: Option<Value>,
     /// `error` in a body of vLLM's that is an error itself.
     #[serde(borrow)]
-    object: Option<Content<'a>>,
+    object: Option<DeltaContent<'a>>,
     #[serde(borrow)]
-    message: Option<Content<'a>>,
+    message: Option<DeltaContent<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Usage<'a> {
+struct DeltaUsage<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }
@@ -55,66 +55,66 @@ pub(super) struct Choice<'a> {
 #[derive(Deserialize)]
 pub(crate) struct Delta<'a> {
     #[serde(borrow)]
-    content: Option<Content<'a>>,
+    content: Option<DeltaContent<'a>>,
     #[serde(borrow)]
-    refusal: Option<Content<'a>>,
+    refusal: Option<DeltaContent<'a>>,
     /// DeepSeek, Moonshot and earlier vLLM.
     #[serde(borrow)]
-    reasoning_content: Option<Content<'a>>,
+    reasoning_content: Option<DeltaContent<'a>>,
     /// vLLM, Ollama, Groq.
     #[serde(borrow)]
-    reasoning: Option<Content<'a>>,
+    reasoning: Option<DeltaContent<'a>>,
     /// OpenRouter, which has `reasoning` as well.
     reasoning_details: Option<Vec<Value>>,
     #[serde(borrow)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<CallDelta<'a>>>,
     #[serde(borrow)]
     function_call: Option<Function<'a>>,
 }
 
 /// A text that is borrowed when it has no escapes, the parts of Mistral's messages, or something else.
-enum Content<'a> {
+enum DeltaContent<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<Value>),
     Other,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Content<'a>, D::Error> {
+impl<'de: 'a, 'a> Deserialize<'de> for DeltaContent<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DeltaContent<'a>, D::Error> {
         struct ContentVisitor;
         impl<'de> Visitor<'de> for ContentVisitor {
-            type Value = Content<'de>;
+            type Value = DeltaContent<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text or a list of parts")
             }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Content<'de>, E> {
-                Ok(Content::Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<DeltaContent<'de>, E> {
+                Ok(DeltaContent::Text(Cow::Borrowed(text)))
             }
-            fn visit_str<E>(self, text: &str) -> Result<Content<'de>, E> {
-                Ok(Content::Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<DeltaContent<'de>, E> {
+                Ok(DeltaContent::Text(Cow::Owned(text.to_owned())))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<DeltaContent<'de>, A::Error> {
                 let mut parts = Vec::new();
                 while let Some(part) = list.next_element()? {
                     parts.push(part);
                 }
-                Ok(Content::Parts(parts))
+                Ok(DeltaContent::Parts(parts))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DeltaContent<'de>, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Content::Other)
+                Ok(DeltaContent::Other)
             }
-            fn visit_bool<E>(self, _: bool) -> Result<Content<'de>, E> {
-                Ok(Content::Other)
+            fn visit_bool<E>(self, _: bool) -> Result<DeltaContent<'de>, E> {
+                Ok(DeltaContent::Other)
             }
-            fn visit_i64<E>(self, _: i64) -> Result<Content<'de>, E> {
-                Ok(Content::Other)
+            fn visit_i64<E>(self, _: i64) -> Result<DeltaContent<'de>, E> {
+                Ok(DeltaContent::Other)
             }
-            fn visit_u64<E>(self, _: u64) -> Result<Content<'de>, E> {
-                Ok(Content::Other)
+            fn visit_u64<E>(self, _: u64) -> Result<DeltaContent<'de>, E> {
+                Ok(DeltaContent::Other)
             }
-            fn visit_f64<E>(self, _: f64) -> Result<Content<'de>, E> {
-                Ok(Content::Other)
+            fn visit_f64<E>(self, _: f64) -> Result<DeltaContent<'de>, E> {
+                Ok(DeltaContent::Other)
             }
         }
         deserializer.deserialize_any(ContentVisitor)
@@ -123,7 +123,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
 
 /// A call of a function, or a part of one.
 #[derive(Deserialize, Default)]
-pub(crate) struct Call<'a> {
+pub(crate) struct CallDelta<'a> {
     pub(super) index: Option<u64>,
     #[serde(borrow)]
     id: Option<Cow<'a, str>>,
@@ -146,7 +146,7 @@ pub(crate) enum Piece<'a> {
     Redacted { data: String },
     Text(Cow<'a, str>),
     Refusal(Cow<'a, str>),
-    Call(Call<'a>),
+    Call(CallDelta<'a>),
 }
 
 /// The field that reasoning comes from.
@@ -188,11 +188,11 @@ impl Completion<'_> {
         if let Some(error) = errors.into_iter().next() {
             return Err(provider_error(error));
         }
-        if let Some(Content::Text(object)) = &self.object
+        if let Some(DeltaContent::Text(object)) = &self.object
             && object == "error"
         {
             let message = match &self.message {
-                Some(Content::Text(message)) => Value::from(message.as_ref()),
+                Some(DeltaContent::Text(message)) => Value::from(message.as_ref()),
                 _ => Value::Null,
             };
             return Err(provider_error(&message));
@@ -218,8 +218,8 @@ impl Completion<'_> {
     /// The service tier that it names.
     pub(super) fn tier(&self) -> Option<ServiceTier> {
         match &self.service_tier {
-            Some(Content::Text(tier)) => ServiceTier::new(tier).filter(|tier| !tier.name().is_empty()),
-            Some(Content::Parts(_) | Content::Other) | None => None,
+            Some(DeltaContent::Text(tier)) => ServiceTier::new(tier).filter(|tier| !tier.name().is_empty()),
+            Some(DeltaContent::Parts(_) | DeltaContent::Other) | None => None,
         }
     }
 }
@@ -254,7 +254,7 @@ impl<'a> Delta<'a> {
         if !has_text {
             let fields = [(self.reasoning_content, CONTENT_FIELD), (self.reasoning, REASONING_FIELD)];
             let first = fields.into_iter().find_map(|(content, signature)| match content {
-                Some(Content::Text(text)) if !text.is_empty() => Some((text, signature)),
+                Some(DeltaContent::Text(text)) if !text.is_empty() => Some((text, signature)),
                 _ => None,
             });
             if let Some((text, signature)) = first {
@@ -262,18 +262,18 @@ impl<'a> Delta<'a> {
             }
         }
         match self.content {
-            Some(Content::Text(text)) if !text.is_empty() => pieces.push(Piece::Text(text)),
-            Some(Content::Parts(parts)) => pieces.extend(parts.iter().filter_map(part)),
+            Some(DeltaContent::Text(text)) if !text.is_empty() => pieces.push(Piece::Text(text)),
+            Some(DeltaContent::Parts(parts)) => pieces.extend(parts.iter().filter_map(part)),
             _ => {}
         }
-        if let Some(Content::Text(text)) = self.refusal
+        if let Some(DeltaContent::Text(text)) = self.refusal
             && !text.is_empty()
         {
             pieces.push(Piece::Refusal(text));
         }
         pieces.extend(self.tool_calls.unwrap_or_default().into_iter().map(Piece::Call));
         if let Some(function) = self.function_call {
-            let call = Call { index: Some(0), function: Some(function), ..Call::default() };
+            let call = CallDelta { index: Some(0), function: Some(function), ..CallDelta::default() };
             pieces.push(Piece::Call(call));
         }
         pieces
@@ -301,7 +301,7 @@ fn part<'a>(part: &Value) -> Option<Piece<'a>> {
     (!is_empty).then_some(piece)
 }
 
-impl Call<'_> {
+impl CallDelta<'_> {
     pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
     }

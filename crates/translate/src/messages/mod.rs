@@ -16,7 +16,7 @@ use crate::TokenUsage;
 use crate::write_json;
 
 pub(super) use calls::Calls;
-pub(super) use delta::{Call, Delta, Piece, provider_error};
+pub(super) use delta::{CallDelta, Delta, Piece, provider_error};
 pub(super) use model::Model;
 pub use reasoning::without_made_reasoning;
 pub use reply::reply;

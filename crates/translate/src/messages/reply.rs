@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::delta::{Call, Completion, Piece, Source};
+use super::delta::{CallDelta, Completion, Piece, Source};
 use super::{made_id, reasoning, stop_reason, usage_json};
 use crate::TokenUsage;
 use crate::{ReplyContext, TranslateError, read_reply, write_json};
@@ -109,7 +109,7 @@ fn redacted(data: &str) -> Block {
     Block::Other(json!({"type": "redacted_thinking", "data": data}))
 }
 
-fn tool_use(call: &Call<'_>, id: String, reason: &str) -> Result<ToolUse, TranslateError> {
+fn tool_use(call: &CallDelta<'_>, id: String, reason: &str) -> Result<ToolUse, TranslateError> {
     let Some(name) = call.name() else {
         return Err(TranslateError::Reply("a call has no name".to_owned()));
     };

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::events::FAILURES;
 use crate::json::Tape;
-use crate::messages::{Call, Delta, Piece, provider_error};
+use crate::messages::{CallDelta, Delta, Piece, provider_error};
 use crate::{TokenUsage, TranslateError, read_reply};
 
 /// A completion, or a chunk of one.
@@ -63,7 +63,7 @@ struct Logprobs {
 pub(super) struct Part<'a> {
     pub(super) content: Cow<'a, str>,
     thinking: Cow<'a, str>,
-    pub(super) calls: Vec<Call<'a>>,
+    pub(super) calls: Vec<CallDelta<'a>>,
     pub(super) logprobs: Option<Box<RawValue>>,
     pub(super) finish_reason: Option<String>,
 }

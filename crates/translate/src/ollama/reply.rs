@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::completion::Completion;
 use super::{Endpoint, Extras, Function, Line, Message, Metrics, Moment, ToolCall, arguments, done_reason};
-use crate::messages::Call;
+use crate::messages::CallDelta;
 use crate::{TranslateError, write_json};
 use weir_schema::whole_characters;
 
@@ -81,7 +81,7 @@ impl<'a> Line<'a> {
 }
 
 fn tool_call<'a>(
-    (index, call): (usize, &'a Call<'_>),
+    (index, call): (usize, &'a CallDelta<'_>),
     finish: Option<&str>,
 ) -> Result<ToolCall<'a>, TranslateError> {
     let Some(name) = call.name() else {

@@ -291,13 +291,13 @@ struct Message<'a> {
     thinking: Option<String>,
     images: Option<Vec<String>>,
     #[serde(borrow)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<OllamaCall<'a>>>,
     tool_name: Option<String>,
     tool_call_id: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Call<'a> {
+struct OllamaCall<'a> {
     id: Option<String>,
     #[serde(borrow)]
     function: Function<'a>,
@@ -391,7 +391,7 @@ impl Conversation {
     }
 
     /// The calls of an assistant's message. Most have no id: their place is one.
-    fn calls(&mut self, calls: Vec<Call<'_>>, field: &str) -> Result<Vec<Value>, TranslateError> {
+    fn calls(&mut self, calls: Vec<OllamaCall<'_>>, field: &str) -> Result<Vec<Value>, TranslateError> {
         let mut translated = Vec::with_capacity(calls.len());
         for (number, call) in calls.into_iter().enumerate() {
             let Function { name, arguments } = call.function;

@@ -8,7 +8,7 @@ use super::completion::{Choice, Completion, Part};
 use super::{Extras, Function, Line, Metrics, Moment, Reply, ToolCall, arguments, done_reason};
 use crate::events::{EventFacts, ProviderError};
 use crate::json::Tape;
-use crate::messages::{Call, Calls};
+use crate::messages::{CallDelta, Calls};
 use crate::{TokenUsage, TranslateError};
 use weir_schema::whole_characters;
 use weir_sse::{EventTooLarge, SseDecoder};
@@ -133,7 +133,7 @@ impl OllamaStream {
         Ok(())
     }
 
-    fn add(&mut self, call: &Call<'_>) -> Result<(), TranslateError> {
+    fn add(&mut self, call: &CallDelta<'_>) -> Result<(), TranslateError> {
         self.call_bytes += call.arguments().len();
         if self.call_bytes > CALL_BYTES_MAX {
             let message = format!("its calls have more than {CALL_BYTES_MAX} bytes");

@@ -22,30 +22,30 @@ pub(in crate::cli) struct Stored {
     /// The [`FOLDER`] of its metadata: the folder that the file was in.
     pub(in crate::cli) folder: Option<String>,
     /// Its content without its name.
-    pub(super) content: Content,
+    pub(super) content: ContentId,
     /// Over title, text and metadata.
     hash: u64,
 }
 
 /// The content by which a renamed file is recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::cli) enum Content {
+pub(in crate::cli) enum ContentId {
     /// The SHA-256 of a file whose text the gateway extracts.
     File(String),
     /// A hash of the text.
     Text(u64),
 }
 
-impl Content {
+impl ContentId {
     /// Of a text.
-    pub(super) fn of_text(text: &str) -> Content {
+    pub(super) fn of_text(text: &str) -> ContentId {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        Content::Text(hasher.finish())
+        ContentId::Text(hasher.finish())
     }
 
     /// Of a file, if it can be read.
-    pub(super) fn of_file(path: &Path) -> Option<Content> {
+    pub(super) fn of_file(path: &Path) -> Option<ContentId> {
         let mut hash = Sha256::new();
         let mut file = std::fs::File::open(path).ok()?;
         let mut part = vec![0; 64 << 10];
@@ -55,7 +55,7 @@ impl Content {
                 bytes => hash.update(&part[..bytes]),
             }
         }
-        Some(Content::File(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+        Some(ContentId::File(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 }
 
@@ -90,7 +90,7 @@ fn entry_of(document: DocumentReply) -> (String, Stored) {
 fn stored_of(title: Option<&str>, text: &str, metadata: &Metadata) -> Stored {
     let mut fields = metadata.to_map().unwrap_or_default();
     let sha256 = fields.get("file").and_then(|file| Some(file.get("sha256")?.as_str()?.to_owned()));
-    let content = sha256.map_or_else(|| Content::of_text(text), Content::File);
+    let content = sha256.map_or_else(|| ContentId::of_text(text), ContentId::File);
     let mut field = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
     Stored { path: field(PATH), folder: field(FOLDER), content, hash: hash_of(title, text, metadata) }
 }
@@ -105,7 +105,7 @@ pub(in crate::cli) fn stored_by(step: &ReadStep) -> Option<(String, Stored)> {
         }
         StepResult::File(file) => {
             let id = file.options.id.clone()?;
-            let content = Content::of_file(&file.path)?;
+            let content = ContentId::of_file(&file.path)?;
             let metadata = file.options.metadata.as_ref();
             let stored = Stored {
                 path: text_field(metadata, PATH),
@@ -218,7 +218,7 @@ impl<'a> Plan<'a> {
         let path = text_field(file.options.metadata.as_ref(), PATH);
         self.seen.insert(id.clone());
         self.uploaded.extend(path.clone());
-        let content = Content::of_file(&file.path);
+        let content = ContentId::of_file(&file.path);
         match self.stored.get(id) {
             None => self.new.push(id.clone()),
             Some(stored) if Some(&stored.content) == content.as_ref() && stored.path == path => {
@@ -284,7 +284,7 @@ mod tests {
         let stored = |path: &Option<&str>| Stored {
             path: path.map(str::to_owned),
             folder: Some("in".to_owned()),
-            content: Content::Text(0),
+            content: ContentId::Text(0),
             hash: 0,
         };
         ids_and_paths.iter().map(|(id, path)| ((*id).to_owned(), stored(path))).collect()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weir_client::StepResult;
 
-use super::plan::{Content, Stored};
+use super::plan::{ContentId, Stored};
 use weir_sources::{Documents, SourceFile};
 
 /// The documents that were made from files of a folder, by their paths. Only those of files with one document are of use.
@@ -27,12 +27,12 @@ impl<'a> ByPath<'a> {
     /// The documents of a path; of a file that was uploaded without those of its attachments.
     fn documents(&self, path: &str, is_uploaded: bool) -> Vec<(&'a str, &'a Stored)> {
         let all = self.0.get(path).into_iter().flatten().copied();
-        all.filter(|(_, stored)| !is_uploaded || matches!(stored.content, Content::File(_))).collect()
+        all.filter(|(_, stored)| !is_uploaded || matches!(stored.content, ContentId::File(_))).collect()
     }
 
     /// The ids of files that are gone, by their content.
-    fn gone(&self, present: &HashSet<String>) -> HashMap<&'a Content, Vec<&'a str>> {
-        let mut gone: HashMap<&Content, Vec<&str>> = HashMap::new();
+    fn gone(&self, present: &HashSet<String>) -> HashMap<&'a ContentId, Vec<&'a str>> {
+        let mut gone: HashMap<&ContentId, Vec<&str>> = HashMap::new();
         let mut paths: Vec<&&str> = self.0.keys().filter(|path| !present.contains(**path)).collect();
         paths.sort_unstable();
         for path in paths {
@@ -131,13 +131,13 @@ fn free_id(id: &str, stored: &BTreeMap<String, Stored>, taken: &HashSet<String>)
     }
 }
 
-fn content_of(file: &SourceFile) -> Option<Content> {
+fn content_of(file: &SourceFile) -> Option<ContentId> {
     if file.is_uploaded() {
-        return Content::of_file(file.path());
+        return ContentId::of_file(file.path());
     }
     let step = Documents::of(vec![file.clone()]).next()?;
     match step.result {
-        StepResult::Document(document) => Some(Content::of_text(&document.text)),
+        StepResult::Document(document) => Some(ContentId::of_text(&document.text)),
         StepResult::File(_) | StepResult::Empty | StepResult::Rejected(_) | StepResult::Note(_) => None,
     }
 }

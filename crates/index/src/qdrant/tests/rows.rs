@@ -72,7 +72,7 @@ async fn row_tenants_every_call_names_the_tenant_and_a_point_that_is_not_ours_is
     }
     assert_eq!(found(&other, words("apples")).await, "b.0 theirs.0");
     // a point that a fault of the cluster has put under an id of ours
-    let alias = |state: &weir_qdrant_mock::State| state.aliases.keys().next().unwrap().clone();
+    let alias = |state: &weir_qdrant_mock::ClusterState| state.aliases.keys().next().unwrap().clone();
     {
         let state = &mut *gateway.cluster.state();
         let name = alias(state);
