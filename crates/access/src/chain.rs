@@ -138,7 +138,7 @@ impl KeyUsage {
     }
 
     /// Reserves what a request of `model` may use, and waits its turn near the end of a budget. If the key has limits for the model, the request
-    /// counts there as well. `at` tells the time.
+    /// counts there as well. `at` returns the time.
     ///
     /// # Errors
     /// [`Limited`]; nothing is taken then.

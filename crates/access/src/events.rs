@@ -38,7 +38,7 @@ impl Keys {
     async fn listen(&self, shared: &SharedLimits) {
         loop {
             if let Ok(mut messages) = shared.subscribe().await {
-                // what was told before is not heard
+                // earlier messages are not received
                 self.read_again().await;
                 while let Some(message) = messages.next().await {
                     if let Some(event) = shared.event(&message) {

@@ -18,7 +18,7 @@ pub(crate) struct History {
     is_lost: AtomicBool,
 }
 
-/// How often a gateway asks whether another one has changed a key, beside being told.
+/// How often a gateway asks whether another one has changed a key, beside notifications.
 const CHECK_INTERVAL: Duration = Duration::from_millis(400);
 
 impl Keys {

@@ -129,7 +129,7 @@ impl Limits {
     }
 
     /// [`Limits::reserve`], which waits where requests on their way have reserved what a budget has left: near the end of a budget its
-    /// requests run one at a time. `at` tells the time.
+    /// requests run one at a time. `at` returns the time.
     ///
     /// # Errors
     /// [`Limited`]; nothing is taken then.
@@ -147,7 +147,7 @@ impl Limits {
                 Err(limited) if limited.is_in_use() => limited,
                 reserved => return reserved,
             };
-            // nothing tells when a request of another gateway ends
+            // the end of a request of another gateway is not notified
             let again = chain.is_leased().then(|| tokio::time::Instant::now() + LEASE_POLL);
             let waited = tokio::time::timeout_at(again.unwrap_or(until).min(until), first(ends)).await;
             if waited.is_err() && tokio::time::Instant::now() >= until {

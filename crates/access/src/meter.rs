@@ -88,7 +88,7 @@ pub(crate) struct Slots {
     pub(crate) used_at: Option<Instant>,
     /// Until when there are no more.
     refused_until: Option<Instant>,
-    /// When the others were last told of the held ones.
+    /// When the held ones were last announced to the others.
     pub(crate) told_at: Option<Instant>,
     /// Slots beyond those in use are given back, because another gateway needs them.
     pub(crate) is_wanted: bool,

@@ -31,7 +31,7 @@ redis.call('PEXPIRE', KEYS[1], string.format('%.0f', (limit - level) * 60000 / m
 return {granted, math.floor(level * 1000)}
 ";
 
-/// A field for each gateway: its slots, and until when they count if it is not heard of. Where there are too few, the others are told to give
+/// A field for each gateway: its slots, and until when they count without an announcement. Where there are too few, the others are asked to give
 /// back what they do not use.
 const SLOTS_SCRIPT: &str = r"
 local limit, me = tonumber(ARGV[1]), ARGV[2]

@@ -31,7 +31,7 @@ const SLOTS_REFUSED: Duration = Duration::from_millis(20);
 const SPARE_PART: u64 = 16;
 /// How often what was used is settled with the other gateways.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a gateway tells that it is there, and which slots it holds: those of one that does not count no longer after ten seconds.
+/// How often a gateway announces itself and the slots that it holds: those of one that does not count no longer after ten seconds.
 const BEAT_INTERVAL: Duration = Duration::from_secs(1);
 const SLOTS_INTERVAL: Duration = Duration::from_secs(3);
 /// Calls in one message.

@@ -66,7 +66,7 @@ impl AccountState {
 
 /// How long a request waits for the ledger, which is tried twice a second.
 const RETRY_AFTER_LEDGER: Duration = Duration::from_secs(5);
-/// How long a request waits for running ones: nothing tells when one ends.
+/// How long a request waits for running ones: their end is not notified.
 pub(crate) const RETRY_AFTER_RUNNING: Duration = Duration::from_secs(1);
 
 impl KeyUsage {

@@ -47,7 +47,7 @@ pub enum SourcesAs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnEmpty {
-    /// The model is called, and told that there are no sources.
+    /// The model is called, with the notice that there are no sources.
     Call,
     /// The reply says that nothing was found; no model is called.
     Reply,
@@ -93,7 +93,7 @@ pub struct ChatCitation {
     /// The pages on which the quote stands.
     #[serde(flatten)]
     pub pages: CitedPages,
-    /// Whether the quote stands in the source.
+    /// Whether the source contains the quote.
     pub verified: bool,
     /// Why it does not hold.
     pub reason: Option<String>,

@@ -56,7 +56,7 @@ pub struct DocumentsDeleteRequest {
 /// The result of a deletion by filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentsDeleteReply {
-    /// Number of searchable documents that match the filter. At least so many in a Qdrant cluster, where a comparison with a date leaves
+    /// Number of searchable documents that match the filter. A lower bound in a Qdrant cluster, where a comparison with a date leaves
     /// more than 10,000 to be looked at one by one.
     pub matched: u64,
     /// Number of deleted documents.

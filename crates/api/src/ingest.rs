@@ -37,7 +37,7 @@ pub struct IngestRequest<'a> {
     /// replace one of another folder.
     #[serde(default, borrow, skip_serializing_if = "Vec::is_empty")]
     pub replace_if_equal: Vec<Cow<'a, str>>,
-    /// An address that is told when the job has ended, by a signed call; needs the settings in `[webhooks]`.
+    /// An address that is called, with a signature, when the job has ended; needs the settings in `[webhooks]`.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<Cow<'a, str>>,
 }

@@ -87,7 +87,7 @@ pub struct JobReply {
     /// The version of the document, in the reply of a `PUT` or `PATCH` of one; else absent. It is the `ETag` of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The call that tells the end of the job; absent if the request named no `webhook_url`.
+    /// The call that reports the end of the job; absent if the request named no `webhook_url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<JobWebhook>,
     /// The failed documents, in the order of the request.

@@ -130,7 +130,7 @@ impl Reload {
         limits.is_ok()
     }
 
-    /// `only_changes`: nothing is told of files that are those in service.
+    /// `only_changes`: files that are in service are not reported.
     fn reload_certificate(&self, only_changes: bool) {
         let Some(tls) = &self.tls else { return };
         let reloaded = tls.reload();

@@ -52,7 +52,7 @@ pub enum StepResult {
     Empty,
     /// No document.
     Rejected(Rejection),
-    /// Something to tell about the file, which has documents beside it.
+    /// A note about the file, which has documents beside it.
     Note(String),
 }
 
@@ -87,7 +87,7 @@ pub struct IngestOptions<'a> {
     pub replace_if_equal: &'a [&'a str],
     /// Whether the files are kept that the gateway reads; otherwise as the collection and the gateway are set.
     pub keep_originals: bool,
-    /// The address that the gateway tells the end of each job.
+    /// The address that the gateway calls at the end of each job.
     pub webhook_url: Option<&'a str>,
 }
 

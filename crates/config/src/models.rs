@@ -308,7 +308,7 @@ impl ModelConfig {
 }
 
 impl RawModel {
-    /// Validates the fields; `is_given` tells whether a field is in the table.
+    /// Validates the fields; `is_given` returns whether a field is in the table.
     pub(super) fn resolve(mut self, is_given: impl Fn(&str) -> bool) -> Result<ModelConfig, Vec<FieldError>> {
         let mut errors = Vec::new();
         let id = self.id.clone().unwrap_or_default();

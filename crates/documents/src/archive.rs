@@ -48,7 +48,7 @@ impl Archive {
             return None;
         }
         let mut head = Vec::new();
-        // a damaged stream is told by its first bytes as far as they can be read
+        // a damaged stream is recognised by its first readable bytes
         let _ = MultiGzDecoder::new(bytes).take(512).read_to_end(&mut head);
         head.get(TAR_MARK..).is_some_and(|rest| rest.starts_with(b"ustar")).then_some(Archive::TarGz)
     }

@@ -67,7 +67,7 @@ impl RuleSet {
     ///
     /// The number is checked as it is written and, if it has a fraction or an exponent, in plain notation, in which a finding is one of the
     /// whole number: `4.111111111111111e15` is the number of a card. Of one that is too long in it, the digits alone are checked. A placeholder
-    /// is no number, so where a finding is redacted, a JSON string with the redacted text stands in place of the number.
+    /// is no number, so where a finding is redacted, a JSON string with the redacted text replaces the number.
     pub fn scan_number(&self, number: &str, out: &mut Vec<Finding>) {
         let scanned = |text: &str| {
             let mut findings = Vec::new();

@@ -6,13 +6,13 @@
 //! [`RuleSet::scan_number`] what a number of JSON stands for. No IO, no clock; time and memory are linear in the length of the text, except that
 //! a [`Detect::Pattern`] whose matches are long and fail late may read a text several times.
 //!
-//! A table tells for every byte whether something can begin there; a detector then verifies the candidate and reads a bounded number of
+//! A table has for every byte whether a finding can begin there; a detector then verifies the candidate and reads a bounded number of
 //! bytes.
 //!
 //! The kinds of the table below are searched in the text as it is written and, if that differs, as it is shown: digits and letters of other
 //! widths and styles and decimal digits of other scripts are those of ASCII, blanks are spaces, dashes are hyphens, and characters that are
 //! not shown are left out. Tag characters are read as the ASCII that they encode as well. A finding covers all bytes of the original from
-//! its first to its last character. A line break may stand in a number (up to four in one), but not in a column of numbers; a phone number
+//! its first to its last character. A line break may be in a number (up to four in one), but not in a column of numbers; a phone number
 //! whose first line is one by itself ends there. A number or address may follow a Chinese or Japanese character directly, but no letter or digit of
 //! Latin, Greek or Cyrillic.
 //!

@@ -1,5 +1,5 @@
 //! Whether a place in a text is within the address of a link or an image, as Markdown, HTML and clients that make addresses clickable read it. A client
-//! may open such an address without being asked, so that the server of the address receives what stands in it.
+//! may open such an address without being asked, so that the server of the address receives its content.
 
 /// Schemes whose addresses need no slashes.
 const SCHEMES: [&[u8]; 4] = [b"https", b"http", b"ftp", b"wss"];

@@ -108,7 +108,7 @@ impl PartFindings {
     }
 }
 
-/// The parts with a placeholder for each finding whose rule redacts or blocks. That of a finding that crosses parts stands in the first of
+/// The parts with a placeholder for each finding whose rule redacts or blocks. That of a finding that crosses parts is in the first of
 /// them for all of it; its rest is removed from the others. `found` are the findings of [`RuleSet::scan_parts`] in these parts.
 pub fn redact_parts(
     parts: &[&str],

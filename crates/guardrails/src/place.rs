@@ -11,7 +11,7 @@ pub(crate) struct Place {
     literal: LiteralState,
 }
 
-/// Whether the place is within a string of JSON that stands in a text: of a block of code, or of a text that begins with a quote.
+/// Whether the place is within a string of JSON inside a text: of a block of code, or of a text that begins with a quote.
 #[derive(Debug, Clone, Copy, Default)]
 struct LiteralState {
     /// Whether anything but white space came.

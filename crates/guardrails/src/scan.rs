@@ -1,4 +1,4 @@
-//! One pass over a text: a table tells for every byte whether something can begin there, and a detector looks at each such place.
+//! One pass over a text: a table has for every byte whether a finding can begin there, and a detector looks at each such place.
 //!
 //! The pass can begin in the middle of a stream. Everything that a detector reads before the place where it begins is less than
 //! [`CONTEXT_BYTES`] back, and [`Pass::open`] is the first place at which more text could give or change a finding.

@@ -15,7 +15,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Whether it may stand in a number in which the sign is `separator`, or not known yet if that is zero. A line break may stand for any.
+    /// Whether it may be in a number in which the sign is `separator`, or not known yet if that is zero. A line break may stand for any.
     pub(crate) fn fits(&self, separator: u8) -> bool {
         self.separator == 0 || separator == 0 || self.separator == separator
     }

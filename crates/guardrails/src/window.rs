@@ -321,7 +321,7 @@ impl Window {
 }
 
 impl RuleSet {
-    /// The end of a text in which something may have begun that more text completes, with what stands before it: at most so many bytes.
+    /// The end of a text in which something may have begun that more text completes, with the text before it, up to a number of bytes.
     pub fn open_text<'t>(&self, text: &'t str, bytes_max: usize) -> &'t str {
         let source = Source { text, is_final: false, from: 0, unchanged: 0, offset: 0, carried: &[] };
         let scan = Scan::run(self, source, false);

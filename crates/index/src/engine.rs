@@ -98,7 +98,7 @@ impl Engine {
         match self {
             // the scan of 4-bit codes is approximate
             Engine::Embedded(_) => Capabilities { exact_dense: false, shared: false, pinned_snapshots: true },
-            // what a graph misses can't be told from here
+            // misses of a graph can't be measured here
             Engine::Qdrant(_) => Capabilities { exact_dense: true, shared: true, pinned_snapshots: false },
             #[cfg(test)]
             Engine::Exact(_) => Capabilities { exact_dense: true, shared: false, pinned_snapshots: false },
@@ -230,7 +230,7 @@ impl Engine {
         ask!(self, engine => engine.read_to())
     }
 
-    /// Whether nothing was ever applied. The applied sequence alone does not tell: it stays 0 while the document of the first operation is prepared.
+    /// Whether nothing was ever applied. The applied sequence alone is not enough: it stays 0 while the document of the first operation is prepared.
     pub async fn is_empty(&self) -> Result<bool> {
         Ok(self.applied_seq() == 0 && self.read_to().await?.is_none())
     }

@@ -202,7 +202,7 @@ impl<'a> Value<'a> {
         self.node().kind
     }
 
-    /// Where the value stands in the text, quotes and brackets included.
+    /// The range of the value in the text, quotes and brackets included.
     pub fn range(self) -> Range<usize> {
         self.node().start as usize..self.node().end as usize
     }
@@ -217,7 +217,7 @@ impl<'a> Value<'a> {
         self.tape
     }
 
-    /// The text that the value stands in.
+    /// The text that contains the value.
     pub fn document(self) -> &'a [u8] {
         self.text
     }

@@ -235,7 +235,7 @@ struct Panel<N> {
     scores: *mut f32,
 }
 
-/// Computes the context of a panel of `C` registers of queries; `multiply` is [`Product::multiply`] for so many.
+/// Computes the context of a panel of `C` registers of queries; `multiply` is [`Product::multiply`] for this number.
 ///
 /// # Safety
 /// The processor has the instruction set of `V`; keys and values are readable, queries, context and scores writable in the shapes that

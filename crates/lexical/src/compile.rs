@@ -29,7 +29,7 @@ const CORRECTIONS_MAX: usize = 8;
 pub struct SpellingCorrection {
     /// The word of the query, in lower case.
     pub word: String,
-    /// The words searched instead, as they stand in a document, nearest first, then most frequent.
+    /// The words searched instead, as in a document, nearest first, then most frequent.
     pub replacements: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 //! The sources of an answer as they are attached to a reply: as citations of its API, in the fields `citations` and `sources`, and as a list in its
-//! text. Where they stand in a reply of each API is known to [`weir_translate::conversation`].
+//! text. Their places in a reply of each API are known to [`weir_translate::conversation`].
 
 use std::sync::Arc;
 

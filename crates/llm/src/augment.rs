@@ -1,7 +1,7 @@
 //! Retrieval-augmented chat: sources are searched for the last question, placed before it with numbers, and the answer's citations are checked
 //! against them.
 //!
-//! Retrieved text is data. It stands in a message of its own, between marks that it can't contain, and the model is told to follow no
+//! Retrieved text is data. It is in a message of its own, between marks that it can't contain, and the model is instructed to follow no
 //! instructions in it; a source that looks like an injected prompt is flagged.
 
 use serde::Deserialize;
@@ -259,7 +259,7 @@ async fn search(
         let flagged = is_flagged(&result.text);
         let pages = result.citation.pages();
         let origin = origin_of(result.title, &result.metadata, &pages);
-        // the model is told the title of each source anyway, and citations are of texts
+        // the model gets the title of each source anyway, and citations are of texts
         let text = if result.citation.part.is_none() { result.citation.quote } else { String::new() };
         let header = result.text.strip_suffix(&*text).unwrap_or_default().to_owned();
         sources.push(Source {

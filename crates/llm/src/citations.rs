@@ -1,4 +1,4 @@
-//! The citations of an answer: the numbers in brackets that it names, and whether what it quotes before them stands in the source.
+//! The citations of an answer: the numbers in brackets that it names, and whether the source contains the quotation before them.
 
 use std::ops::Range;
 
@@ -155,7 +155,7 @@ fn check(n: usize, quoted: Option<&str>, statement: &str, sources: &[Source]) ->
     }
 }
 
-/// Where a quotation stands in a text. White space counts as equal, and what models change about quotations is allowed: a period or comma at the
+/// The place of a quotation in a text. White space counts as equal, and what models change about quotations is allowed: a period or comma at the
 /// end, and `…` for what is left out.
 fn find(text: &str, quote: &str) -> Option<Range<usize>> {
     let parts: Vec<&str> = quote.split(['…']).flat_map(|part| part.split("...")).collect();

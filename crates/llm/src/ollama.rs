@@ -107,7 +107,7 @@ pub struct LineStream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineState {
     Running,
-    /// The caller was sent an error; the source tells how its stream ends.
+    /// The caller was sent an error; the source reports the end of its stream.
     Failed,
     Ended,
 }

@@ -47,7 +47,7 @@ impl Settlement {
         }
     }
 
-    /// The request is sent to an upstream. Until it tells more, the provider has the prompt.
+    /// The request is sent to an upstream. Until its reply, the provider has the prompt.
     pub(crate) fn sent(
         &mut self,
         upstream: &Arc<str>,
@@ -87,7 +87,7 @@ impl Settlement {
         self.used = None;
     }
 
-    /// Counts from the provider, if it counts at all, or how many tokens of the completion there were as far as that can be told.
+    /// Counts from the provider, if it counts at all, or the estimated tokens of the completion.
     pub(crate) fn count(&mut self, counted: Option<TokenUsage>, completion_estimate: u64) {
         let estimate = TokenUsage {
             prompt: self.prompt_estimate,

@@ -47,7 +47,7 @@ pub(crate) struct StreamSource {
     seen: Seen,
     /// Bytes ready for the caller.
     ready: Bytes,
-    /// Why the stream broke, to be told after what is ready.
+    /// Why the stream broke, to be reported behind the ready bytes.
     broken: Option<Broken>,
     /// Since the last event: until when the end of the upstream's body is waited for, so that its connection can be used again.
     ending: Option<Pin<Box<Sleep>>>,
@@ -374,7 +374,7 @@ impl StreamSource {
         settlement.count(counted, tokens);
     }
 
-    /// The event that tells the caller that the stream broke.
+    /// The event that reports to the caller that the stream broke.
     fn error_event(&self, broken: &Broken, output: Option<&StreamOutput>) -> Bytes {
         let message = format!("the upstream's stream broke: {broken}; {}", broken.remedy());
         let message = self.in_flight.upstream().client.text_without_key(&message);

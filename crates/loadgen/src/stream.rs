@@ -1,5 +1,5 @@
 //! Replies that are streams of server-sent events (WHATWG HTML, section 9.2): counts their events, takes their times and
-//! tells whether a stream is whole.
+//! shows whether a stream is whole.
 //!
 //! An event is a block with at least one `data` line, ended by a blank line. Comments such as `: ping` are none.
 

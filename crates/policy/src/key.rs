@@ -1,7 +1,7 @@
 //! API keys: their form, and what is kept of them.
 //!
 //! A key is `weir_`, eight characters that name it in lists and logs, 32 secret characters and a checksum of six, all letters and digits:
-//! `weir_1a2B3c4D…`. The checksum tells a mistyped key, and a scanner of secrets a real one, without a look at the store. Only the hash of the
+//! `weir_1a2B3c4D…`. By the checksum a mistyped key is recognised, and by a scanner of secrets a real one, without a look at the store. Only the hash of the
 //! key is kept: keys are random, so that a fast hash is as safe as a slow one.
 
 use std::fmt;

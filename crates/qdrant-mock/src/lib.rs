@@ -36,7 +36,7 @@ pub use state::{ClusterState, Stored, set_dense};
 use faults::Faults;
 use service::Service;
 
-/// The version that nodes say they have, unless told otherwise.
+/// The version that nodes report by default.
 pub const VERSION: &str = "1.20.0";
 
 /// Largest message that is read, in bytes: that of Qdrant's default.
@@ -100,7 +100,7 @@ impl Cluster {
         lock(&self.shared.state)
     }
 
-    /// Carries out so many changes more, and refuses all that follow as unavailable; `None` ends that.
+    /// Applies this number of further changes, and refuses all later ones as unavailable; `None` ends that.
     pub fn refuse_writes_after(&self, writes: Option<usize>) {
         *lock(&self.shared.writes_left) = writes;
     }

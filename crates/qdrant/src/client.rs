@@ -76,7 +76,7 @@ pub enum Outcome {
     Unavailable,
 }
 
-/// Is told each call that has ended.
+/// Receives each call that has ended.
 pub type Observer = Arc<dyn Fn(EndedCall) + Send + Sync>;
 
 /// The nodes of a cluster. Clones share the connections.
@@ -126,7 +126,7 @@ impl Qdrant {
         Qdrant::observed(settings, None)
     }
 
-    /// The same; each call is told to `observer` when it has ended.
+    /// The same; `observer` receives each call when it has ended.
     ///
     /// # Errors
     /// As [`Qdrant::new`].

@@ -88,7 +88,7 @@ struct Entry {
 enum Name {
     /// Of one letter, as are those that searches read.
     Letter(u8),
-    /// Where it stands in the bytes of the point.
+    /// Its range in the bytes of the point.
     Longer(Range<u32>),
 }
 
@@ -228,7 +228,7 @@ fn any_entry(entry: &[u8], point: &[u8]) -> Option<Entry> {
     Some(Entry { name, value })
 }
 
-/// Where a part of a point stands in it.
+/// The range of a part of a point.
 fn place_in(part: &[u8], point: &[u8]) -> Option<Range<u32>> {
     let start = part.as_ptr().addr().checked_sub(point.as_ptr().addr())?;
     Some(u32::try_from(start).ok()?..u32::try_from(start + part.len()).ok()?)

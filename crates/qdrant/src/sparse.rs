@@ -8,7 +8,7 @@ use weir_text::Language;
 /// The parameters of BM25.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// The mean number of terms of a chunk. A constant, because what is stored of a chunk depends on it: usual chunks of 256 tokens have so many.
+/// The mean number of terms of a chunk. A constant, because the stored weights of a chunk depend on it: the mean of chunks of 256 tokens.
 const MEAN_TERMS: f32 = 180.0;
 
 /// The number of a term in sparse vectors. Terms with equal numbers, of which a vocabulary of a million has about a hundred, count as one.

@@ -133,7 +133,7 @@ pub const AUTO_RULES: &[AutoRule] = &[
     },
 ];
 
-/// Words by which a sentence is told from a query, beside stop words.
+/// Words by which a sentence is distinguished from a query, beside stop words.
 const SENTENCE_WORDS: [&str; 5] = ["between", "from", "than", "versus", "vs"];
 
 /// Longest word after `-` that is always an option, as in `tar -xzf`.

@@ -32,7 +32,7 @@ pub struct Submission {
     pub originals: Vec<NewOriginal>,
     /// The key under which the result is kept, so that the same request is not carried out again.
     pub idempotency: Option<IdempotencyKey>,
-    /// Where the end of the job is to be told.
+    /// The address to call at the end of the job.
     pub webhook: Option<NewWebhook>,
     /// The files of the job.
     pub files: SubmittedFiles,

@@ -1,4 +1,4 @@
-//! Webhooks: calls that tell a receiver that a job has ended.
+//! Webhooks: calls that report the end of a job to a receiver.
 
 use serde::{Deserialize, Serialize};
 

@@ -173,7 +173,7 @@ impl Redis {
         Ok(Open { calls, hashes, values })
     }
 
-    /// Opens the connection again whenever it is lost. Never ends. `report` is told of each change, with the reason of a failure.
+    /// Opens the connection again whenever it is lost. Never ends. `report` is called at each change, with the reason of a failure.
     pub async fn keep_connected(&self, report: impl Fn(Result<(), &RedisError>)) {
         let mut pause = RETRY_MIN;
         let mut is_reported = self.is_connected();

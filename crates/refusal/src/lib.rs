@@ -27,7 +27,7 @@ pub struct RequestError {
 
 /// Milliseconds after which a refused caller may come again; the queues drain in less.
 const RETRY_AFTER_MS: u32 = 1000;
-/// Nobody is told to wait longer than this, whatever a queue or an upstream says.
+/// Upper bound of `Retry-After`, whatever a queue or an upstream asks for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
 /// The message to a caller about an engine that does not answer.
@@ -67,7 +67,7 @@ impl RequestError {
         }
     }
 
-    /// The same, with the time after which the caller may come again; never told shorter than it is.
+    /// The same, with the time after which the caller may come again; rounded up.
     pub fn retry_after(mut self, wait: Duration) -> RequestError {
         self.retry_after_ms = u32::try_from(wait.min(RETRY_AFTER_MAX).as_micros().div_ceil(1000)).ok();
         self

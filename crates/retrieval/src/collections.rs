@@ -69,7 +69,7 @@ impl Collections {
         metrics: Metrics,
         background: Handle,
     ) -> Result<Collections, CollectionError> {
-        // what is changed from now on is told
+        // later changes are notified
         let changes = store.is_shared().then(|| store.changes());
         let cursor_key = if changes.is_some() { Some(store.service().await?.cursor_key) } else { None };
         let collections = Collections(Arc::new(CollectionsInner {

@@ -191,7 +191,7 @@ impl Retrieval {
         }
         let view = self.searchable_view(caller, collection).await?;
         let limit = self.config.limits.delete_documents_max;
-        // one more tells whether any are left where the engine does not count all of them
+        // one more shows whether any are left where the engine does not count all of them
         let query = IndexQuery {
             filter,
             count: true,

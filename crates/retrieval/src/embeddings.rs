@@ -86,7 +86,7 @@ impl TokenizedTexts {
 /// Refuses a dimension that the model was not trained for.
 ///
 /// # Errors
-/// `invalid_parameter`; those of a model on another server that does not tell its dimension.
+/// `invalid_parameter`; those of a model on another server that does not report its dimension.
 pub async fn check_dimensions(model: &LoadedModel, dimensions: Option<Count>) -> Result<()> {
     let Some(count) = dimensions else { return Ok(()) };
     model.fetch_dimension().await?;

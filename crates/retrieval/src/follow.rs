@@ -14,7 +14,7 @@ use crate::open_collection::{LexicalInForce, OpenCollection};
 use weir_refusal::CollectionError;
 use weir_upkeep::hide_deleted;
 
-/// How often everything is looked at, beside what is told.
+/// How often everything is checked, beside notifications.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// After how many looks judgments that other gateways were given are looked for.

@@ -105,7 +105,7 @@ impl Retrieval {
         }
     }
 
-    /// Stores the documents of a job that failed or were cancelled again, with a new job, whose end is told to `webhook_url`.
+    /// Stores the documents of a job that failed or were cancelled again, with a new job, whose end is reported to `webhook_url`.
     ///
     /// # Errors
     /// `job_not_found`; `job_not_retryable` for a job that has not ended, and one without such documents; `invalid_parameter` for an

@@ -385,7 +385,7 @@ impl CollectionView {
         self.collection.wake(job.last_operation);
     }
 
-    /// Refuses documents while more than `limit` operations are not searchable yet. The number is that of all callers, and told to those
+    /// Refuses documents while more than `limit` operations are not searchable yet. The number is that of all callers, and reported to those
     /// who may see every document.
     ///
     /// # Errors
@@ -422,7 +422,7 @@ impl CollectionView {
     pub(crate) async fn reach(&self, number: u64, until: Instant) -> Result<()> {
         let has_it = || self.collection.serving().engine.applied_seq() >= number;
         if !has_it() {
-            // another gateway has acknowledged it, and this one may not be told yet
+            // another gateway has acknowledged it, and this one may not be notified yet
             self.collection.look_again();
             // the index of before gets nothing new
             let next = if self.index.is_previous { self.collection.rebuild_until } else { 0 };

@@ -62,7 +62,7 @@ pub(super) async fn rotate(
     Ok(Json(call.keys.rotate(&call.caller, number(&id)?, grace, unix_now()).await.map_err(refused)?))
 }
 
-/// The audit log, newest first. It tells of all keys, so that only callers without restrictions read it.
+/// The audit log, newest first. It contains all keys, so that only callers without restrictions read it.
 pub(super) async fn audit(call: CallContext, RawQuery(query): RawQuery) -> Reply<List<AuditReply>> {
     let (mut limit, mut before) = (AUDIT_PAGE.0, None);
     for (key, value) in query_pairs(query.as_deref()) {

@@ -103,7 +103,7 @@ impl ErrorStyle {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
             headers.insert("retry-after-ms", HeaderValue::from(ms));
         } else if matches!(error.code().status(), 429 | 500..) {
-            // OpenAI's clients send a request with such a status again, unless they are told
+            // OpenAI's clients send a request with such a status again, unless a header forbids it
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }
         *response.body_mut() = Body::from(dialect.render(error.into_problem(id.map(str::to_owned))));

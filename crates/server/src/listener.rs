@@ -1,4 +1,4 @@
-//! Accepts connections and serves them until the process is told to stop, within the limits of time and number.
+//! Accepts connections and serves them until the process is asked to stop, within the limits of time and number.
 
 mod activity;
 mod registry;
@@ -34,7 +34,7 @@ use super::gateway::Gateway;
 use super::router::Router;
 use super::tls::Tls;
 
-/// Time in which a client is told that its connection ends.
+/// Time in which a client is notified that its connection ends.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 
 /// How often it is looked for a connection that has begun to wait for its client, when all were at work.
@@ -304,7 +304,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes SIGTERM and SIGINT; to be done before anybody is told that the process serves.
+    /// Takes SIGTERM and SIGINT; to be done before readiness is reported.
     pub fn take() -> io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Signals {

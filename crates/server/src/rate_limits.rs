@@ -1,4 +1,4 @@
-//! The limits of the caller's key: the refusal of a request, and the headers that tell what is left.
+//! The limits of the caller's key: the refusal of a request, and the headers with the rest.
 
 use std::time::{Duration, Instant};
 

@@ -231,7 +231,7 @@ impl Route {
         self.method.eq_ignore_ascii_case(method)
     }
 
-    /// Whether it tells the state of the gateway to whoever watches over it.
+    /// Whether it reports the state of the gateway to monitoring.
     pub(super) fn is_health_check(&self) -> bool {
         HEALTH_CHECKS.contains(&self.path)
     }

@@ -22,7 +22,7 @@ pub struct SseEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Data {
     None,
-    /// One line: where its value stands in the event.
+    /// One line: the range of its value in the event.
     Line(Range<usize>),
     /// Several lines, joined by LF.
     Lines(Bytes),
@@ -71,7 +71,7 @@ impl SseEvent {
         std::str::from_utf8(self.data()?).ok()
     }
 
-    /// Where the data stands in the raw bytes; `None` where it has no line or several.
+    /// The range of the data in the raw bytes; `None` where it has no line or several.
     pub fn data_at(&self) -> Option<Range<usize>> {
         match &self.data {
             Data::Line(range) => Some(range.clone()),

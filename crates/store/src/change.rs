@@ -5,7 +5,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::CollectionId;
 
-/// Changes that a slow receiver may be behind; beyond, it is told [`Change::Unknown`].
+/// Changes that a slow receiver may be behind; beyond, it receives [`Change::Unknown`].
 const CHANGES_MAX: usize = 256;
 
 /// A change that was committed.
@@ -17,12 +17,12 @@ pub enum Change {
     Operations(CollectionId),
     /// An API key was added, changed or revoked.
     Keys,
-    /// Anything may have changed: changes were missed. Told every second while the database tells none.
+    /// Anything may have changed: changes were missed. Sent every second while the database sends none.
     Unknown,
 }
 
 impl Change {
-    /// As other processes are told.
+    /// As sent to other processes.
     pub(crate) fn to_text(self) -> String {
         match self {
             Change::Collections => "collections".to_owned(),
@@ -58,7 +58,7 @@ impl Changes {
         }
     }
 
-    /// The next change, if it was told already.
+    /// The next change, if it was received already.
     pub fn try_next(&mut self) -> Option<Change> {
         match self.0.try_recv() {
             Ok(change) => Some(change),

@@ -41,7 +41,7 @@ impl Database {
         typed(self.write_any(any(script)).await)
     }
 
-    /// The same, and tells the change after the commit: to the receivers of this process, or to those of all processes.
+    /// The same, and announces the change after the commit: to the receivers of this process, or to those of all processes.
     pub(crate) async fn write_and_tell<T: Send + 'static>(
         &self,
         change: Change,

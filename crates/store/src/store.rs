@@ -165,7 +165,7 @@ impl Store {
         self.announcer.changes()
     }
 
-    /// Runs a script as [`Database::write`], and tells the change after its commit.
+    /// Runs a script as [`Database::write`], and announces the change after its commit.
     pub(crate) async fn write_and_tell<T: Send + 'static>(
         &self,
         change: Change,

@@ -1,6 +1,6 @@
 //! A transaction of a database, by which the rules of the store ([`crate::scripts`]) read and write.
 //!
-//! SQL is the subset that all databases have: parameters `$1`, `$2`, … (with `CAST` where nothing else tells their type), `ON CONFLICT`,
+//! SQL is the subset that all databases have: parameters `$1`, `$2`, … (with `CAST` where nothing else gives their type), `ON CONFLICT`,
 //! `RETURNING`, `IS NOT DISTINCT FROM`, `CASE` for the lesser of two. What differs is a method here.
 
 use std::any::Any;

@@ -105,7 +105,7 @@ impl StoreView {
     /// without gaps. A job without operations is completed at once.
     ///
     /// For a caller with a filter, a document is refused, and listed in [`Job::errors`] with the code `document_not_allowed`, if its metadata does not
-    /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can tell them apart: ids
+    /// pass the filter or if its id belongs to a hidden document. The error is the same for both, but the caller can distinguish them: ids
     /// are one namespace per collection.
     ///
     /// With an idempotency key, what an earlier submission with it stored is returned, and nothing is stored.

@@ -15,7 +15,7 @@ const ENGLISH: &str = "a an and are as at be but by for if in into is it no not 
 
 /// Weight of the forms and the order of a compound beside its parts.
 ///
-/// In identifiers they tell more than the parts. Words joined as in prose are often written apart: measured over six sets, nDCG@10 of
+/// In identifiers they are more specific than the parts. Words joined as in prose are often written apart: measured over six sets, nDCG@10 of
 /// lexical search has the mean 0.5872 with these weights, 0.5819 with those of identifiers for all, and 0.5877 with none at all.
 struct CompoundWeights {
     /// A form, beside what a word counts.

@@ -58,7 +58,7 @@ const ESTIMATED_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptSize {
     bytes: usize,
-    /// Where data that is no text stands in the body.
+    /// The ranges of data in the body that is no text.
     data: Vec<Range<usize>>,
     images: u64,
     audio_characters: u64,

@@ -11,7 +11,7 @@ use weir_store::{CollectionId, Store, UpkeepKind};
 
 use crate::UpkeepError;
 
-/// After this long without a word, no gateway searches an earlier generation: they look at the store every ten seconds, whatever they are told.
+/// After this long without an announcement, no gateway searches an earlier generation: they read the store every ten seconds, even without notifications.
 const SEARCHED_FOR: Duration = Duration::from_secs(30);
 
 /// How often a gateway says that it searches one.

@@ -61,7 +61,7 @@ impl JobLog {
         }
     }
 
-    /// Whether another line is logged now; what was skipped before is told first.
+    /// Whether another line is logged now; skipped lines are reported first.
     fn may_log(&self, now: Instant) -> bool {
         let (is_logged, skipped) = self.0.lock().unwrap_or_else(PoisonError::into_inner).count(now);
         if skipped > 0 {

@@ -1,9 +1,9 @@
 //! Work on the index of a collection beside the ingest: who may do it, whether the index is of the store, and comparing the two; and the jobs of the
 //! ingest in the log.
 //!
-//! An index that other processes keep can differ from the store by what no operation tells: points that were lost, that came back late, or that were
-//! left behind. [`reconcile_due`] finds such documents and has them brought to the state of the store, by whoever applies changes to the index. How
-//! far it is stands in the store: every gateway shows it, and another one begins again when that gateway dies.
+//! An index that other processes keep can differ from the store in ways that no operation records: points that were lost, that came back late, or that were
+//! left behind. [`reconcile_due`] finds such documents and has them brought to the state of the store, by whoever applies changes to the index. The
+//! progress is in the store: every gateway shows it, and another one begins again when that gateway dies.
 
 #![forbid(unsafe_code)]
 

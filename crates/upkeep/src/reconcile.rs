@@ -16,7 +16,7 @@ use crate::{Kept, UpkeepError};
 const DOCUMENTS_PAGE: usize = 256;
 /// Documents that are mended at once: their texts are in memory.
 const MENDED_TOGETHER: usize = 16;
-/// How often the store is told how far it is.
+/// How often the progress is stored.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 
 /// A comparison on its way.
@@ -144,7 +144,7 @@ impl<'a, K: Kept> Run<'a, K> {
         Ok(())
     }
 
-    /// Waits as long as `points` have, from `started` on, and tells the store how far it is.
+    /// Waits as long as `points` have, from `started` on, and stores the progress.
     async fn pace(&mut self, started: Instant, points: u64) -> Result<(), UpkeepError> {
         if !self.kept.may_change(true) {
             return Err(UpkeepError::TakenOver);

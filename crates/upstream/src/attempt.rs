@@ -37,7 +37,7 @@ impl TimeLimits {
 /// Added to the limit of the first byte: an attempt that recorded no outcome by then is lost.
 const PROBE_GRACE: Duration = Duration::from_secs(1);
 
-/// An attempt that the circuit breaker allowed. Dropping it unfinished tells the breaker that its outcome is unknown.
+/// An attempt that the circuit breaker allowed. Dropping it unfinished reports an unknown outcome to the breaker.
 pub(crate) struct Attempt {
     pub(crate) endpoint: Arc<Endpoint>,
     limits: TimeLimits,

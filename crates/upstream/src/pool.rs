@@ -33,7 +33,7 @@ impl NoReply {
 /// The connection pool of one upstream. Dropping the body of a reply before its end closes an HTTP/1.1 connection, or resets the HTTP/2 stream.
 pub(crate) struct Pool {
     client: Client<Connector, RequestBody>,
-    /// The address of the server, with the port where a proxy has to be told it.
+    /// The address of the server, with the port where a proxy needs it.
     address: Uri,
 }
 

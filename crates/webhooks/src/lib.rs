@@ -1,4 +1,4 @@
-//! Webhooks: each tells a receiver that a job has ended. The store knows which are due, so that a restart loses none; an attempt that was
+//! Webhooks: each reports the end of a job to a receiver. The store knows which are due, so that a restart loses none; an attempt that was
 //! interrupted is repeated. A receiver that does not answer delays no other one: attempts have a time limit, and few of them go to one
 //! origin at a time.
 

@@ -124,7 +124,7 @@ pub struct QueryReading {
 pub struct Correction {
     /// The word of the query, in lower case.
     pub word: String,
-    /// The words that were searched instead, as they stand in a document: the nearest first, then the most frequent.
+    /// The words that were searched instead, as in a document: the nearest first, then the most frequent.
     pub instead: Vec<String>,
 }
 

@@ -281,7 +281,7 @@ async fn place(arguments: &KeysArguments, context: &Context<'_>) -> Result<Place
         arguments.url.is_none() && (arguments.data_dir.is_some() || config.client.url.is_empty());
     // a data directory that is named has the indexes of a gateway, and no keys
     if is_without_gateway && config.store.url.is_some() {
-        // the gateways are told of the change
+        // the gateways are notified of the change
         let store = Store::open(&store_location(&config)?).await?;
         return Ok(Place::Store(Keys::load(store, unix_now()).await?));
     }

@@ -1,7 +1,7 @@
 //! Which folders were sent to which collections from here: a folder must not replace the documents of another of its name without a word.
 //!
 //! The gateway compares the names of folders (`replace_if_equal`), so that a folder can be moved and sent from several machines. Two folders of
-//! one name are told apart by their paths, of which a file of the user keeps a record. Where it has none, because another machine or user has
+//! one name are distinguished by their paths, of which a file of the user keeps a record. Where it has none, because another machine or user has
 //! sent the documents, some of them are compared with the folder.
 
 use std::fs::{File, OpenOptions};
@@ -72,7 +72,7 @@ impl KnownFolders {
     }
 
     /// Refuses the folders among `paths` that have the name of another one whose documents are stored, unless `replace`. Refuses none
-    /// where the environment names no place for records: what was sent from here could not be told from what was not.
+    /// where the environment names no place for records: files sent from here could not be distinguished from others.
     ///
     /// # Errors
     /// When a folder is refused, and when the gateway can't be asked.

@@ -58,7 +58,7 @@ pub struct WriteOptions<'a> {
     /// A text of 1 to 255 ASCII characters that is new for each request, such as a UUID: a call with the same key and the same content gives
     /// the job of the first, and stores nothing. The call is then repeated also where its reply was lost.
     pub idempotency_key: Option<&'a str>,
-    /// The address that the gateway tells the end of the job.
+    /// The address that the gateway calls at the end of the job.
     pub webhook_url: Option<&'a str>,
 }
 

@@ -88,7 +88,7 @@ impl Client {
         self.reply(ApiCall::post_nothing(format!("/v1/jobs/{}/cancel", encode(id))), |_| {}).await
     }
 
-    /// Stores the failed and the cancelled documents of a job again, with the new job that is returned, whose end is told to `webhook_url`.
+    /// Stores the failed and the cancelled documents of a job again, with the new job that is returned, whose end is reported to `webhook_url`.
     pub async fn retry_failed_documents(
         &self,
         id: &str,

@@ -21,7 +21,7 @@ struct Text {
 impl Walk<'_> {
     /// Checks texts of an array together, so that nothing passes that begins in one and ends in another; where those begin that were checked so far,
     /// if there are more of them.
-    /// Files are left to be checked as such. `field`: the key of the array. `is_unknown`: whether it stands in a field that is none of the APIs'.
+    /// Files are left to be checked as such. `field`: the key of the array. `is_unknown`: whether it is in a field that is none of the APIs'.
     pub(super) fn joined<E>(
         self,
         array: Value<'_>,

@@ -151,7 +151,7 @@ impl<'t> JsonText<'t> {
                 JsonContent::Json(json) => json.edited(json.changes_of(values, check)?),
                 JsonContent::Part { is_changed } => {
                     let Some((before, after)) = values.next() else { break };
-                    // JSON that was cut off, or that stands in prose
+                    // JSON that was cut off, or that is within prose
                     let plain = without_escapes(after);
                     let found = plain.map_or(Ok(None), |plain| check_one(&plain, Reading::Text, check))?;
                     found.or_else(|| (*is_changed || before != after).then(|| after.to_owned()))

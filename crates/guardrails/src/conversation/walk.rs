@@ -176,7 +176,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks what a caller or model wrote as JSON, where no name is the API's: as its reader takes it, in which a name tells what stands behind it.
+    /// Checks what a caller or model wrote as JSON, where no name is the API's: as its reader takes it, in which a name describes the value behind it.
     /// `key`: that of the value, if it is no name of the APIs either.
     fn data<E>(
         self,

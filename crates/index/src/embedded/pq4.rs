@@ -52,7 +52,7 @@ struct Segment {
 /// The rows of a scan.
 #[derive(Clone, Copy)]
 pub(crate) enum ScanPart {
-    /// The n-th of so many equal, contiguous parts: `Run(n, parts)`.
+    /// The n-th of a number of equal, contiguous parts: `Run(n, parts)`.
     Run(usize, usize),
     /// Every n-th block.
     Sample(usize),

@@ -159,7 +159,7 @@ impl Embedded {
     }
 
     /// Whether the caller has to call [`save_baseline`](Self::save_baseline): the baseline differs noticeably from the file, and
-    /// no other caller has been told so. Frequent at first, rare later.
+    /// no other caller has received it. Frequent at first, rare later.
     pub(crate) fn claim_baseline_save(&self) -> bool {
         let mut file = lock(&self.inner.baseline);
         let is_claimed = !file.is_save_claimed && file.baseline.has_changed_from(&file.saved);

@@ -25,7 +25,7 @@ impl QdrantSearch<'_> {
             found = self.query(vec![self.named_query(keys, NAMES_READ)]).await?.remove(0);
         }
         if found.len() as u64 == NAMES_READ {
-            // of so many whose names begin with the query, the one whose name it is may not be among these
+            // of many hits whose names begin with the query, the one whose name it is may not be among these
             let whole = self.named_query(&keys[..1], NAMED_MAX as u64);
             found.extend(self.query(vec![whole]).await?.remove(0));
         }

@@ -64,7 +64,7 @@ impl QdrantSearch<'_> {
         (self.terms.iter().filter(is_unknown).cloned().collect(), seq)
     }
 
-    /// One term alone: the score of the best chunk, by what the chunk has of the term, is the rarity. Some more chunks tell whether several
+    /// One term alone: the score of the best chunk, by what the chunk has of the term, is the rarity. Some more chunks show whether several
     /// documents have it.
     pub(super) fn rarity_query(&self, term: &Term) -> QueryPoints {
         let alone = Term { term: QueryTerm { weight: 1.0, ..term.term.clone() }, index: term.index };

@@ -308,7 +308,7 @@ impl<'a> QdrantSearch<'a> {
         let embedding = self.request.embedding.as_deref().filter(|_| mode != RetrievalMode::Lexical);
         let started = Instant::now();
         let limit = match self.request.group_by {
-            // one more tells whether others are as good as the last
+            // one more shows whether others are as good as the last
             Grouping::Chunk => depth.saturating_add(1).min(RANKED_MAX),
             Grouping::Document | Grouping::Field(_) => self.engine.points_per_unit.limit(depth),
         };

@@ -164,7 +164,7 @@ impl QdrantSearch<'_> {
 
     /// The first chunks of what passes the filter, in the order in which it was put.
     async fn list_selected(&self, limit: usize) -> Result<Vec<ListedChunk>> {
-        // one more tells whether others have the version of the last
+        // one more shows whether others have the version of the last
         let mut asked = u32::try_from(limit).unwrap_or(READ_MAX).saturating_add(1).min(READ_MAX);
         loop {
             let points = self.listed(asked, &[]).await?;

@@ -61,7 +61,7 @@ pub(crate) struct RemoteRequest {
 type TimedRows = (Rows, Duration);
 
 impl RemoteModel {
-    /// The model `id`; sends nothing. What another gateway tells of it is saved in `folder`. Interactive requests are refused while `waiting_max` tokens wait for a permit.
+    /// The model `id`; sends nothing. Another gateway's description of it is saved in `folder`. Interactive requests are refused while `waiting_max` tokens wait for a permit.
     ///
     /// # Errors
     /// A message about an unreadable `api_key` or an invalid address.

@@ -23,7 +23,7 @@ pub(super) fn path(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The header of a gateway's raw embeddings that tells their model.
+/// The header of a gateway's raw embeddings that names their model.
 pub(super) const FINGERPRINT_HEADER: &str = "x-embedding-fingerprint";
 
 /// The path at which a gateway describes a model; its default one without a name.

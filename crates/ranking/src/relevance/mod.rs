@@ -32,7 +32,7 @@ pub const FEEDBACK_MAX: usize = 10_000;
 pub const BM25_TERM_MAX: f32 = 2.2;
 /// In a collection with fewer chunks, the best cosine of a query is lower, also of a query that it cannot answer: it is the highest of fewer.
 const SMALL_CHUNKS: f32 = 256.0;
-/// The increase of nearness for a collection with `1/e` of the chunks. The cosine that tells answerable queries best from others, in random parts
+/// The increase of nearness for a collection with `1/e` of the chunks. The cosine that best separates answerable queries from others, in random parts
 /// of two development sets with 9 to 2,000 chunks, rises by 0.02 and 0.04 with each factor of `e`. More is added, because a few texts
 /// say little about what their collection can answer, and a right hit that is hidden costs more than a wrong one that is shown.
 const SMALL_WEIGHT: f32 = 0.065;
@@ -158,7 +158,7 @@ pub struct HitFeatures {
     pub exactness: Exactness,
 }
 
-/// Whether a query names a hit, which no cosine tells: names and rare words say little to an embedding model.
+/// Whether a query names a hit, which no cosine shows: names and rare words say little to an embedding model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exactness {

@@ -43,7 +43,7 @@ pub struct IngestTerms {
     pub replace_if_equal: Vec<String>,
     /// The condition on the only document.
     pub test: Option<VersionTest>,
-    /// The address that is told when the job has ended.
+    /// The address to call when the job has ended.
     pub webhook_url: Option<String>,
     /// The key under which the result is kept; see [`Retrieval::begin_keyed`].
     pub idempotency: Option<IdempotencyKey>,

@@ -240,7 +240,7 @@ fn fit(mut vector: Vec<f32>, view: &CollectionView) -> Result<Vec<f32>, Invalid>
         let message = format!("collection `{}` has no embeddings; search it by words", view.name());
         return Err(Invalid::at(ErrorCode::InvalidParameter, path, message));
     };
-    // where an upstream has not told its own yet, the index checks
+    // where the dimension of an upstream is not known yet, the index checks
     let has = vector.len();
     let needs = model.dimension().unwrap_or(has);
     require(has == needs, path, || {

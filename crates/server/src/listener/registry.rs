@@ -129,7 +129,7 @@ impl Registry {
         }
     }
 
-    /// Ends connections with their requests; `is_meant` is told whether one has a stream on its way.
+    /// Ends connections with their requests; `is_meant` is called with whether one has a stream on its way.
     pub(super) fn cut_off(&self, is_meant: impl Fn(bool) -> bool) {
         for entry in self.open().connections.values() {
             if is_meant(entry.activity.has_stream()) {

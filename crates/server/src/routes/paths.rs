@@ -7,7 +7,7 @@ use super::{ROUTES, Route};
 /// Finds the routes of a path.
 pub(crate) struct Paths(matchit::Router<Vec<&'static Route>>);
 
-/// The routes of a path, and what stands in it for their placeholders, percent-encoded.
+/// The routes of a path, and the values of their placeholders, percent-encoded.
 pub(crate) struct PathRoutes<'a> {
     pub(crate) routes: &'a [&'static Route],
     pub(crate) segments: Vec<String>,

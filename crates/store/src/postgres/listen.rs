@@ -1,4 +1,4 @@
-//! The changes of all gateways, by LISTEN and NOTIFY. The connection that tells them also finds out whether the server answers.
+//! The changes of all gateways, by LISTEN and NOTIFY. The connection that receives them also checks whether the server answers.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::change::{Announcer, Change};
 /// The channel, in the database of the store.
 pub(super) const CHANNEL: &str = "weir";
 
-/// How often is told, while the database tells no changes, that there may be some.
+/// How often possible changes are announced while the database sends none.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 /// How long connecting takes at most.

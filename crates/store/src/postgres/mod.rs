@@ -39,7 +39,7 @@ pub(crate) struct Postgres {
     lock: Arc<Mutex<Option<File>>>,
 }
 
-/// The task that tells the changes of all gateways, until it is dropped.
+/// The task that receives the changes of all gateways, until it is dropped.
 #[derive(Debug)]
 struct Listener(JoinHandle<()>);
 
@@ -57,7 +57,7 @@ enum Kind {
 }
 
 impl Postgres {
-    /// Connects, checks that the server can be used and migrates the schema. From then on changes are told to `announcer`.
+    /// Connects, checks that the server can be used and migrates the schema. From then on `announcer` receives changes.
     /// `lock` is held until it is closed.
     pub(crate) async fn open(
         address: &Address,
@@ -90,7 +90,7 @@ impl Postgres {
         self.run(Kind::Write, None, script).await
     }
 
-    /// The same; with the commit, the change is told to all gateways.
+    /// The same; with the commit, the change is announced to all gateways.
     pub(crate) async fn write_and_tell(&self, change: Change, script: AnyScript) -> Result<AnyResult> {
         self.run(Kind::Write, Some(change), script).await
     }

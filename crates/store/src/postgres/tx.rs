@@ -56,7 +56,7 @@ impl<'a> PostgresTx<'a> {
         PostgresTx { transaction, statements, patience: PATIENCE }
     }
 
-    /// Commits; all gateways are told the change then.
+    /// Commits; the change is announced to all gateways then.
     pub(super) async fn commit(mut self, told: Option<Change>) -> Result<()> {
         if let Some(change) = told {
             let text = change.to_text();

@@ -24,7 +24,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The series of a model and an upstream.
 struct Counted {
     series: ModelSeries,
-    /// When it was told last that no price is known.
+    /// When a missing price was last reported.
     warned: Option<Instant>,
 }
 

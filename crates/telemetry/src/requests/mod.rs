@@ -94,7 +94,7 @@ pub struct RequestRecord {
     pub duration: Duration,
     /// Whether the reply was streamed.
     pub is_stream: bool,
-    /// Where it stands in a trace.
+    /// Its place in a trace.
     pub trace: Option<TraceContext>,
     /// The findings of guardrails, as in the reply.
     pub guardrails: Option<Box<str>>,
@@ -181,7 +181,7 @@ impl RequestLog {
         RequestLog(None)
     }
 
-    /// Starts the threads of the log. The database is opened later: it may be down. Usage in it that is not of `keys` is told.
+    /// Starts the threads of the log. The database is opened later: it may be down. Usage in it that is not of `keys` is reported.
     ///
     /// # Errors
     /// When the settings or the data folder can't be used.
@@ -255,7 +255,7 @@ impl RequestLog {
         }))
     }
 
-    /// Where a request with these headers stands in a trace, if it is traced.
+    /// The place of a request with these headers in a trace, if it is traced.
     pub fn trace(&self, traceparent: Option<&str>, tracestate: Option<&str>) -> Option<TraceContext> {
         let caller = traceparent.and_then(|parent| TraceContext::parse(parent.trim(), tracestate));
         let Some(ratio) = self.0.as_ref().and_then(|shared| shared.sampled) else { return caller };

@@ -82,7 +82,7 @@ impl SqliteSink {
         SqliteSink { keeps_rows: false, ..SqliteSink::new(folder, 0, 0) }
     }
 
-    /// Tells of usage of another data folder. A file that can't be read is told of when it is written.
+    /// Reports usage of another data folder. A file that can't be read is reported when it is written.
     pub(super) fn check_keys(&mut self, known: &KnownKeys) {
         if !self.path.exists() {
             return;

@@ -8,7 +8,7 @@ const TRACEPARENT_BYTES: usize = 55;
 const TRACESTATE_BYTES_MAX: usize = 4096;
 const SAMPLED: u8 = 1;
 
-/// Where a request stands in a trace.
+/// The place of a request in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     pub(super) trace_id: u128,

@@ -425,7 +425,7 @@ fn add_text(value: Value<'_>, lane: Lane, pieces: &mut Pieces) {
     }
 }
 
-/// Adds the strings of a field. `has_text`: whether its object has a text by a name that is known: beside it, strings by other names tell of it.
+/// Adds the strings of a field. `has_text`: whether its object has a text by a name that is known: beside it, strings by other names describe it.
 /// `lane`: that of the object.
 fn add_field(name: &str, value: Value<'_>, has_text: bool, lane: &Lane, pieces: &mut Pieces) {
     let is_text = is_text(name);

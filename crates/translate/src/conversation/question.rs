@@ -98,7 +98,7 @@ fn in_chat(
     Ok(())
 }
 
-/// The sources stand in the message of the question, behind the results of tools: these must follow the calls in the message before.
+/// The sources are in the message of the question, behind the results of tools: these must follow the calls in the message before.
 fn in_messages(
     body: &mut Map<String, Value>,
     instructions: &str,

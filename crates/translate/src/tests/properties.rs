@@ -145,7 +145,7 @@ fn add(message: &mut Value, key: &str, value: &Value) {
     }
 }
 
-/// The choice of a whole reply. A stream does not tell an empty content from none.
+/// The choice of a whole reply. A stream does not distinguish an empty content from none.
 fn whole_choice(body: &[u8]) -> Value {
     let mut choice = parse(std::str::from_utf8(body).unwrap())["choices"][0].clone();
     if choice["message"]["content"].is_null() {

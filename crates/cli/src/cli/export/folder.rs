@@ -38,7 +38,7 @@ impl ExportFolder {
         let mut path = self.path.join(relative_path(id));
         let mut opened = open_new(&path);
         if opened.as_ref().is_err_and(is_taken) {
-            // of an id that differs in what the file system does not tell apart
+            // of an id that differs in characters that the file system does not distinguish
             path = self.path.join(hashed_name(id));
             opened = open_new(&path);
         }

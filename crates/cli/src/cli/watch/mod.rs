@@ -77,7 +77,7 @@ pub struct WatchArguments {
     pub json: bool,
 }
 
-/// Sends and deletes what changes, until the process is told to end.
+/// Sends and deletes what changes, until the process is asked to end.
 ///
 /// # Errors
 /// When the gateway refuses the folder or the key. While it can't be reached, the command waits.

@@ -19,7 +19,7 @@ pub(super) struct TextState {
     pub(super) restorer: Option<Restorer>,
     /// The text that is released when it is whole.
     pub(super) held: String,
-    /// Whether it is held until then, and checked as JSON; `None` as long as its beginning does not tell.
+    /// Whether it is held until then, and checked as JSON; `None` until its beginning decides.
     pub(super) is_json: Option<bool>,
     beginning: Beginning,
     /// The ends of the texts that it continues. Unless they are empty, its beginning is held until it is as long as a window.
@@ -206,7 +206,7 @@ enum Stage {
 }
 
 impl Beginning {
-    /// Whether the text is JSON; `None` if more of it is needed to tell.
+    /// Whether the text is JSON; `None` if more of it is needed.
     fn push(&mut self, text: &str) -> Option<bool> {
         text.chars().find_map(|letter| self.push_letter(letter))
     }

@@ -107,7 +107,7 @@ async fn row_ids_a_batch_that_failed_at_any_call_is_applied_again_and_nothing_is
         let engine = gateway.engine().await;
         let old = document("a", 1, &[("one", EAST), ("two", EAST), ("three", EAST)]);
         engine.apply(vec![Change::Put(old), put("b", 1, "apples", 0)], 1, None).await.unwrap();
-        // so many changes are carried out; then each node refuses
+        // this number of changes is applied; then each node refuses
         gateway.cluster.refuse_writes_after(Some(skipped));
         let failed = engine.apply(batch(), 2, None).await;
         gateway.cluster.refuse_writes_after(None);

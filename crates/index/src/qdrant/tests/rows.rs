@@ -157,7 +157,7 @@ async fn row_rrf_rankings_are_fused_here_and_each_is_filtered() {
     });
     let queries: Vec<_> = batches.flatten().collect();
     assert!(queries.iter().all(|query| query.prefetch.is_empty()), "{queries:?}");
-    // what is read with its terms tells their rarity
+    // the read terms give their rarity
     let ranking = queries.iter().filter(|query| query.with_vectors.is_none());
     assert!(ranking.clone().count() >= 2);
     let filter = queries[0].filter.as_ref().unwrap();

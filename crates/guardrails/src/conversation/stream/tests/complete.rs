@@ -69,7 +69,7 @@ fn values_beside_the_pieces_of_an_event_are_checked_with_those_before() {
 
 #[test]
 fn values_are_checked_together_whatever_changes_beside_them() {
-    // only the number of a choice, call or item tells where a client appends
+    // a client appends by the number of a choice, call or item alone
     for (name, of_first, of_second) in [
         ("index", json!("a"), json!("b")),
         ("content_index", json!(0), json!(1)),
