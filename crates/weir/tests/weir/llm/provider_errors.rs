@@ -278,6 +278,40 @@ fn a_reply_without_counts_is_estimated() {
 }
 
 #[test]
+fn an_estimate_has_the_text_of_the_answer_alone_and_at_most_the_limit() {
+    let created = json!({"type": "response.created", "response": {"instructions": "x".repeat(40_000)}});
+    let delta = r#"{"type":"response.output_text.delta","delta":"ok"}"#;
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "a weir ".repeat(100)}}]});
+    let response = json!({"model": "u/m", "stream": true, "input": "hi"});
+    let mut chat = ask_stream("u/m");
+    chat["max_tokens"] = 9.into();
+    for (path, events, request, expected) in [
+        ("/v1/responses", vec![created.to_string(), delta.to_owned()], response, 2),
+        ("/v1/chat/completions", vec![chunk.to_string()], chat, 9),
+    ] {
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let provider = streaming(&events);
+        let proxy = Proxy::start(&provider.upstream("u", ""));
+        let (text, is_whole) = read_to_close(&mut proxy.open_at(path, &request, &[]));
+        assert!(text.contains("upstream_error") && !is_whole, "{text}");
+        proxy.client.wait("the row", || proxy.usage_of("u/m")["requests"] == 1);
+        assert_eq!(proxy.usage_of("u/m")["completion_tokens"], expected, "{path}");
+    }
+}
+
+#[test]
+fn an_error_that_was_charged_has_its_cost() {
+    let usage = r#""usage":{"prompt_tokens":1000,"completion_tokens":100}"#;
+    let prices = "[[prices]]\nmodel = \"m\"\ninput = 1.0\noutput = 2.0\n";
+    for (usage, expected) in [(usage, "0.0012"), (r#""usage":null"#, "")] {
+        let provider = scripted("400 Bad Request", &format!(r#"{{"error":{{"message":"no"}},{usage}}}"#));
+        let proxy = Proxy::start(&format!("{}{prices}", provider.upstream("u", "")));
+        let reply = proxy.chat(&ask("u/m"), &[]).unwrap();
+        assert_eq!((reply.status, reply.header("x-weir-cost")), (400, expected), "{}", reply.text);
+    }
+}
+
+#[test]
 fn a_response_in_the_background_is_refused() {
     let provider = scripted("200 OK", r#"{"id":"r","status":"queued","output":[]}"#);
     let proxy = Proxy::start(&provider.upstream("u", ""));
