@@ -83,7 +83,7 @@ macro_rules! ask {
 }
 
 impl Engine {
-    /// Who does a feature of a search.
+    /// The implementation of a search feature: engine, pipeline or none.
     pub fn support(&self, feature: &Feature) -> Support {
         match self {
             Engine::Embedded(_) => feature.support(EngineKind::Embedded),
@@ -218,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// The last operation whose effect is visible and durable, as far as this process knows; 0 in an empty engine.
+    /// The last operation whose effect is visible and durable, as last recorded in this process; 0 in an empty engine.
     pub fn applied_seq(&self) -> u64 {
         each!(self, engine => engine.applied_seq())
     }
@@ -255,7 +255,7 @@ impl Engine {
         Ok(IndexCounts { documents, chunks: found.existing_chunks, deleted_chunks: 0, segments: 0 })
     }
 
-    /// Bytes on disk; 0 where an engine does not know them.
+    /// Bytes on disk; 0 if the engine does not report them.
     pub async fn disk_bytes(&self) -> Result<u64> {
         ask!(self, engine => engine.disk_bytes())
     }
@@ -296,7 +296,7 @@ impl Engine {
         ask!(self, engine => engine.compact_if_due(interval))
     }
 
-    /// Copies what is stored in files for other gateways, if there is a folder for it and that is due: see [`Engines::with_copies`](crate::Engines::with_copies).
+    /// Copies the files of the index for other gateways, if a folder is set and a copy is due: see [`Engines::with_copies`](crate::Engines::with_copies).
     pub async fn copy_if_due(&self) {
         if let Engine::Embedded(engine) = self {
             engine.copy_if_due().await;

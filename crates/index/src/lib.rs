@@ -7,9 +7,9 @@
 //! - [`Engine`]: the asynchronous interface, one variant per implementation; [`Engines`] opens them
 //! - [`Embedded`]: the engine in this process: the lexical index and quantised vectors, files in one folder, open only while it is used
 //! - [`QdrantEngine`]: the engine in a Qdrant cluster, for collections that are larger than one machine
-//! - [`Inventory`]: what an engine has of each document, to be compared with the store
+//! - [`Inventory`]: the versions of each document in an engine and their number of chunks, to be compared with the store
 //! - [`weir_pipeline`]: from the rankings of an engine to the hits of a page, written once over what every engine answers (`Retriever`)
-//! - [`features`]: who does which feature of a search
+//! - [`features`]: the support of each search feature, by engine
 //! - [`CpuLimiter`]: the limit on the CPU work of searches
 //! - [`filter`]: conditions on metadata
 

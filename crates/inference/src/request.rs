@@ -28,7 +28,7 @@ impl Lane {
     }
 }
 
-/// Whose share of the bulk lane computes texts. Other lanes do not read it.
+/// The share of the bulk lane that computes texts. Other lanes do not read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The share of a collection, by its number: all its calls together.

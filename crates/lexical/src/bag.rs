@@ -1,4 +1,4 @@
-//! A bag of words: the terms of a text, with those that correct, complete and stand for them.
+//! A bag of words: the terms of a text, with their corrections, completions and synonyms.
 
 use tantivy::postings::SegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption};
@@ -120,7 +120,7 @@ impl Compiler<'_> {
         Ok(TermPostings { term, postings, chunks })
     }
 
-    /// The terms of a text whose last word may be unfinished: it stands for itself and for the most frequent terms that it begins.
+    /// The terms of a text whose last word may be unfinished: it is searched as itself and as the most frequent terms that begin with it.
     pub(super) fn unfinished(&mut self, text: &str, field: Field) -> tantivy::Result<Bag> {
         let mut last = None;
         weir_text::analyse(text, Language::None, |token| {
@@ -161,8 +161,8 @@ impl Compiler<'_> {
         Ok(bag)
     }
 
-    /// Whether a completion is in existing chunks that no shorter one that it begins with is in. Wholes of compounds are not: who types `pyth`
-    /// means `python`, and no more by `pythonnumerical` of `python-numerical`, which is rare and would outweigh it.
+    /// Whether a completion is in an existing chunk without any shorter completion that is its prefix. Wholes of compounds are not: `pyth`
+    /// is completed to `python`: `pythonnumerical` of `python-numerical` adds no chunk, and would outweigh it because it is rare.
     fn adds_chunks(&self, field: Field, completion: &str, all: &[String]) -> tantivy::Result<bool> {
         let shorter =
             all.iter().filter(|other| other.len() < completion.len() && completion.starts_with(*other));

@@ -47,7 +47,7 @@ pub struct LexicalQuery {
     pub synonyms: Vec<String>,
     /// The scored parts.
     pub(super) scored: Vec<ScoredPart>,
-    /// Whether each prefix and wildcard stands for all terms that it matches: else chunks match that are not found.
+    /// Whether each prefix and wildcard is expanded to all terms that it matches: else chunks match that are not found.
     pub is_complete: bool,
     /// How often a term in the title counts.
     pub(super) title_weight: f32,
@@ -199,13 +199,13 @@ impl LexicalView {
 pub struct QueryContext<'a> {
     /// In dense mode only words in conditions are corrected.
     pub mode: RetrievalMode,
-    /// The chunks that exist for the caller: words are corrected to theirs, and prefixes stand for theirs.
+    /// The chunks that exist for the caller: words are corrected to theirs, and prefixes expand to theirs.
     pub existing: Visible<'a>,
     /// [`LexicalView::totals_of`] these chunks, if a mandatory filter selects them.
     pub totals: Option<&'a Arc<CollectionTotals>>,
     /// Whether the last word may be the beginning of one.
     pub is_unfinished: bool,
-    /// Maximum number of terms that all prefixes and wildcards together stand for.
+    /// Maximum number of terms that all prefixes and wildcards together expand to.
     pub expanded_terms_max: usize,
     /// Synonyms, stop words and weights.
     pub settings: &'a LexicalSettings,
@@ -228,7 +228,7 @@ pub(super) struct Compiler<'a> {
     pub(super) synonyms: Vec<String>,
     /// The scored parts so far.
     pub(super) scored: Vec<ScoredPart>,
-    /// Whether each prefix and wildcard so far stands for all terms that it matches.
+    /// Whether each prefix and wildcard so far is expanded to all terms that it matches.
     is_complete: bool,
     pub(super) frequencies: DocumentFrequencies,
 }
@@ -304,7 +304,7 @@ impl Compiler<'_> {
         Ok(self.any_of(expansion.terms.into_iter().map(once).collect(), field))
     }
 
-    /// Adjacent terms. Includes stop words, which documents keep. A single compound also stands for itself as one term.
+    /// Adjacent terms. Includes stop words, which documents keep. A single compound also matches as one term.
     fn phrase(&mut self, text: &str, field: Field) -> Option<Box<dyn Matcher>> {
         let mut terms = sequence(text, self.view.language);
         terms.truncate(QUERY_TERMS_MAX);

@@ -1,4 +1,4 @@
-//! How many terms the prefixes and wildcards of a query may stand for, together: each term costs work for every hit.
+//! The limit on the terms that the prefixes and wildcards of a query together expand to: each term costs work for every hit.
 
 use weir_query::Query;
 
@@ -8,14 +8,14 @@ const TERMS_MAX: usize = 64;
 /// The limits of one prefix or wildcard of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExpansionLimit {
-    /// Terms that it stands for.
+    /// Maximum number of terms that it expands to.
     pub(super) terms: usize,
     /// Prefixes and wildcards of the query.
     count: usize,
 }
 
 impl ExpansionLimit {
-    /// Each prefix and wildcard of `query` may stand for an equal share of `terms_max` terms, at least one.
+    /// Each prefix and wildcard of `query` may expand to an equal share of `terms_max` terms, at least one.
     pub(super) fn of(query: &Query, terms_max: usize) -> ExpansionLimit {
         let count = expansions(query).max(1);
         ExpansionLimit { terms: (terms_max / count).clamp(1, TERMS_MAX), count }
@@ -43,7 +43,7 @@ pub(super) struct Expansion {
     pub(super) is_complete: bool,
 }
 
-/// Number of prefixes and wildcards; those in metadata are conditions and stand for no term.
+/// Number of prefixes and wildcards. Those in metadata are counted too, although they are conditions and expand to no term.
 fn expansions(query: &Query) -> usize {
     match query {
         Query::Words(_) | Query::Phrase(_) => 0,

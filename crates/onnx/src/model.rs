@@ -14,7 +14,7 @@ use crate::{OnnxError, Runtime};
 /// Most bytes of the weights of all sessions of one thread together.
 const SINGLE_SESSIONS_BYTES_MAX: u64 = 256 << 20;
 
-/// Whose text it is. Texts of one lane do not wait for the session on several threads of the other, since those threads inherit the priority of
+/// The lane of a text. Texts of one lane do not wait for the session on several threads of the other, since those threads inherit the priority of
 /// the thread that ran its first text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use qdrant_client::qdrant::UpdateStatus;
 use tonic::{Code, Status};
 
-/// Which calls a rule is for.
+/// The calls that a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
     /// Every call.
@@ -60,7 +60,7 @@ impl Fault {
 /// A fault for the next calls of a kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Which calls.
+    /// The calls.
     pub calls: Calls,
     /// The fault.
     pub fault: Fault,

@@ -1,6 +1,6 @@
-//! Which points can pass a filter, and which have a sparse term: without them every call would compare every point.
+//! Indexes of points by field value and by sparse term: without them every call would compare every point.
 //!
-//! They are an aid alone: what they do not know of a filter is evaluated on the points, and the points are what tests look at and change.
+//! They only narrow the candidates: conditions without an index are evaluated on the points, and tests read and change the points alone.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -154,7 +154,7 @@ impl Indexes {
         }
     }
 
-    /// The points for which a condition holds; `None` if the indexes do not know.
+    /// The points for which a condition holds; `None` if no index covers it.
     fn holding(&self, condition: &Condition) -> Option<Bits> {
         let Some(ConditionOneOf::Field(field)) = &condition.condition_one_of else { return None };
         let FieldCondition { key, r#match: Some(wanted), range: None, .. } = field else { return None };

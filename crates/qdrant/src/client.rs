@@ -12,7 +12,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::node::{ApiKey, Node};
 use crate::{QdrantError, Result, SetupError};
 
-/// The versions of the server that the client knows: its own minor version and those beside it, of which the first has IDF per query.
+/// The versions of the server that the client supports: its own minor version and those beside it, of which the first has IDF per query.
 pub const VERSIONS: [&str; 3] = ["1.19", "1.20", "1.21"];
 
 /// Attempts of a read: the first, and one at another node; one more where a second node may be away.
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Qdrant {
 enum Failed {
     /// Another node may carry the call out.
     Here(String),
-    /// The server asks for a pause.
+    /// The server requests a pause.
     Busy(Duration, String),
     /// No node will.
     For(QdrantError),
@@ -163,7 +163,7 @@ impl Qdrant {
     /// Asks each node for its version.
     ///
     /// # Errors
-    /// When none answers, one refuses the API key, or one has a version that the client does not know.
+    /// When none answers, one refuses the API key, or one has a version that the client does not support.
     pub async fn check(&self) -> Result<Checked, SetupError> {
         let mut checked = Checked { nodes: Vec::new(), missing: Vec::new() };
         for node in &self.0.nodes {
@@ -199,7 +199,7 @@ impl Qdrant {
     }
 
     /// Makes a call that changes nothing. If a node is unavailable, fails internally or takes longer than the deadline, the call is made at
-    /// another; where a server is too busy, after the time that it asks for.
+    /// another; where a server is too busy, after the time that it requests.
     pub(crate) async fn read<Q: Clone, R, F>(
         &self,
         call: &'static str,

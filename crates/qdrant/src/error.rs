@@ -30,7 +30,7 @@ pub enum QdrantError {
         /// The words of the server.
         message: String,
     },
-    /// An answer lacks what the call asks for.
+    /// An answer lacks a part that the call requires.
     #[error("{call}: the answer of Qdrant has no {what}; check that its version is supported")]
     Malformed {
         /// The call.
@@ -90,7 +90,7 @@ pub enum SetupError {
         /// The node.
         url: String,
     },
-    /// A node has a version that the client does not know.
+    /// A node has a version that the client does not support.
     #[error("the node `{url}` has version {version} of Qdrant; use one of {}", crate::VERSIONS.join(", "))]
     Version {
         /// The node.

@@ -22,7 +22,7 @@ pub fn point_id(tenant: &str, document: &str, chunk: u32) -> Uuid {
     Builder::from_sha1_bytes(bytes).into_uuid()
 }
 
-/// The first 20 hexadecimal digits of the SHA-1 of a text, to stand for it where it may be long.
+/// The first 20 hexadecimal digits of the SHA-1 of a text: a key of fixed length for texts that may be long.
 pub fn digest(text: &str) -> String {
     Sha1::digest(text.as_bytes())[..10].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Rules by which an automatic reading of a query tells operators from text.
+//! Rules by which an automatic reading of a query distinguishes operators from text.
 //!
 //! People paste commands and error messages into a search box. [`AUTO_RULES`] lists what is text although it looks like an operator;
 //! the functions below decide it.

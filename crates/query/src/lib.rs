@@ -41,7 +41,7 @@ pub enum Query {
     Phrase(String),
     /// The text before the `*`: the last term of its analysis is a prefix.
     Prefix(String),
-    /// A word in which `*` stands for any letters and `?` for one.
+    /// A word in which `*` matches any letters and `?` one.
     Wildcard(String),
     /// A value in a field.
     Field {

@@ -21,7 +21,7 @@ impl Vocabulary for Example {
     }
 }
 
-/// A tree in one line: words are bare, `&` stands for must, `|` for should, `!` for must not.
+/// A tree in one line: words are bare, `&` marks must, `|` should, `!` must not.
 fn show(query: &Query) -> String {
     match query {
         Query::Words(text) => text.clone(),

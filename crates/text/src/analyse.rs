@@ -31,7 +31,7 @@ pub struct Token<'a> {
     pub position: usize,
     /// Its kind.
     pub kind: TokenKind,
-    /// Whether it stands for its position: exactly one token of each position does.
+    /// Whether it is the main token of its position: exactly one token of each position is.
     pub in_sequence: bool,
     /// Whether it is a word if connectors separate words and changes of case and kind do not: `python3` and `dev` of
     /// `python3-dev`.
@@ -47,7 +47,7 @@ pub enum TokenKind {
     Word,
     /// A part of a compound, without symbols.
     Part,
-    /// Another form of what other tokens stand for: several parts as one term, a part with its symbols, a character of a bigram.
+    /// Another form of the text of other tokens: several parts as one term, a part with its symbols, a character of a bigram.
     Form,
 }
 

@@ -42,7 +42,7 @@ pub struct Token {
     pub id: u32,
     /// Its name in the vocabulary.
     pub name: String,
-    /// The bytes of the text that it stands for; `None` for a special token.
+    /// The bytes of the text that it covers; `None` for a special token.
     pub span: Option<Range<usize>>,
 }
 

@@ -321,7 +321,7 @@ impl Word {
 /// The spellings of special tokens, which are matched anywhere in a text before it is normalised.
 struct SpecialTokens {
     spellings: AhoCorasick,
-    /// The id of each; `None` if only the reference knows what it does.
+    /// The id of each; `None` if only the reference supports the token.
     ids: Vec<Option<u32>>,
 }
 

@@ -1,7 +1,7 @@
 //! The dense retriever: a scan of all rows in three stages of increasing precision.
 //!
 //! 1. The scan compares 4-bit codes, because its cost is the number of bytes that it reads.
-//! 2. The best candidates are compared in int8: a row stands for `value * scale`, with `scale = max|x| / 127` of the row.
+//! 2. The best candidates are compared in int8: a row represents `value * scale`, with `scale = max|x| / 127` of the row.
 //! 3. The best of those are compared in half precision, so that the top of the ranking equals that of an exact comparison, except
 //!    for ties beyond the precision of a half.
 

@@ -76,7 +76,7 @@ struct Words {
     count: u32,
 }
 
-/// Who does a feature in this engine: as in the embedded one, except that queries are words.
+/// The support of a feature in this engine: as in the embedded one, except that queries are words.
 pub(crate) fn support(feature: &Feature) -> Support {
     match feature.name {
         "phrases, `AND`, `OR`, `NOT`" | "prefixes and wildcards" | "`field:value` in queries" => {

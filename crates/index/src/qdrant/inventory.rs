@@ -1,4 +1,4 @@
-//! Which chunks of which documents the cluster has, by version: read in pages, to be compared with the store.
+//! The number of chunks in the cluster by document and version: read in pages, to be compared with the store.
 
 use std::collections::BTreeMap;
 

@@ -272,7 +272,7 @@ impl<'a> QdrantSearch<'a> {
         Ok(self.query(vec![query]).await?.remove(0))
     }
 
-    /// The rankings that the pipeline asks for first, with the rarity of the terms; and the documents that the query may name.
+    /// The rankings that the pipeline requests first, with the rarity of the terms; and the documents that the query may name.
     async fn rank_first(&self) -> Result<(Option<(usize, Rankings)>, Vec<FoundPoint>)> {
         if self.request.is_listing() {
             return Ok((None, Vec::new()));

@@ -1,6 +1,6 @@
 //! The minimum share of the bulk lane.
 //!
-//! Idle priority gives the threads of the lane only what no other thread wants: on a busy host nothing for minutes, even for a micro-batch that
+//! Idle priority gives the threads of the lane only the CPU time that no other thread uses: on a busy host none for minutes, even for a micro-batch that
 //! such a thread has begun. So the lane keeps an account. It is credited `inference.bulk_share_min` of the cores while it has work, and charged
 //! the CPU time of its threads. While there is credit, threads of normal priority compute for the lane: first the micro-batches that threads of
 //! idle priority have begun and not finished, then those that wait.

@@ -16,7 +16,7 @@ pub(super) struct Curve {
     pub(super) power: f32,
     /// Weight of the log-probability that the collection can answer.
     pub(super) unanswerable: f32,
-    /// Weight of the share of the query's words in the best chunk, if the collection can answer. Small: a larger one tells right first
+    /// Weight of the share of the query's words in the best chunk, if the collection can answer. Small: a larger one separates right first
     /// hits from wrong ones better, but queries that the collection can answer from others worse.
     pub(super) share: f32,
     /// Weight of the collection's mean cosine, relative to the prior.

@@ -24,7 +24,7 @@ pub struct LearnedRelevance {
 pub struct LearnedSummary {
     /// Judgments that count.
     pub votes: usize,
-    /// Callers who gave them, operators left out.
+    /// Number of distinct callers with judgments, without operators.
     pub callers: usize,
     /// The largest change of a relevance, negative if it falls.
     pub shift: f32,
@@ -90,7 +90,7 @@ impl LearnedRelevance {
     }
 }
 
-/// Who gave a judgment.
+/// The source of a judgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Voter {
     /// An operator, whose word needs no other.

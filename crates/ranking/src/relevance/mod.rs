@@ -276,7 +276,7 @@ pub struct JudgedHit {
     pub is_relevant: bool,
     /// From 0 to 1: the older, the less.
     pub weight: f32,
-    /// Who judged.
+    /// The source of the judgment.
     pub voter: Voter,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// Version, trace id, span id and flags.
 const TRACEPARENT_BYTES: usize = 55;
-/// Longest `tracestate` that is passed on: the specification asks for at least 512 characters.
+/// Longest `tracestate` that is passed on: the specification requires at least 512 characters.
 const TRACESTATE_BYTES_MAX: usize = 4096;
 const SAMPLED: u8 = 1;
 

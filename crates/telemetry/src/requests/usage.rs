@@ -12,7 +12,7 @@ pub const USAGE_ROWS_MAX: usize = 10_000;
 /// Most sums by class that are read for a report: those of as many rows.
 const CLASS_ROWS_MAX: usize = 16 * USAGE_ROWS_MAX;
 
-/// Which requests a report is about, and how it sums them.
+/// The requests of a usage report, and the groups by which it sums them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageQuery {
     /// The first day, as `2026-01-31`, in UTC.

@@ -6,7 +6,7 @@ use scraper::{CaseSensitivity, Node};
 
 use super::parse::LINK;
 
-/// Which elements are kept.
+/// The elements that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     /// All that can have text for a reader, also if hidden.

@@ -1,6 +1,6 @@
 //! The embedded engine as a [`Retriever`]: one search in one snapshot.
 //!
-//! The filter and the query's conditions select chunks; both retrievers rank the selected chunks; whatever else the pipeline asks is read
+//! The filter and the query's conditions select chunks; both retrievers rank the selected chunks; all other data that the pipeline requests is read
 //! from the files of the snapshot. Nothing waits.
 
 mod documents;
@@ -89,7 +89,7 @@ impl Embedded {
         (current, chunk_ids)
     }
 
-    /// The snapshot that the query names, or the current one. Pins it if the query asks for that.
+    /// The snapshot that the query names, or the current one. Pins it if the query requests that.
     fn snapshot_of(&self, request: &IndexQuery, current: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
         let mut pins = super::lock(&self.inner.pins);
         let now = Instant::now();
