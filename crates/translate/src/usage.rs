@@ -417,6 +417,17 @@ mod tests {
                 TokenUsage { cached: 1280, ..of(1336, 31) },
             );
         }
+        // the names of both APIs, with zeros in one
+        for (used, unused) in [("input", "prompt"), ("prompt", "input")] {
+            let (output, other) =
+                if used == "input" { ("output", "completion") } else { ("completion", "output") };
+            counts(
+                &format!(
+                    r#"{{"{unused}_tokens":0,"{other}_tokens":0,"{used}_tokens":1000,"{output}_tokens":100}}"#
+                ),
+                of(1000, 100),
+            );
+        }
         // LiteLLM's details of what Anthropic writes to its cache
         counts(
             r#"{"prompt_tokens":2000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":50,"cache_creation_tokens":1900,"cache_creation_token_details":{"ephemeral_5m_input_tokens":900,"ephemeral_1h_input_tokens":1000}}}"#,
